@@ -1,0 +1,100 @@
+"""Is my part correct? Checkers for gradients, designs, oracles and tableaus, for users who bring their own.
+
+Each returns a number that is small if all is well; compare it with a tolerance of your choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from fwflow._validation import Array
+from fwflow.designs import Design
+from fwflow.flow import stages
+from fwflow.objectives.base import Objective
+from fwflow.points import Point, Sampled
+from fwflow.sets.base import CallableSet, ConstraintSet
+from fwflow.tableaus import Tableau
+
+
+def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:
+    """Largest relative difference between the gradient and central differences of f at x.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Smooth(lambda x: float((x**4).sum()), lambda x: 4 * x**3)
+    >>> fw.checks.gradient_error(f, np.array([1.0, -2.0])) < 1e-7
+    True
+    """
+    rng = np.random.default_rng(seed)
+    point = f.point(x)
+    g = f.gradient(point)
+    dense = g.matrix.toarray() if isinstance(g, Sampled) else g
+    centre = np.asarray(point.x, dtype=np.float64)
+    h = np.cbrt(np.finfo(dense.dtype).eps) * max(1.0, float(np.abs(centre).max()))
+    worst = 0.0
+    for _ in range(directions):
+        d = rng.standard_normal(centre.shape)
+        d /= np.linalg.norm(d)
+        difference = (f.value(f.point(centre + h * d)) - f.value(f.point(centre - h * d))) / (2 * h)
+        worst = max(worst, abs(difference - float(np.vdot(dense, d))) / max(1.0, float(np.linalg.norm(dense))))
+    return worst
+
+
+def adjoint_error(design: Design, *, seed: int = 0) -> float:
+    """The dot test: relative difference of ``<A x, r>`` and ``<x, A^T r>``, and of columns and products."""
+    rng = np.random.default_rng(seed)
+    m, n = design.shape
+    x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
+    left, right = float(design.matvec(x) @ r), float(x @ design.rmatvec(r))
+    j = int(rng.integers(n))
+    unit = np.eye(1, n, j, dtype=design.dtype)[0]
+    column = float(np.abs(design.matvec(unit) - design.column(j).to_dense()).max())
+    return max(abs(left - right) / max(1.0, abs(left)), column)
+
+
+def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
+    """How much better than the oracle's vertex the best of `members` (one per row) is; at most 0 if all is well."""
+    constraint = C if isinstance(C, ConstraintSet) else CallableSet(C)
+    value = constraint.lmo(g).dot(g)
+    others = np.asarray(members, dtype=np.float64).reshape(len(members), -1) @ g.reshape(-1)
+    return float(value - others.min())
+
+
+def observed_order(tableau: Tableau, *, delta: float = 0.2, halvings: int = 3) -> float:
+    r"""Order of convergence measured on a smooth field with the flow's structure.
+
+    Integrates :math:`x' = \gamma(t)(s(x) - x)` with a smooth target s over unit time, halves the
+    step, and compares errors against a reference of much higher accuracy.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> round(fw.checks.observed_order(fw.tableaus["rk44"]))
+    4
+    """
+    c, t_end, x0 = 2.0, 2.0, np.array([0.3, -0.7, 0.5])
+    M = np.array([[0.9, -1.6, 0.4], [1.3, 0.5, -1.1], [-0.6, 1.4, 0.8]])
+
+    def s(x: Array) -> Array:
+        return np.sin(M @ x + np.array([0.1, 0.4, -0.2]))
+
+    reference = solve_ivp(
+        lambda t, x: c / (c + t) * (s(x) - x), (0.0, t_end), x0, method="DOP853", rtol=1e-13, atol=1e-15
+    ).y[:, -1]
+
+    def error(steps: int) -> float:
+        h = t_end / steps
+        x = Point(x0)
+        for k in range(steps):
+            W, p = tableau.mixture([h * c / (c + (k + w) * h) for w in tableau.omega.tolist()])
+            targets = stages(x, W, lambda _, x_bar: Point(s(x_bar.x)))
+            x = x.mix(zip(p, targets, strict=True))
+        return float(np.linalg.norm(np.asarray(x.x) - reference))
+
+    steps = round(t_end / delta)
+    errors = [error(steps * 2**i) for i in range(halvings + 1)]
+    return float(np.mean(np.log2(np.divide(errors[:-1], errors[1:]))))

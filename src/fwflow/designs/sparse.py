@@ -1,0 +1,43 @@
+"""A sparse design matrix, kept by columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fwflow._validation import Array, float_dtype
+from fwflow.points import SparseVector
+
+
+class SparseDesign:
+    """A SciPy sparse matrix in CSC form: ``A.T @ r`` then reads the data once, in order, and a column is a slice.
+
+    CSC input in canonical form is used as it is. Any other format is converted once, which makes
+    the one copy that this class ever makes; the caller's matrix is not changed.
+    """
+
+    def __init__(self, A: Any) -> None:
+        if np.dtype(A.dtype).kind not in "biuf":
+            raise ValueError(f"A must hold real numbers; its dtype is {A.dtype}")
+        columns = sp.csc_array(A, dtype=float_dtype(A.dtype))
+        if not columns.has_canonical_format:
+            columns = columns.copy()
+            columns.sum_duplicates()
+        if not np.isfinite(columns.data).all():
+            raise ValueError("A must be finite; it has NaN or infinite entries")
+        self.A = columns
+        self._transpose = columns.T  # CSR, sharing memory
+        self.shape: tuple[int, int] = columns.shape
+        self.dtype: np.dtype[Any] = columns.dtype
+
+    def matvec(self, x: Array) -> Array:
+        return np.asarray(self.A @ x)
+
+    def rmatvec(self, r: Array) -> Array:
+        return np.asarray(self._transpose @ r)
+
+    def column(self, j: int) -> SparseVector:
+        stored = slice(self.A.indptr[j], self.A.indptr[j + 1])
+        return SparseVector(self.A.indices[stored], self.A.data[stored], (self.shape[0],))

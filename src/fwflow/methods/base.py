@@ -1,0 +1,35 @@
+"""What proposes the next point? The interface between the loop and a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fwflow.points import Point
+from fwflow.problem import Evaluation, Problem
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The next point, the step length that led to it, and the method's memory for the step after."""
+
+    point: Point
+    step: float
+    memory: Any
+
+
+class Method(Protocol):
+    """A pure rule: the loop hands in a state and gets a proposal. No stopping, timing or tracing here."""
+
+    @property
+    def uses_iterate(self) -> bool:
+        """Whether `step` builds on the evaluation at the iterate, so that its gap costs nothing extra."""
+        ...
+
+    def init(self, problem: Problem, x: Point) -> Any:
+        """The memory before the first step."""
+        ...
+
+    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
+        """One step from x, whose value and, unless None, evaluation are known."""
+        ...

@@ -1,0 +1,78 @@
+"""The multistep flow: any explicit Runge-Kutta tableau, with line search and momentum on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fwflow.flow import stages
+from fwflow.methods.base import Proposal
+from fwflow.momentum import Momentum
+from fwflow.points import Lifted, Point
+from fwflow.problem import Evaluation, Problem
+from fwflow.steps import LineSearch, Schedule
+from fwflow.tableaus import Tableau
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the next step needs from this one: oracle hints by stage, momentum, and line-search memory."""
+
+    hints: tuple[Lifted | None, ...]
+    momentum: Any = None
+    search: Any = None
+
+
+@dataclass(frozen=True)
+class Multistep:
+    """x moves by one step of the tableau; a line search rescales the combined direction."""
+
+    tableau: Tableau
+    schedule: Schedule
+    line_search: LineSearch | None = None
+    momentum: Momentum | None = None
+
+    @property
+    def uses_iterate(self) -> bool:
+        """Whether a step starts from the gradient at the iterate, so that the gap there is free."""
+        return self.momentum is None or self.momentum.uses_iterate
+
+    def init(self, problem: Problem, x: Point) -> Memory:
+        return Memory(hints=(None,) * self.tableau.stages)
+
+    def step(
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
+    ) -> Proposal:
+        gammas = self.schedule.stage_gammas(k, self.tableau.omega.tolist())
+        W, p = self.tableau.mixture(gammas)
+        hints: list[Lifted | None] = list(memory.hints)
+        averages = memory.momentum
+
+        def gradient(point: Point) -> Any:
+            return known.gradient if known is not None and point is x else problem.gradient(point)
+
+        def target(i: int, x_bar: Point) -> Lifted | Point:
+            nonlocal averages
+
+            def oracle(g: Any) -> Lifted:
+                same = known is not None and g is known.gradient
+                hints[i] = vertex = known.vertex if same else problem.lmo(g, hints[i])  # type: ignore[union-attr]
+                return vertex
+
+            if self.momentum is None:
+                return oracle(gradient(x_bar))
+            aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, oracle)
+            return aimed
+
+        s = stages(x, W, target)
+        gamma, search = gammas[0], memory.search
+        if self.line_search is None:
+            return Proposal(x.mix(zip(p, s, strict=True)), gamma, Memory(tuple(hints), averages, search))
+
+        direction = [w / gamma for w in p]  # d = sum_i p_i (s_i - x) / gamma
+        limit = min(1.0, 1.0 / sum(direction)) if min(p) >= 0 else 1.0
+        end = x.mix(zip(direction, s, strict=True))
+        line = problem.objective.along(x, end, fun, None if known is None else known.gradient)
+        length, search = self.line_search.step(line, gamma, limit, search)
+        moved = x.mix((length * w, target) for w, target in zip(direction, s, strict=True))
+        return Proposal(moved, length, Memory(tuple(hints), averages, search))

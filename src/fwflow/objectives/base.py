@@ -1,0 +1,187 @@
+"""What does a solver need of an objective? The interface, and the two things it hands out: lines and counts."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fwflow._validation import Array, finite_array
+from fwflow.designs import as_design
+from fwflow.objectives.losses import Loss
+from fwflow.points import DenseVertex, Lifted, LowRank, Point, Sum, Vertex
+
+
+@dataclass
+class Counts:
+    """Work done: gradients, oracle calls, and passes over the design matrix."""
+
+    n_grad: int = 0
+    n_lmo: int = 0
+    n_design: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    r"""The objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
+
+    Attributes
+    ----------
+    value, slope
+        :math:`\varphi` and :math:`\varphi'`.
+    second
+        :math:`\varphi''`, or None where it is not known.
+    value0, slope0
+        The values at zero.
+    norm2
+        Squared length of d in the space in which smoothness is measured: of the image where there is one.
+    curvature
+        An upper bound on :math:`\varphi''`, or None where it is not known.
+    quadratic
+        The bound is exact and constant.
+    """
+
+    value: Callable[[float], float]
+    slope: Callable[[float], float]
+    second: Callable[[float], float] | None
+    value0: float
+    slope0: float
+    norm2: float
+    curvature: float | None
+    quadratic: bool = False
+
+
+class Objective(ABC):
+    """A smooth function. Subclasses give `value` and `gradient`; those linear in an image give `lift` too.
+
+    Attributes
+    ----------
+    shape
+        Shape of x, or None where only the starting point tells.
+    dtype
+        The floating type of x and of every gradient, or None where only the starting point tells.
+    """
+
+    shape: Any = None  # a Shape or None
+    dtype: np.dtype[Any] | None = None
+    counts: Counts = Counts()
+
+    def counted_by(self, counts: Counts) -> Self:
+        """This objective, reporting its work to `counts`; the original is not touched."""
+        watched = copy.copy(self)
+        watched.counts = counts
+        return watched
+
+    def point(self, x: Any) -> Point:
+        """A point at coordinates x, image included. x is copied."""
+        x = x.to_dense() if isinstance(x, LowRank) else x
+        array = np.array(finite_array(x, "x0"), dtype=self.dtype, order="C")
+        if self.shape is not None and array.shape != self.shape:
+            raise ValueError(f"x0 has shape {array.shape}; the objective is defined on {self.shape}")
+        return self.refresh(Point(array))
+
+    @abstractmethod
+    def value(self, point: Point) -> float:
+        """f at the point."""
+
+    @abstractmethod
+    def gradient(self, point: Point) -> Any:
+        """The gradient of f at the point; counted in ``counts.n_grad``."""
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        """Attach to a vertex what must be mixed along with it."""
+        return Lifted(vertex)
+
+    def refresh(self, point: Point) -> Point:
+        """The point with its image computed afresh from x, free of accumulated rounding."""
+        return point
+
+    def defined_at(self, point: Point) -> bool:
+        """Whether f is defined there. Stage points of some tableaus leave the constraint set."""
+        return True
+
+    @abstractmethod
+    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
+        """f on the segment from `start` (with its value, and its gradient if known) through `end`."""
+
+
+class DesignImage(Objective):
+    """An objective that sees x through a design matrix: the image is carried, a vertex is lifted by its columns."""
+
+    def __init__(self, A: Any) -> None:
+        self.design = as_design(A)
+        self.dtype = self.design.dtype
+        self.shape = (self.design.shape[1],)
+        self._recurring: WeakKeyDictionary[Vertex, Vertex] = WeakKeyDictionary()
+
+    def refresh(self, point: Point) -> Point:
+        return Point(point.x, self._product(point.x))
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        parts = vertex.parts if isinstance(vertex, Sum) else (vertex,)
+        images = [self._known_image(part) for part in parts]
+        found = [image for image in images if image is not None]
+        rest = tuple(part for part, image in zip(parts, images, strict=True) if image is None)
+        if rest:  # parts without structure share one product
+            found.append(DenseVertex(self._product(Sum(rest).to_dense(self.dtype))))
+        return Lifted(vertex, found[0] if len(found) == 1 else Sum(tuple(found)))
+
+    def _known_image(self, vertex: Vertex) -> Vertex | None:
+        if not vertex.recurring:
+            return vertex.image(self.design.column)
+        if vertex not in self._recurring:
+            self._recurring[vertex] = DenseVertex(self._product(vertex.to_dense(self.dtype)))
+        return self._recurring[vertex]
+
+    def _product(self, x: Any) -> Array:
+        self.counts.n_design += 1
+        return self.design.matvec(x.reshape(-1))
+
+
+def image_of(point: Point) -> Array:
+    """The image of a point that is known to carry one."""
+    assert point.image is not None
+    return point.image
+
+
+class LossOfImage(Objective):
+    """A sum of losses of an image that is linear in x: everything but the linear map itself."""
+
+    loss: Loss
+    b: Array
+    factor: float
+
+    def value(self, point: Point) -> float:
+        return self.factor * self.loss.value(image_of(point), self.b)
+
+    def dual(self, point: Point) -> Array:
+        """Derivative of f in the image: the vector that the transpose of the linear map turns into the gradient."""
+        r = self.loss.derivative(image_of(point), self.b)
+        return r if self.factor == 1 else self.factor * r
+
+    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
+        z = image_of(start)
+        direction = image_of(end) - z
+        norm2 = float(direction @ direction)
+
+        def slope(gamma: float) -> float:
+            return self.factor * float(self.loss.derivative(z + gamma * direction, self.b) @ direction)
+
+        def second(gamma: float) -> float:
+            return self.factor * float(self.loss.second(z + gamma * direction, self.b) @ direction**2)
+
+        return Line(
+            value=lambda gamma: self.factor * self.loss.value(z + gamma * direction, self.b),
+            slope=slope,
+            second=second,
+            value0=value0,
+            slope0=slope(0.0),
+            norm2=norm2,
+            curvature=self.factor * self.loss.curvature * norm2,
+            quadratic=self.loss.quadratic,
+        )

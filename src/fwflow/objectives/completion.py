@@ -1,0 +1,104 @@
+"""Matrix completion: losses of the observed entries of a matrix that is never formed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array, float_array, suggest
+from fwflow.objectives.base import LossOfImage
+from fwflow.objectives.losses import Loss, find_loss
+from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Scaled, Vertex
+
+
+class MatrixCompletion(LossOfImage):
+    r""":math:`f(X) = \sum_{(i,j) \in \Omega} \ell(X_{ij}, b_{ij})`, or its mean.
+
+    X is a `LowRank` matrix carried with its observed entries: memory is O(nnz + rank (rows + cols)).
+
+    Parameters
+    ----------
+    rows, cols : (nnz,) integer array_like
+        Positions of the observed entries. A position given twice is an error.
+    values : (nnz,) array_like
+    shape : (int, int)
+    loss : {"huber", "squared"} or Loss
+    rho : float
+    scale : {"sum", "mean"}
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> f = fw.MatrixCompletion([0, 1], [0, 1], [2.0, 2.0], (2, 2), loss="squared")
+    >>> r = fw.minimize(f, fw.NuclearBall(4.0), tol=0, max_iter=50)
+    >>> r.x.entries([0, 1], [0, 1]).round(1)
+    array([2., 2.])
+    """
+
+    def __init__(
+        self,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        shape: tuple[int, int],
+        loss: str | Loss = "huber",
+        rho: float = 10.0,
+        *,
+        scale: str = "sum",
+    ) -> None:
+        if len(shape) != 2 or min(shape) < 1:
+            raise ValueError(f"shape must be two positive integers; got {shape}")
+        self.shape = (int(shape[0]), int(shape[1]))
+        i, j = _indices(rows, "rows", self.shape[0]), _indices(cols, "cols", self.shape[1])
+        b = finite_array(values, "values", ndim=1)
+        if not len(i) == len(j) == len(b):
+            raise ValueError(f"rows, cols and values must agree in length; got {len(i)}, {len(j)} and {len(b)}")
+        if len(b) == 0:
+            raise ValueError("values is empty; at least one observed entry is needed")
+        order = np.lexsort((j, i))  # CSR order, so that a gradient is its data and two shared index arrays
+        self.rows, self.cols, self.b = i[order], j[order], b[order]
+        if ((np.diff(self.rows) == 0) & (np.diff(self.cols) == 0)).any():
+            raise ValueError("rows and cols name a position twice; each may be observed once")
+        self.dtype = b.dtype
+        self.loss = find_loss(loss, rho)
+        self.loss.check(self.b)
+        if scale not in ("sum", "mean"):
+            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('sum', 'mean'))}")
+        self.factor = 1.0 / len(b) if scale == "mean" else 1.0
+        self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
+
+    def point(self, x: Any) -> Point:
+        if not isinstance(x, LowRank):
+            dense = finite_array(x, "x0", ndim=2)
+            x = LowRank.from_factors(dense, np.eye(dense.shape[1], dtype=dense.dtype))
+        if x.shape != self.shape:
+            raise ValueError(f"x0 has shape {x.shape}; the objective is defined on {self.shape}")
+        return self.refresh(Point(LowRank(x.shape, x._atoms, self.dtype, x._compact)))
+
+    def refresh(self, point: Point) -> Point:
+        assert isinstance(point.x, LowRank)
+        return Point(point.x, point.x.entries(self.rows, self.cols))
+
+    def gradient(self, point: Point) -> Sampled:
+        self.counts.n_grad += 1
+        return Sampled(self.dual(point), self.cols, self._indptr, self.shape)
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        if isinstance(vertex, Scaled) and isinstance(vertex.vertex, RankOne):
+            vertex = RankOne(vertex.vertex.u, vertex.vertex.v, vertex.factor * vertex.vertex.scale)
+        if not isinstance(vertex, RankOne):
+            raise ValueError(
+                f"constraint returned a {type(vertex).__name__}; MatrixCompletion keeps X factored and needs "
+                "rank-one vertices: NuclearBall, or an oracle that returns fw.RankOne(u, v, scale)"
+            )
+        return Lifted(vertex, DenseVertex((vertex.scale * vertex.u)[self.rows] * vertex.v[self.cols]))
+
+
+def _indices(value: ArrayLike, name: str, size: int) -> Array:
+    numbers = float_array(value, name, ndim=1)
+    index = numbers.astype(np.int32)
+    if len(index) and ((index != numbers).any() or index.min() < 0 or index.max() >= size):
+        raise ValueError(f"{name} must hold integers from 0 to {size - 1}")
+    return index

@@ -1,0 +1,57 @@
+"""Losses of A x against data b: least squares, logistic and Huber regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array, suggest
+from fwflow.objectives.base import DesignImage, LossOfImage
+from fwflow.objectives.losses import Loss, find_loss
+from fwflow.points import Point
+
+
+class LinearModel(DesignImage, LossOfImage):
+    r""":math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`, or the plain sum.
+
+    The image A x is carried from step to step, so a gradient is exactly one pass over A, and a
+    line search makes none.
+
+    Parameters
+    ----------
+    A : (m, n) array, SciPy sparse matrix, or Design
+        Dense data is not copied; sparse data is kept as CSC, converted once if it is not.
+    b : (m,) array_like
+        Targets, or labels -1 and +1 for the logistic loss.
+    loss : {"squared", "logistic", "huber"} or Loss
+    scale : {"mean", "sum"}
+    rho : float
+        Where the Huber loss turns linear.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.LinearModel(np.eye(2), [1.0, 3.0], loss="squared", scale="sum")
+    >>> f.value(f.point([0.0, 0.0]))
+    5.0
+    """
+
+    def __init__(
+        self, A: Any, b: ArrayLike, loss: str | Loss = "squared", *, scale: str = "mean", rho: float = 1.0
+    ) -> None:
+        super().__init__(A)
+        m = self.design.shape[0]
+        self.loss = find_loss(loss, rho)
+        self.b = finite_array(b, "b", ndim=1).astype(self.dtype, copy=False)
+        if len(self.b) != m:
+            raise ValueError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
+        self.loss.check(self.b)
+        if scale not in ("mean", "sum"):
+            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
+        self.factor = 1.0 / m if scale == "mean" else 1.0
+
+    def gradient(self, point: Point) -> Array:
+        self.counts.n_grad += 1
+        self.counts.n_design += 1
+        return self.design.rmatvec(self.dual(point))

@@ -1,0 +1,68 @@
+"""General quadratics, carried with their products H x."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array
+from fwflow.objectives.base import DesignImage, Line, image_of
+from fwflow.points import Point
+
+
+class Quadratic(DesignImage):
+    r""":math:`f(x) = \tfrac12 x^T H x - b^T x` with symmetric H, dense or sparse.
+
+    The image H x is carried along, so a gradient is a subtraction and one-hot vertices cost one
+    column of H. Convexity is not checked; without it the gap is still a measure of stationarity.
+
+    Parameters
+    ----------
+    H : (n, n) array, SciPy sparse matrix, or Design
+    b : (n,) array_like, optional
+        Zero by default.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> r = fw.minimize(fw.Quadratic(np.eye(3), [3.0, 0.0, 0.0]), fw.Simplex(), line_search="exact")
+    >>> r.x
+    array([1., 0., 0.])
+    """
+
+    def __init__(self, H: Any, b: ArrayLike | None = None) -> None:
+        super().__init__(H)
+        rows, n = self.design.shape
+        if rows != n:
+            raise ValueError(f"H must be square; its shape is {self.design.shape}")
+        self.b = np.zeros(n, self.dtype) if b is None else finite_array(b, "b", ndim=1).astype(self.dtype, copy=False)
+        if len(self.b) != n:
+            raise ValueError(f"b has {len(self.b)} entries; H is {n} x {n}, and they must agree")
+        probe = np.random.default_rng(0).standard_normal(n).astype(self.design.dtype)
+        left, right = self.design.matvec(probe), self.design.rmatvec(probe)
+        if np.abs(left - right).max() > 1e3 * np.finfo(self.design.dtype).eps * (1 + np.abs(left).max()):
+            raise ValueError("H must be symmetric; (H + H.T) / 2 gives the same function")
+
+    def value(self, point: Point) -> float:
+        return float(np.vdot(point.x, 0.5 * image_of(point) - self.b))
+
+    def gradient(self, point: Point) -> Array:
+        self.counts.n_grad += 1
+        return image_of(point) - self.b
+
+    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
+        d = end.x - start.x
+        slope0 = float((image_of(start) - self.b) @ d)
+        curvature = float((image_of(end) - image_of(start)) @ d)
+        return Line(
+            value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
+            slope=lambda gamma: slope0 + gamma * curvature,
+            second=lambda gamma: curvature,
+            value0=value0,
+            slope0=slope0,
+            norm2=float(d @ d),
+            curvature=curvature,
+            quadratic=True,
+        )

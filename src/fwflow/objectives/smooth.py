@@ -1,0 +1,99 @@
+"""Any differentiable function of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array, positive
+from fwflow.objectives.base import Line, Objective
+from fwflow.points import Point, Shape
+
+
+class Smooth(Objective):
+    """A function given by Python callables.
+
+    Parameters
+    ----------
+    fun : callable
+        ``fun(x) -> float``, or ``fun(x) -> (float, gradient)`` together with ``grad=True``.
+    grad : callable or True
+        ``grad(x) -> array`` of the shape of x.
+    smoothness : float, optional
+        A Lipschitz constant of the gradient, for ``line_search="short"``.
+    shape : tuple of int, optional
+        Shape of x, needed only if neither x0 nor the set tells.
+    domain : callable, optional
+        ``domain(x) -> bool``: where the function is defined. The stage points of some tableaus
+        leave the constraint set (see `Certificate.stages_feasible`); a run that meets a stage
+        point outside the domain stops and says so instead of evaluating there.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Smooth(lambda x: 0.5 * x @ x, lambda x: x)
+    >>> fw.minimize(f, fw.Box(1.0, 2.0), x0=np.array([2.0, 2.0]), line_search="exact").x
+    array([1., 1.])
+    """
+
+    def __init__(
+        self,
+        fun: Callable[[Array], Any],
+        grad: Callable[[Array], Any] | bool,
+        *,
+        smoothness: float | None = None,
+        shape: Shape | None = None,
+        domain: Callable[[Array], bool] | None = None,
+    ) -> None:
+        if not callable(fun):
+            raise ValueError(f"fun must be callable; got {type(fun).__name__}")
+        if not callable(grad) and grad is not True:
+            raise ValueError(f"grad must be a callable, or True if fun returns both; got {grad!r}")
+        self.fun, self.grad, self.domain = fun, grad, domain
+        self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
+        self.shape = shape
+        self._last: tuple[Point, float, Any] | None = None
+
+    def value(self, point: Point) -> float:
+        return self._both(point)[0] if self.grad is True else float(self.fun(point.x))
+
+    def gradient(self, point: Point) -> Array:
+        self.counts.n_grad += 1
+        x: Array = point.x
+        g = self._both(point)[1] if self.grad is True else self.grad(x)
+        g = np.asarray(g, dtype=x.dtype)
+        if g.shape != x.shape:
+            raise ValueError(f"grad returned shape {g.shape} for an x of shape {x.shape}")
+        return g
+
+    def _both(self, point: Point) -> tuple[float, Any]:
+        """The joint call, made once per point."""
+        if self._last is None or self._last[0] is not point:
+            value, gradient = self.fun(point.x)
+            self._last = (point, float(value), gradient)
+        return self._last[1:]
+
+    def defined_at(self, point: Point) -> bool:
+        return self.domain is None or bool(self.domain(point.x))
+
+    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
+        d = end.x - start.x
+        norm2 = float(np.vdot(d, d))
+
+        def at(gamma: float) -> Point:
+            return Point(start.x + gamma * d)
+
+        def slope(gamma: float) -> float:
+            return float(np.vdot(self.gradient(at(gamma)), d))
+
+        return Line(
+            value=lambda gamma: self.value(at(gamma)),
+            slope=slope,
+            second=None,
+            value0=value0,
+            slope0=slope(0.0) if gradient is None else float(np.vdot(gradient, d)),
+            norm2=norm2,
+            curvature=None if self.smoothness is None else self.smoothness * norm2,
+        )

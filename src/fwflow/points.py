@@ -1,0 +1,406 @@
+"""What can be mixed? Vertices (sparse, rank-one, permutation, dense) and the points made of them.
+
+A point is coordinates x and, for objectives that see x only through a linear map, the image of x
+under that map. A step replaces x by ``x + sum_i w_i (s_i - x)``; whatever is linear in x follows
+by the same mixture at the cost of the vertices. Points and vertices are never changed in place,
+so that keeping an old one is free and an interrupted step leaves nothing half-done.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from fwflow._validation import Array, finite_array
+
+Shape = tuple[int, ...]
+
+
+class Vertex(ABC):
+    """An element of the set in the form that makes it cheap to use. ``numpy.asarray`` gives the array."""
+
+    shape: Shape
+    #: The same object is met again and again (the shift of a translated set): its image is worth keeping.
+    recurring = False
+
+    @abstractmethod
+    def add_to(self, x: Array, weight: float) -> None:
+        """``x += weight * s`` for an array that the caller owns."""
+
+    @abstractmethod
+    def dot(self, g: Any) -> float:
+        """The inner product with a gradient."""
+
+    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
+        """The image under a linear map from a few of its columns, or None where only a full product will do."""
+        return None
+
+    def to_dense(self, dtype: Any = np.float64) -> Array:
+        """The vertex as an array."""
+        out = np.zeros(self.shape, dtype)
+        self.add_to(out, 1.0)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.to_dense(np.float64 if dtype is None else dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseVertex(Vertex):
+    """A vertex with no structure to use."""
+
+    array: Array
+    recurring: bool = False
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.array.shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x += (weight * self.array).reshape(x.shape)
+
+    def dot(self, g: Array) -> float:
+        return float(np.vdot(self.array, g))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class OneHot(Vertex):
+    """One non-zero entry: ``value`` at flat position ``index``."""
+
+    index: int
+    value: float
+    shape: Shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x.reshape(-1)[self.index] += weight * self.value
+
+    def dot(self, g: Array) -> float:
+        return self.value * float(g.reshape(-1)[self.index])
+
+    def image(self, column: Callable[[int], Vertex]) -> Vertex:
+        return Scaled(self.value, column(self.index))
+
+
+@dataclass(frozen=True, eq=False)
+class SparseVector(Vertex):
+    """A few non-zero entries of a vector, at distinct positions."""
+
+    indices: Array
+    values: Array
+    shape: Shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x[self.indices] += weight * self.values
+
+    def dot(self, g: Array) -> float:
+        return float(self.values @ g[self.indices])
+
+
+@dataclass(frozen=True, eq=False)
+class Permutation(Vertex):
+    """A permutation matrix times a scale: row i has its entry in column ``columns[i]``."""
+
+    columns: Array
+    shape: Shape
+    scale: float = 1.0
+
+    @cached_property
+    def _flat(self) -> Array:
+        n = len(self.columns)
+        return np.arange(n) * n + self.columns
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x.reshape(-1)[self._flat] += weight * self.scale
+
+    def dot(self, g: Array) -> float:
+        return self.scale * float(g.reshape(-1)[self._flat].sum())
+
+    def image(self, column: Callable[[int], Vertex]) -> Vertex:
+        return Scaled(self.scale, Sum(tuple(column(int(j)) for j in self._flat)))
+
+
+@dataclass(frozen=True, eq=False)
+class RankOne(Vertex):
+    """The matrix ``scale * u v^T`` with unit vectors u and v."""
+
+    u: Array
+    v: Array
+    scale: float
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return (len(self.u), len(self.v))
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x += np.outer((weight * self.scale) * self.u, self.v).reshape(x.shape)
+
+    def dot(self, g: Any) -> float:
+        g = g.matrix if isinstance(g, Sampled) else g.reshape(self.shape)
+        return self.scale * float(self.u @ (g @ self.v))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(Vertex):
+    """A number times a vertex."""
+
+    factor: float
+    vertex: Vertex
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.vertex.shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        self.vertex.add_to(x, weight * self.factor)
+
+    def dot(self, g: Any) -> float:
+        return self.factor * self.vertex.dot(g)
+
+    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
+        image = self.vertex.image(column)
+        return None if image is None else Scaled(self.factor, image)
+
+
+@dataclass(frozen=True, eq=False)
+class Slice(Vertex):
+    """A vertex of one block of a product set, at its place in the whole vector."""
+
+    start: int
+    vertex: Vertex
+    shape: Shape
+
+    @property
+    def _range(self) -> slice:
+        return slice(self.start, self.start + int(np.prod(self.vertex.shape)))
+
+    def add_to(self, x: Array, weight: float) -> None:
+        self.vertex.add_to(x[self._range].reshape(self.vertex.shape), weight)
+
+    def dot(self, g: Array) -> float:
+        return self.vertex.dot(g[self._range].reshape(self.vertex.shape))
+
+    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
+        return self.vertex.image(lambda j: column(self.start + j))
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Vertex):
+    """The sum of vertices: a translated vertex, or the blocks of a product."""
+
+    parts: tuple[Vertex, ...]
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.parts[0].shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        for part in self.parts:
+            part.add_to(x, weight)
+
+    def dot(self, g: Any) -> float:
+        return sum(part.dot(g) for part in self.parts)
+
+
+class LowRank:
+    r"""A matrix :math:`\sum_a w_a\, u_a v_a^T`, kept as its atoms and their weights.
+
+    Mixing appends atoms and scales weights. Recompression (a thin QR of both factors and an SVD
+    of the small core) keeps the number of atoms within a constant of the numerical rank, so
+    memory is O(rank (rows + cols)) however long the run.
+
+    Attributes
+    ----------
+    U, V : arrays
+        Factors with ``x = U @ V.T``; the weights are folded into ``U``.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> x = fw.LowRank.from_factors(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0], [5.0]]))
+    >>> x.shape, x.rank
+    ((2, 3), 1)
+    >>> x.entries([1, 0], [2, 0])
+    array([10.,  3.])
+    """
+
+    def __init__(self, shape: Shape, atoms: dict[RankOne, float], dtype: Any, compact: int = 0) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = np.dtype(dtype)
+        self._atoms = atoms
+        self._compact = compact  # atoms there were after the last recompression
+
+    @classmethod
+    def zeros(cls, shape: Shape, dtype: Any = np.float64) -> LowRank:
+        """The zero matrix."""
+        return cls(shape, {}, dtype)
+
+    @classmethod
+    def from_factors(cls, U: Array, V: Array) -> LowRank:
+        """The matrix ``U @ V.T``."""
+        U, V = finite_array(U, "U", ndim=2), finite_array(V, "V", ndim=2)
+        if U.shape[1] != V.shape[1]:
+            raise ValueError(f"U has {U.shape[1]} columns and V has {V.shape[1]}; they must agree")
+        dtype = np.result_type(U, V)
+        return cls((len(U), len(V)), _svd_atoms(U, V, dtype), dtype, U.shape[1])
+
+    @property
+    def rank(self) -> int:
+        """Number of atoms kept: an upper bound on the rank."""
+        return len(self._atoms)
+
+    @cached_property
+    def U(self) -> Array:
+        """Left factor, weights included."""
+        return _columns([(w * a.scale) * a.u for a, w in self._atoms.items()], self.shape[0], self.dtype)
+
+    @cached_property
+    def V(self) -> Array:
+        """Right factor."""
+        return _columns([a.v for a in self._atoms], self.shape[1], self.dtype)
+
+    def __repr__(self) -> str:
+        return f"LowRank(shape={self.shape}, rank={self.rank}, dtype={self.dtype})"
+
+    def to_dense(self) -> Array:
+        """The matrix as an array of shape (rows, cols)."""
+        return self.U @ self.V.T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.to_dense(), dtype=dtype)
+
+    def entries(self, i: Any, j: Any) -> Array:
+        """Entries ``x[i, j]`` at index arrays, in chunks so that no large temporary is formed."""
+        i, j = np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp)
+        out = np.zeros(i.shape, self.dtype)
+        flat_i, flat_j, flat = i.ravel(), j.ravel(), out.reshape(-1)
+        chunk = max(1, 2**20 // max(1, self.rank))
+        for k in range(0, len(flat), chunk):
+            rows, cols = self.U[flat_i[k : k + chunk]], self.V[flat_j[k : k + chunk]]
+            np.einsum("er,er->e", rows, cols, out=flat[k : k + chunk])
+        return out
+
+    def singular_values(self) -> Array:
+        """The non-zero singular values, largest first."""
+        if not self._atoms:
+            return np.zeros(0, self.dtype)
+        return scipy.linalg.svdvals(_core(self.U, self.V)[2])
+
+    def mixed(self, rest: float, terms: Sequence[tuple[float, Any]]) -> LowRank:
+        """``rest * self + sum of weight * term``; an atom met twice is kept once."""
+        atoms = {atom: rest * w for atom, w in self._atoms.items()} if rest != 0 else {}
+        for weight, term in terms:
+            added = term._atoms if isinstance(term, LowRank) else {term: 1.0}
+            for atom, w in added.items():
+                atoms[atom] = atoms.get(atom, 0.0) + weight * w
+        mixed = LowRank(self.shape, atoms, self.dtype, self._compact)
+        return mixed if mixed.rank <= 2 * mixed._compact + 64 else mixed.compressed()
+
+    def compressed(self) -> LowRank:
+        """The same matrix with as few atoms as its numerical rank."""
+        atoms = _svd_atoms(self.U, self.V, self.dtype)
+        return LowRank(self.shape, atoms, self.dtype, len(atoms))
+
+    def dot(self, g: Any) -> float:
+        """Inner product with a dense or sparse matrix."""
+        return float(np.vdot(self.U, g @ self.V))
+
+
+def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
+    return np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype)
+
+
+def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:
+    """Orthonormal bases of both factors and the small matrix between them."""
+    (Qu, Ru), (Qv, Rv) = np.linalg.qr(U), np.linalg.qr(V)
+    return Qu, Qv, Ru @ Rv.T
+
+
+def _svd_atoms(U: Array, V: Array, dtype: Any) -> dict[RankOne, float]:
+    if not U.shape[1]:
+        return {}
+    Qu, Qv, core = _core(U, V)
+    left, sigma, right = np.linalg.svd(core)
+    keep = sigma > sigma[0] * np.finfo(dtype).eps * max(core.shape)
+    left, right = (Qu @ left[:, : len(sigma)])[:, keep], (Qv @ right[: len(sigma)].T)[:, keep]
+    atoms = (RankOne(u.astype(dtype), v.astype(dtype), 1.0) for u, v in zip(left.T, right.T, strict=True))
+    return dict(zip(atoms, sigma[keep].tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A gradient that lives on the observed entries: CSR data, with the index arrays that all of them share."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: Shape
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """The matrix in SciPy's CSR form."""
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+    def __mul__(self, factor: float) -> Sampled:
+        return replace(self, data=factor * self.data)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Sampled) -> Sampled:
+        return replace(self, data=self.data + other.data)
+
+
+@dataclass(frozen=True, eq=False)
+class Lifted:
+    """A vertex together with its image."""
+
+    vertex: Vertex
+    image: Vertex | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Coordinates and their image: an array, an array with ``A x``, or a low-rank matrix with its entries."""
+
+    x: Any  # an array or a LowRank; only the objective that made it looks
+    image: Array | None = None
+
+    def mix(self, terms: Iterable[tuple[float, Lifted | Point]]) -> Point:
+        r"""The point :math:`x + \sum_i w_i (s_i - x)` with its image."""
+        terms = [(w, term) for w, term in terms if w != 0]
+        if not terms:
+            return self
+        rest = 1.0 - sum(w for w, _ in terms)
+        parts = [(w, t.x if isinstance(t, Point) else t.vertex) for w, t in terms]
+        x = self.x.mixed(rest, parts) if isinstance(self.x, LowRank) else _combine(rest, self.x, parts)
+        if self.image is None:
+            return Point(x)
+        return Point(x, _combine(rest, self.image, [(w, t.image) for w, t in terms]))
+
+    def inner(self, g: Any) -> float:
+        """The inner product of a gradient with x, from the image where that is cheaper."""
+        if isinstance(g, Sampled):
+            return float(g.data @ self.image)
+        if isinstance(self.x, LowRank):
+            return self.x.dot(g)
+        return float(np.vdot(g, self.x))
+
+
+def _combine(rest: float, base: Array, terms: Sequence[tuple[float, Any]]) -> Array:
+    # At rest = 0 the base is dropped, not multiplied: 0 * inf would poison the step that leaves it.
+    out = rest * base if rest != 0 else np.zeros_like(base)
+    for weight, term in terms:
+        if isinstance(term, Vertex):
+            term.add_to(out, weight)
+        else:
+            out += weight * term
+    return out

@@ -1,0 +1,53 @@
+"""What is asked while solving? An objective and a set together, counting calls and refusing bad numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fwflow.objectives.base import Counts, Objective
+from fwflow.points import Lifted, Point, Sampled, Vertex
+from fwflow.sets.base import ConstraintSet
+
+
+class NumericalTrouble(ArithmeticError):
+    """A gradient that is not finite, or a point where the objective is not defined."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is known at a point."""
+
+    gradient: Any
+    vertex: Lifted
+    gap: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective and a constraint set, with the counts of one run."""
+
+    objective: Objective
+    constraint: ConstraintSet
+    counts: Counts
+
+    def gradient(self, point: Point) -> Any:
+        if not self.objective.defined_at(point):
+            raise NumericalTrouble("the point lies outside the objective's domain")
+        g = self.objective.gradient(point)
+        if not np.isfinite(g.data if isinstance(g, Sampled) else g).all():
+            raise NumericalTrouble("the gradient has NaN or infinite entries")
+        return g
+
+    def lmo(self, g: Any, hint: Lifted | None = None) -> Lifted:
+        self.counts.n_lmo += 1
+        vertex: Vertex = self.constraint.lmo(g, None if hint is None else hint.vertex)
+        return self.objective.lift(vertex)
+
+    def evaluate(self, point: Point, hint: Lifted | None = None) -> Evaluation:
+        r"""Gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
+        g = self.gradient(point)
+        s = self.lmo(g, hint)
+        return Evaluation(g, s, point.inner(g) - s.vertex.dot(g))

@@ -1,0 +1,25 @@
+"""Where may x be? Constraint sets by family; each knows its oracle and nothing of the objective."""
+
+from fwflow.sets.base import CallableSet, ConstraintSet
+from fwflow.sets.combinators import Product, ScaledSet, Translated
+from fwflow.sets.matrices import Birkhoff, NuclearBall
+from fwflow.sets.polytopes import ConvexHull, Polytope
+from fwflow.sets.vectors import Box, L1Ball, L2Ball, LInfBall, LpBall, Simplex
+
+__all__ = [
+    "Birkhoff",
+    "Box",
+    "CallableSet",
+    "ConstraintSet",
+    "ConvexHull",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "LpBall",
+    "NuclearBall",
+    "Polytope",
+    "Product",
+    "ScaledSet",
+    "Simplex",
+    "Translated",
+]

@@ -1,0 +1,97 @@
+"""What does a solver need of a constraint set? The interface, and plain callables as sets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.points import DenseVertex, LowRank, Sampled, Shape, Vertex
+
+
+class ConstraintSet(ABC):
+    """A convex compact set, known by its linear minimisation oracle.
+
+    A new set needs `lmo`, `start`, `contains` and `diameter`. Sets keep no state between calls:
+    the same gradient and hint give the same vertex.
+    """
+
+    @abstractmethod
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        """A vertex that minimises ``<g, s>`` over the set, of the shape of g.
+
+        Ties and a zero g are decided the same way every time. `hint` is the answer to a nearby
+        question; oracles that iterate start from it.
+        """
+
+    @abstractmethod
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
+        """Where a run starts unless told otherwise."""
+
+    @abstractmethod
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        """Whether x is in the set, up to `tol` relative to the size of the set; None if it cannot be told."""
+
+    @abstractmethod
+    def diameter(self, shape: Shape | None = None) -> float:
+        """The largest Euclidean distance between two members."""
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        """A certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
+
+        Exact oracles need not override it: the vertex attains the minimum.
+        """
+        return vertex.dot(g)
+
+    def __mul__(self, factor: float) -> ConstraintSet:
+        from fwflow.sets.combinators import ScaledSet
+
+        return ScaledSet(self, factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, shift: Any) -> ConstraintSet:
+        from fwflow.sets.combinators import Translated
+
+        return Translated(self, shift)
+
+
+def needs_shape(constraint: object, shape: Shape | None) -> Shape:
+    """The shape, or an error that says where to give it."""
+    if shape is None:
+        raise ValueError(f"shape is needed: {type(constraint).__name__} does not know the dimension; give x0 or shape")
+    return shape
+
+
+def size_of(shape: Shape) -> int:
+    """Number of entries."""
+    return int(np.prod(shape))
+
+
+class CallableSet(ConstraintSet):
+    """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones."""
+
+    def __init__(self, oracle: Callable[[Any], Any]) -> None:
+        self.oracle = oracle
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+        s = self.oracle(g.matrix if isinstance(g, Sampled) else g)
+        if isinstance(s, Vertex):
+            return s
+        array = np.asarray(s, dtype=g.dtype)
+        if array.shape != g.shape:
+            raise ValueError(f"constraint returned shape {array.shape} for a gradient of shape {g.shape}")
+        # A copy: an oracle may hand out a buffer that it fills again.
+        return DenseVertex(array.copy())
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        return None
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        raise NotImplementedError("a plain callable does not tell the diameter of its set")

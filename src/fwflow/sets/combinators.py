@@ -1,0 +1,138 @@
+"""Sets made of other sets: scaled, translated, and products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array
+from fwflow.points import DenseVertex, LowRank, Scaled, Shape, Slice, Sum, Vertex
+from fwflow.sets.base import ConstraintSet
+
+
+class ScaledSet(ConstraintSet):
+    """``factor * C``, also written ``factor * C``; a negative factor reflects."""
+
+    def __init__(self, constraint: ConstraintSet, factor: float) -> None:
+        self.constraint, self.factor = constraint, float(factor)
+        if self.factor == 0 or not math.isfinite(self.factor):
+            raise ValueError(f"factor must be finite and not zero; got {factor}")
+
+    def __repr__(self) -> str:
+        return f"{self.factor:g} * {self.constraint!r}"
+
+    @property
+    def shape(self) -> Shape | None:
+        return getattr(self.constraint, "shape", None)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Scaled:
+        inner = hint.vertex if isinstance(hint, Scaled) else None
+        return Scaled(self.factor, self.constraint.lmo(g if self.factor > 0 else -1.0 * g, inner))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        assert isinstance(vertex, Scaled)
+        return abs(self.factor) * self.constraint.lower_bound(g if self.factor > 0 else -1.0 * g, vertex.vertex)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
+        inner = self.constraint.start(shape, dtype)
+        return inner.mixed(self.factor, []) if isinstance(inner, LowRank) else self.factor * inner
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        inner = x.mixed(1 / self.factor, []) if isinstance(x, LowRank) else np.asarray(x) / self.factor
+        return self.constraint.contains(inner, tol)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return abs(self.factor) * self.constraint.diameter(shape)
+
+
+class Translated(ConstraintSet):
+    """``C + shift``, also written ``C + shift``. The image of the shift is computed once per objective."""
+
+    def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
+        self.constraint = constraint
+        self.shift = finite_array(shift, "shift")
+        self._vertex = DenseVertex(self.shift, recurring=True)
+        self.shape = self.shift.shape
+
+    def __repr__(self) -> str:
+        return f"{self.constraint!r} + shift"
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Sum:
+        inner = hint.parts[0] if isinstance(hint, Sum) else None
+        return Sum((self.constraint.lmo(g, inner), self._vertex))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        assert isinstance(vertex, Sum)
+        return self.constraint.lower_bound(g, vertex.parts[0]) + self._vertex.dot(g)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        inner = self.constraint.start(self.shape if shape is None else shape, dtype)
+        return np.asarray(np.asarray(inner) + self.shift, dtype=dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        return self.constraint.contains(np.asarray(x, dtype=np.float64) - self.shift, tol)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return self.constraint.diameter(self.shape)
+
+
+class Product(ConstraintSet):
+    """The product of sets on consecutive blocks of a vector.
+
+    Parameters
+    ----------
+    blocks : sequence of (set, length)
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Product([(fw.L1Ball(1.0), 2), (fw.Simplex(), 2)])
+    >>> np.asarray(C.lmo(np.array([3.0, 1.0, 5.0, 4.0])))
+    array([-1.,  0.,  0.,  1.])
+    """
+
+    def __init__(self, blocks: Sequence[tuple[ConstraintSet, int]]) -> None:
+        if not blocks:
+            raise ValueError("blocks is empty; a product needs at least one (set, length)")
+        self.blocks = [(constraint, int(length)) for constraint, length in blocks]
+        if min(length for _, length in self.blocks) < 1:
+            raise ValueError("blocks must have positive lengths")
+        edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
+        self._slices = [slice(a, b) for a, b in pairwise(edges)]
+        self.shape = (edges[-1],)
+
+    def __repr__(self) -> str:
+        return f"Product({self.blocks!r})"
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Sum:
+        hints = [part.vertex for part in hint.parts] if isinstance(hint, Sum) else [None] * len(self.blocks)  # type: ignore[attr-defined]
+        return Sum(
+            tuple(
+                Slice(place.start, constraint.lmo(g[place], inner), g.shape)
+                for (constraint, _), place, inner in zip(self.blocks, self._slices, hints, strict=True)
+            )
+        )
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        assert isinstance(vertex, Sum)
+        bounds: list[float] = [
+            constraint.lower_bound(g[place], part.vertex)  # type: ignore[attr-defined]
+            for (constraint, _), place, part in zip(self.blocks, self._slices, vertex.parts, strict=True)
+        ]
+        return sum(bounds)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.concatenate([np.asarray(constraint.start((n,), dtype)) for constraint, n in self.blocks])
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        x = np.asarray(x)
+        inside = [c.contains(x[place], tol) for (c, _), place in zip(self.blocks, self._slices, strict=True)]
+        return False if False in inside else None if None in inside else True
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return math.hypot(*(constraint.diameter((n,)) for constraint, n in self.blocks))

@@ -1,0 +1,166 @@
+"""Polytopes given by their vertices or by their inequalities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+from scipy.spatial.distance import pdist
+
+from fwflow._validation import Array, finite_array, float_array
+from fwflow.points import DenseVertex, Shape, Vertex
+from fwflow.sets.base import ConstraintSet
+
+
+class ConvexHull(ConstraintSet):
+    """The convex hull of given vertices, one per row. It starts at their mean; ties go to the first row.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> triangle = fw.ConvexHull([[-1, 0], [0, 1], [1, 0]])
+    >>> np.asarray(triangle.lmo(np.array([0.0, -1.0])))
+    array([0., 1.])
+    """
+
+    def __init__(self, vertices: ArrayLike) -> None:
+        self.vertices = finite_array(vertices, "vertices", ndim=2)
+        if 0 in self.vertices.shape:
+            raise ValueError(f"vertices is empty: its shape is {self.vertices.shape}")
+        self.shape = (self.vertices.shape[1],)
+
+    def __repr__(self) -> str:
+        return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return DenseVertex(self.vertices[int((self.vertices @ g).argmin())].astype(g.dtype, copy=False))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self.vertices.mean(axis=0).astype(dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool:
+        V = self.vertices.astype(np.float64)
+        scale = max(1.0, float(np.abs(V).max()))
+        # The smallest t such that some mixture of the vertices is within t of x in every coordinate.
+        N, n = V.shape
+        rows = np.hstack([V.T, -np.ones((n, 1))]), np.hstack([-V.T, -np.ones((n, 1))])
+        x = np.asarray(x, dtype=np.float64)
+        answer = linprog(
+            np.eye(1, N + 1, N)[0],
+            A_ub=np.vstack(rows),
+            b_ub=np.concatenate([x, -x]),
+            A_eq=np.hstack([np.ones((1, N)), [[0.0]]]),
+            b_eq=[1.0],
+        )
+        # HiGHS itself works to 1e-7, so nothing finer can be asked of this test.
+        return bool(answer.status == 0 and answer.fun <= max(tol, 1e-7) * scale)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
+
+
+class Polytope(ConstraintSet):
+    r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, minimised over by HiGHS' simplex method.
+
+    It starts at the vertex that HiGHS finds for a zero objective. The diameter is that of the
+    bounding box, an upper bound.
+
+    Parameters
+    ----------
+    A, b, C, d : arrays or sparse matrices, optional
+        Inequalities and equalities.
+    lower, upper : float or array, optional
+        Bounds; none by default.
+    n : int, optional
+        The dimension, needed only if nothing else tells.
+    """
+
+    def __init__(
+        self,
+        A: Any = None,
+        b: ArrayLike | None = None,
+        C: Any = None,
+        d: ArrayLike | None = None,
+        *,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        n: int | None = None,
+    ) -> None:
+        self.A, self.b = _system(A, b, "A", "b")
+        self.C, self.d = _system(C, d, "C", "d")
+        bounds = [
+            float_array(-np.inf if lower is None else lower, "lower"),
+            float_array(np.inf if upper is None else upper, "upper"),
+        ]
+        told = [n, *(M.shape[1] for M in (self.A, self.C) if M is not None), *(x.size for x in bounds if x.ndim)]
+        dimensions = {int(t) for t in told if t is not None}
+        if len(dimensions) != 1:
+            raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they say {sorted(dimensions)}")
+        self.shape = (dimensions.pop(),)
+        self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
+        if np.isnan(self.lower).any() or np.isnan(self.upper).any():
+            raise ValueError("lower and upper must not be NaN")
+        self._start = self._solve(np.zeros(self.shape))
+
+    def __repr__(self) -> str:
+        return f"Polytope(dimension {self.shape[0]})"
+
+    def _solve(self, g: Array) -> Array:
+        scale = float(np.abs(g).max()) or 1.0  # HiGHS' tolerances are absolute
+        answer = linprog(
+            g / scale,
+            A_ub=self.A,
+            b_ub=self.b,
+            A_eq=self.C,
+            b_eq=self.d,
+            bounds=np.column_stack([self.lower, self.upper]),
+            method="highs-ds",
+        )
+        if answer.status == 2:
+            raise ValueError("A, b, C, d, lower, upper describe an empty set")
+        if answer.status == 3:
+            raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS could not minimise over the polytope: {answer.message}")
+        return np.asarray(answer.x)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return DenseVertex(self._solve(g.astype(np.float64)).astype(g.dtype, copy=False))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self._start.astype(dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool:
+        x = np.asarray(x, dtype=np.float64)
+        # HiGHS' own feasibility tolerance is 1e-7: its vertices are no better.
+        slack = max(tol, 1e-7) * max(1.0, float(np.abs(x).max()))
+        inside = (x >= self.lower - slack).all() and (x <= self.upper + slack).all()
+        for M, rhs, equal in ((self.A, self.b, False), (self.C, self.d, True)):
+            if M is not None:
+                excess = M @ x - rhs
+                violation = np.abs(excess) if equal else excess
+                inside = inside and (violation <= slack * (1 + _row_sums(M))).all()
+        return bool(inside)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        unit = np.eye(self.shape[0])
+        return float(np.linalg.norm([self._solve(-e) @ e - self._solve(e) @ e for e in unit]))
+
+
+def _row_sums(M: Any) -> Array:
+    return np.asarray(abs(M).sum(axis=1)).reshape(-1)
+
+
+def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:
+    if (M is None) != (rhs is None):
+        raise ValueError(f"{matrix} and {vector} go together; only one was given")
+    if M is None or rhs is None:
+        return None, None
+    M = sp.csr_array(M) if sp.issparse(M) else finite_array(M, matrix, ndim=2)
+    side = finite_array(rhs, vector, ndim=1)
+    if M.shape[0] != len(side):
+        raise ValueError(f"{matrix} has {M.shape[0]} rows and {vector} has {len(side)} entries; they must agree")
+    return M, side

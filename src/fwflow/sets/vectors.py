@@ -1,0 +1,180 @@
+"""Norm balls, boxes and simplices of vectors. Arrays of any shape are treated as vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, float_array, positive
+from fwflow.points import DenseVertex, OneHot, Shape, Vertex
+from fwflow.sets.base import ConstraintSet, needs_shape, size_of
+
+
+class _Ball(ConstraintSet):
+    """A norm ball around the origin; it starts at its centre."""
+
+    def __init__(self, radius: float = 1.0) -> None:
+        self.radius = positive(radius, "radius")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.radius:g})"
+
+    def norm(self, x: Array) -> float:
+        """The norm whose ball this is."""
+        raise NotImplementedError
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.zeros(needs_shape(self, shape), dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool:
+        return bool(self.norm(np.asarray(x, dtype=np.float64).reshape(-1)) <= self.radius * (1 + tol))
+
+
+class L1Ball(_Ball):
+    r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one non-zero entry; ties go to the first index.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.L1Ball(2.0).lmo(np.array([1.0, -3.0, 2.0])))
+    array([0., 2., 0.])
+    """
+
+    def norm(self, x: Array) -> float:
+        return float(np.abs(x).sum())
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
+        flat = g.reshape(-1)
+        i = int(np.abs(flat).argmax())
+        return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius
+
+
+class LInfBall(_Ball):
+    r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r."""
+
+    def norm(self, x: Array) -> float:
+        return float(np.abs(x).max())
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(g.dtype, copy=False))
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
+
+
+class LpBall(_Ball):
+    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`.
+
+    With :math:`1/p + 1/q = 1` the vertex is :math:`-r\,\mathrm{sign}(g)|g|^{q-1} / \|g\|_q^{q-1}`.
+    A zero gradient gives r times the first unit vector.
+    """
+
+    def __init__(self, p: float, radius: float = 1.0) -> None:
+        super().__init__(radius)
+        if not 1 < p < math.inf:
+            raise ValueError(f"p must lie strictly between 1 and infinity; got {p}. For the ends use L1Ball, LInfBall")
+        self.p = float(p)
+
+    def __repr__(self) -> str:
+        return f"LpBall({self.p:g}, {self.radius:g})"
+
+    def norm(self, x: Array) -> float:
+        largest = float(np.abs(x).max())
+        return largest * float(((np.abs(x) / largest) ** self.p).sum()) ** (1 / self.p) if largest else 0.0
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        largest = float(np.abs(g).max())
+        if largest == 0:
+            return OneHot(0, self.radius, g.shape)
+        q = self.p / (self.p - 1)
+        scaled = np.abs(g) / g.dtype.type(largest)  # powers of entries in [0, 1] neither overflow nor all vanish
+        norm = float((scaled**q).sum()) ** (1 / q)
+        return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        if self.p <= 2:
+            return 2 * self.radius
+        return 2 * self.radius * size_of(needs_shape(self, shape)) ** (0.5 - 1 / self.p)
+
+
+class L2Ball(LpBall):
+    r""":math:`\{x : \|x\|_2 \le r\}`. A zero gradient gives r times the first unit vector."""
+
+    def __init__(self, radius: float = 1.0) -> None:
+        super().__init__(2.0, radius)
+
+    def __repr__(self) -> str:
+        return f"L2Ball({self.radius:g})"
+
+
+class Simplex(ConstraintSet):
+    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
+
+    def __init__(self, radius: float = 1.0) -> None:
+        self.radius = positive(radius, "radius")
+
+    def __repr__(self) -> str:
+        return f"Simplex({self.radius:g})"
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
+        return OneHot(int(g.argmin()), self.radius, g.shape)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        shape = needs_shape(self, shape)
+        return np.full(shape, self.radius / size_of(shape), dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool:
+        x = np.asarray(x, dtype=np.float64)
+        slack = tol * self.radius
+        return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
+
+
+class Box(ConstraintSet):
+    r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
+
+    Entries with zero gradient go to the upper bound.
+    """
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        self.lower, self.upper = float_array(lower, "lower"), float_array(upper, "upper")
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if not np.isfinite(bound).all():
+                raise ValueError(f"{name} must be finite: Frank-Wolfe needs a bounded set")
+        try:
+            self.shape = np.broadcast_shapes(self.lower.shape, self.upper.shape)
+        except ValueError:
+            raise ValueError(
+                f"lower has shape {self.lower.shape}, upper has {self.upper.shape}; they must agree"
+            ) from None
+        if (self.lower > self.upper).any():
+            raise ValueError("lower must not exceed upper anywhere")
+
+    def __repr__(self) -> str:
+        return f"Box({self.lower}, {self.upper})" if self.shape == () else f"Box(shape={self.shape})"
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(g.dtype, copy=False))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        centre = self.lower + (self.upper - self.lower) / 2
+        if self.shape == ():
+            return np.full(needs_shape(self, shape), centre, dtype)
+        return np.broadcast_to(centre, self.shape).astype(dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool:
+        x = np.asarray(x, dtype=np.float64)
+        slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
+        return bool((x >= self.lower - slack).all() and (x <= self.upper + slack).all())
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        full = self.shape or needs_shape(self, shape)
+        return float(np.linalg.norm(np.broadcast_to(self.upper - self.lower, full)))

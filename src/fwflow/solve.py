@@ -1,0 +1,273 @@
+"""The only loop: iteration, stopping, tracing, limits, interruption, and a final value and gap that are true."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from fwflow._validation import positive
+from fwflow.methods import Method, find_method
+from fwflow.momentum import Momentum
+from fwflow.objectives.base import Counts, Objective
+from fwflow.points import LowRank, Point
+from fwflow.problem import Evaluation, NumericalTrouble, Problem
+from fwflow.result import Result, State, Status
+from fwflow.sets.base import CallableSet, ConstraintSet
+from fwflow.steps import LineSearch, OpenLoop, Schedule
+from fwflow.tableaus import Tableau
+
+# Carried images are recomputed from x after so many steps. Each step forgets a share gamma of the
+# rounding before it, so errors hardly accumulate; one pass in 200 is the price of not relying on that.
+_REFRESH_EVERY = 200
+
+
+def minimize(
+    f: Objective,
+    C: ConstraintSet | Callable[[Any], Any],
+    x0: Any = None,
+    *,
+    method: str | Tableau | Method = "auto",
+    schedule: Schedule = OpenLoop(),
+    line_search: str | LineSearch | None = None,
+    momentum: str | Momentum | None = None,
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    max_iter: int = 10_000,
+    max_time: float | None = None,
+    callback: Callable[[State], Any] | None = None,
+    progress: bool = False,
+    check_every: int = 1,
+    state: State | None = None,
+) -> Result:
+    """Minimise a smooth function over a convex set, given a linear minimisation oracle.
+
+    Parameters
+    ----------
+    f : Objective
+        `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
+    C : ConstraintSet or callable
+        A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
+    x0 : array_like, optional
+        A point of the set. Default: ``C.start()``, the centre for norm balls.
+    method : str, Tableau or Method
+        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, a `Tableau`,
+        or "auto", which today is "fw".
+    schedule : Schedule
+        The mixing coefficients gamma(t).
+    line_search : str or LineSearch, optional
+        "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
+    momentum : str or Momentum, optional
+        "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
+    tol, rtol : float
+        Stop when the gap is at most ``max(tol, rtol * gap at the start)``. With ``tol=0`` and
+        ``rtol=0`` the run goes on to its limits.
+    max_iter : int
+        Iterations of this call.
+    max_time : float, optional
+        Seconds of this call.
+    callback : callable, optional
+        Called with the `State` at every iterate, the start included; a true return value stops the run.
+    progress : bool
+        Show a progress bar.
+    check_every : int
+        Compute the gap at every so-many-th iterate. It matters only with momentum that looks
+        elsewhere than at the iterate ("nesterov"), where the gap costs an extra gradient and
+        oracle call; otherwise the gap is free and known at every iterate.
+    state : State, optional
+        Continue the run that returned it, exactly where it stopped, with the same arguments.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((50, 20))
+    >>> f = fw.LinearModel(A, A[:, 0], loss="squared")
+    >>> r = fw.minimize(f, fw.L1Ball(1.0), line_search="exact")
+    >>> r.success, r.x.argmax(), r.status
+    (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
+    """
+    if not isinstance(f, Objective):
+        raise ValueError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
+    if not isinstance(C, ConstraintSet):
+        if not callable(C):
+            raise ValueError(f"C must be a constraint set or a callable g -> s; got {type(C).__name__}")
+        C = CallableSet(C)
+    for name, number in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
+        if not number >= 0:
+            raise ValueError(f"{name} must not be negative; got {number}")
+    if max_time is not None:
+        positive(max_time, "max_time")
+    if check_every < 1:
+        raise ValueError(f"check_every must be at least 1; got {check_every}")
+    chosen = find_method(method, schedule, line_search, momentum)
+    if state is not None and x0 is not None:
+        raise ValueError("x0 and state exclude each other: a state knows its point")
+
+    state = _begin(f, C, x0, chosen) if state is None else _resume(state, f, chosen)
+    problem = Problem(f.counted_by(state.counts), C, state.counts)
+    if state.memory is None:
+        state.memory = chosen.init(problem, state.point)
+    return _run(problem, chosen, state, tol, rtol, max_iter, max_time, callback, progress, check_every)
+
+
+def _begin(f: Objective, C: ConstraintSet, x0: Any, method: Method) -> State:
+    counts = Counts()
+    if x0 is None:
+        shape = f.shape if f.shape is not None else getattr(C, "shape", None)
+        if shape is None:
+            raise ValueError("x0 is needed: neither the objective nor the set knows the dimension")
+        point = f.counted_by(counts).point(C.start(shape, f.dtype or np.float64))
+    else:
+        point = f.counted_by(counts).point(x0)
+        if C.contains(point.x, _slack(point)) is False:
+            raise ValueError(f"x0 lies outside the set {C!r}")
+    return State(method=repr(method), point=point, memory=None, counts=counts)
+
+
+def _resume(state: State, f: Objective, method: Method) -> State:
+    if state.method != repr(method):
+        raise ValueError(f"state belongs to {state.method}; this call asks for {method!r}. Start anew with x0=state.x")
+    if f.shape is not None and state.point.x.shape != f.shape:
+        raise ValueError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
+    # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
+    resumed = replace(state, counts=replace(state.counts))
+    resumed.trace = copy.copy(state.trace)
+    resumed.trace._rows = state.trace._rows.copy()
+    return resumed
+
+
+def _slack(point: Point) -> float:
+    """Tolerance of membership for points made of thousands of rounded mixtures."""
+    return 1e-4 if point.x.dtype == np.float32 else 1e-8
+
+
+def _run(
+    problem: Problem,
+    method: Method,
+    state: State,
+    tol: float,
+    rtol: float,
+    max_iter: int,
+    max_time: float | None,
+    callback: Callable[[State], Any] | None,
+    progress: bool,
+    check_every: int,
+) -> Result:
+    started = time.perf_counter() - state.elapsed
+    stop_at, k_end = math.inf if max_time is None else state.elapsed + max_time, state.k + max_iter
+    step = math.nan
+    recheck_below = math.inf  # a gap that failed verification is verified again only once it is smaller
+    verified: tuple[Point, float, float, bool | None] | None = None
+    detail = ""
+    bar = tqdm(total=max_iter, disable=not progress, unit="it")
+    try:
+        while True:
+            # Row k may already be there: a resumed run begins by repeating the evaluation of its last iterate.
+            known: Evaluation | None = None
+            if method.uses_iterate or state.k % check_every == 0 or state.k == k_end:
+                known = problem.evaluate(state.point, state.hint)
+            state.gap = math.nan if known is None else known.gap
+            _record(problem, state, step, time.perf_counter() - started)
+            if progress:
+                bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
+
+            threshold = max(tol, rtol * state.first_gap)
+            if known is not None and threshold > 0 and known.gap <= min(threshold, recheck_below):
+                verified = _verify(problem, state.point, known)
+                if verified[2] <= threshold and verified[3] is not False:
+                    status = Status.TOLERANCE
+                    break
+                verified, recheck_below = None, 0.9 * known.gap
+            if callback is not None and callback(state):
+                status = Status.CALLBACK
+                break
+            if state.k >= k_end:
+                status = Status.ITERATIONS
+                break
+            if state.elapsed >= stop_at:
+                status = Status.TIME
+                break
+
+            proposal = method.step(problem, state.k, state.point, state.fun, known, state.memory)
+            point = proposal.point
+            if (state.k + 1) % _REFRESH_EVERY == 0:
+                point = problem.objective.refresh(point)
+            state.point, state.memory, state.k, step = point, proposal.memory, state.k + 1, proposal.step
+            state.hint = state.hint if known is None else known.vertex
+            bar.update()
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    except NumericalTrouble as trouble:
+        status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
+    finally:
+        bar.close()
+    return _finish(problem, state, status, verified, detail)
+
+
+def _record(problem: Problem, state: State, step: float, elapsed: float) -> None:
+    """Write row k of the trace and keep the best point."""
+    state.fun = problem.objective.value(state.point)
+    state.elapsed = elapsed
+    if not math.isfinite(state.fun):
+        raise NumericalTrouble(f"the objective is {state.fun}")
+    if state.fun < state.best_fun:
+        state.best_fun, state.best = state.fun, state.point
+    if math.isnan(state.first_gap):
+        state.first_gap = state.gap
+    if len(state.trace) == state.k:
+        counts = state.counts
+        state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, step)
+
+
+def _verify(problem: Problem, point: Point, known: Evaluation | None) -> tuple[Point, float, float, bool | None]:
+    """The point with a fresh image, its value, its certified gap, and whether it is in the set."""
+    fresh = problem.objective.refresh(point)
+    if known is None or fresh is not point:
+        known = problem.evaluate(fresh, None if known is None else known.vertex)
+    gap = fresh.inner(known.gradient) - problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
+    feasible = problem.constraint.contains(fresh.x, _slack(fresh))
+    # A feasible point's gap is not negative; what rounding makes of a zero is not worth reporting.
+    return fresh, problem.objective.value(fresh), gap if feasible is False else max(0.0, gap), feasible
+
+
+def _finish(
+    problem: Problem,
+    state: State,
+    status: Status,
+    verified: tuple[Point, float, float, bool | None] | None,
+    detail: str,
+) -> Result:
+    if verified is None:
+        unplanned = status in (Status.INTERRUPTED, Status.NUMERICAL)
+        point = state.best if unplanned and state.best is not None else state.point
+        try:
+            verified = _verify(problem, point, None)
+        except NumericalTrouble:  # at the very first point: there is no better one to return
+            verified = point, problem.objective.value(point), math.nan, problem.constraint.contains(point.x)
+    point, fun, gap, feasible = verified
+    counts = state.counts
+    return Result(
+        x=point.x if isinstance(point.x, LowRank) else point.x.copy(),
+        fun=fun,
+        gap=gap,
+        nit=state.k,
+        n_grad=counts.n_grad,
+        n_lmo=counts.n_lmo,
+        n_design=counts.n_design,
+        status=status,
+        success=status is Status.TOLERANCE,
+        message=status.value + detail,
+        feasible=feasible,
+        trace=state.trace,
+        state=state,
+    )

@@ -1,0 +1,270 @@
+"""How far to go? Schedules gamma(t), which the stages need, and line searches, which act on the combined direction."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from scipy.optimize import brentq
+
+from fwflow._validation import positive, suggest
+from fwflow.objectives.base import Line
+from fwflow.tableaus import Tableau, is_convex
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """The mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
+
+    @abstractmethod
+    def gamma(self, t: float) -> float:
+        """The mixing coefficient at time t."""
+
+    @property
+    def delta(self) -> float:
+        """Length of a step in time."""
+        return 1.0
+
+    @property
+    def k0(self) -> int:
+        """Number of the first step."""
+        return 0
+
+    def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
+        r""":math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
+        delta, base = self.delta, self.k0 + k
+        return [delta * self.gamma((base + w) * delta) for w in omega]
+
+    def certifies(self, tableau: Tableau) -> bool:
+        """Whether every step of a run is a convex combination, as far as a sample of steps tells."""
+        omega = tableau.omega.tolist()
+        return all(
+            is_convex(tableau.mixture(self.stage_gammas(k, omega))[1]) for k in (*range(20), 50, 100, 10**3, 10**5)
+        )
+
+
+@dataclass(frozen=True)
+class OpenLoop(Schedule):
+    r""":math:`\gamma(t) = c / (c + t)`, the schedule of the paper.
+
+    Parameters
+    ----------
+    c : float
+        At least 1; the flow converges as :math:`(c/(c+t))^c`.
+    delta : float
+        Time step: 1 is the optimisation method, small values follow the flow.
+    k0 : int
+        Number of the first step. From 0 the first step of Frank-Wolfe forgets the starting point.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> [fw.OpenLoop().gamma(k) for k in (0, 2, 6)]
+    [1.0, 0.5, 0.25]
+    """
+
+    c: float = 2.0
+    delta: float = 1.0
+    k0: int = 0
+
+    def __post_init__(self) -> None:
+        positive(self.delta, "delta")
+        if not 1 <= self.c < math.inf:
+            raise ValueError(f"c must be at least 1 and finite; got {self.c}")
+        if self.k0 < 0:
+            raise ValueError(f"k0 must be at least 0; got {self.k0}")
+
+    def gamma(self, t: float) -> float:
+        return self.c / (self.c + t)
+
+    def certifies(self, tableau: Tableau) -> bool:
+        """Whether every step of a run is a convex combination: decided exactly."""
+        first = tableau.certificate(c=self.c, delta=self.delta).feasible_from
+        return first is not None and first <= self.k0
+
+
+@dataclass(frozen=True)
+class LogOpenLoop(Schedule):
+    r""":math:`\gamma(t) = (2 + \log(t+1)) / (t + 2 + \log(t+1))`: c grows with the logarithm of time.
+
+    Pokutta, "The Frank-Wolfe algorithm: a short introduction" (arXiv 2311.05313): no constant to choose.
+    """
+
+    def gamma(self, t: float) -> float:
+        c = 2 + math.log(t + 1)
+        return c / (c + t)
+
+
+@dataclass(frozen=True)
+class Fixed(Schedule):
+    """A constant mixing coefficient in (0, 1]. It does not converge to the optimum, only near it."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.value <= 1:
+            raise ValueError(f"value must lie in (0, 1]; got {self.value}")
+
+    def gamma(self, t: float) -> float:
+        return self.value
+
+
+class LineSearch(Protocol):
+    """Chooses the length of a step along the combined direction.
+
+    `step` gets the objective on the line, the schedule's gamma, the largest feasible length
+    `limit`, and what it returned as memory last time (None at first).
+    """
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]: ...
+
+
+@dataclass(frozen=True)
+class Aggressive:
+    r"""The paper's rule: :math:`\max(\gamma, \bar\gamma)`, with :math:`\bar\gamma` the largest step without increase.
+
+    Made for convex f, on which that is the right end of a sublevel set.
+    """
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        return min(limit, max(gamma, self._largest(line, limit))), None
+
+    def _largest(self, line: Line, limit: float) -> float:
+        if line.slope0 >= 0:
+            return 0.0
+        if line.quadratic and line.curvature is not None:
+            return limit if line.curvature <= 0 else min(limit, -2 * line.slope0 / line.curvature)
+
+        def chord(gamma: float) -> float:  # increasing for convex f, and free of the root at zero
+            return (line.value(gamma) - line.value0) / gamma if gamma > 0 else line.slope0
+
+        if not chord(limit) > 0:
+            return limit
+        accuracy = 1e-10
+        return max(0.0, float(brentq(chord, 0.0, limit, xtol=accuracy, rtol=accuracy)) - 2 * accuracy)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The minimiser on the segment: closed form for quadratics, else Newton (secant without second derivatives)."""
+
+    newton: bool = True
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        if line.slope0 >= 0:
+            return 0.0, None
+        if line.quadratic and line.curvature is not None:
+            return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
+        return self._stationary(line, limit), None
+
+    def _stationary(self, line: Line, limit: float) -> float:
+        slope_end = line.slope(limit)
+        if slope_end <= 0:
+            return limit
+        second = line.second if self.newton else None
+        low, high = 0.0, limit
+        last, last_slope = limit, slope_end
+        x, slope = 0.0, line.slope0
+        for _ in range(60):
+            curvature = second(x) if second else (slope - last_slope) / (x - last)
+            last, last_slope = x, slope
+            x = x - slope / curvature if curvature > 0 else high
+            if not low < x < high:  # the bracket keeps Newton and secant honest
+                x = (low + high) / 2
+            slope = line.slope(x)
+            if abs(slope) <= 1e-10 * abs(line.slope0) or high - low <= 1e-14 * limit or x == last:
+                break
+            low, high = (x, high) if slope < 0 else (low, x)
+        return x
+
+
+@dataclass(frozen=True)
+class Short:
+    r""":math:`-\varphi'(0) / \kappa` with a bound :math:`\kappa` on :math:`\varphi''`: the minimiser of an upper bound.
+
+    Linear models know the bound along each direction; `Smooth` needs its ``smoothness``.
+    """
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        if line.curvature is None:
+            raise ValueError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
+        if line.slope0 >= 0:
+            return 0.0, None
+        return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
+
+
+@dataclass(frozen=True)
+class Armijo:
+    r"""Halve the step until :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`."""
+
+    sigma: float = 1e-4
+    shrink: float = 0.5
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        if line.slope0 >= 0:
+            return 0.0, None
+        trial = limit
+        while trial > 1e-16 * limit:
+            if line.value(trial) <= line.value0 + self.sigma * trial * line.slope0:
+                return trial, None
+            trial *= self.shrink
+        return 0.0, None
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    r"""Short steps with an estimated smoothness M (Pedregosa et al., AISTATS 2020, arXiv 1806.05123).
+
+    M is lowered before each step and raised until the step passes. The test is that of Pokutta
+    (arXiv 2311.05313), :math:`\varphi'(\gamma) \le 0`: unlike a comparison of function values it
+    does not drown in rounding close to the optimum.
+    """
+
+    relax: float = 0.9
+    grow: float = 2.0
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        if line.slope0 >= 0 or line.norm2 == 0:
+            return 0.0, memory
+        if memory is None:
+            trial = 1e-3 * limit
+            memory = max(1e-12, (line.slope(trial) - line.slope0) / (trial * line.norm2))
+        M = self.relax * memory
+        for _ in range(100):
+            step = min(limit, -line.slope0 / (M * line.norm2))
+            if line.slope(step) <= 0:
+                return step, M
+            M *= self.grow
+        return 0.0, M
+
+
+def _secant() -> Exact:
+    return Exact(newton=False)
+
+
+#: Line searches by name; each works with every tableau.
+line_searches: Mapping[str, Any] = MappingProxyType(
+    {
+        "aggressive": Aggressive,
+        "exact": Exact,
+        "short": Short,
+        "armijo": Armijo,
+        "adaptive": Adaptive,
+        "secant": _secant,
+    }
+)
+
+
+def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
+    """The line search of that name, or the object itself."""
+    if not isinstance(search, str):
+        if search is not None and not hasattr(search, "step"):
+            raise ValueError(f"line_search must be a name or have a method step; got {search!r}")
+        return search
+    if search not in line_searches:
+        raise ValueError(f"line_search={search!r} is not known; {suggest(search, line_searches)}")
+    return line_searches[search]()

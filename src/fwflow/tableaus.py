@@ -1,0 +1,401 @@
+"""Which Runge-Kutta scheme? Tableaus as data: validation, mixture weights, certificate, order, catalogue."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations_with_replacement
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import polynomial as poly
+from numpy.typing import ArrayLike, NDArray
+
+from fwflow._validation import finite_array, suggest
+
+# A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
+# data in float32, with Fractions they are exact, and under jax.jit they may be tracers.
+Weights = tuple[list[list[Any]], list[Any]]
+
+
+def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequence[Any]) -> Weights:
+    r"""Write a multistep step as a mixture of the current point and the stages' vertices.
+
+    With :math:`\Gamma = \mathrm{diag}(\gamma)` and :math:`Q = (I + \Gamma A)^{-1}\Gamma`, returns
+    :math:`W = A Q` (row i has i entries) and :math:`p = Q^T \beta`, so that
+
+    .. math:: \bar x_i = x + \sum_{j<i} W_{ij} (s_j - x), \qquad x^+ = x + \sum_i p_i (s_i - x).
+    """
+    q = len(beta)
+    Q: list[list[Any]] = []
+    W: list[list[Any]] = []
+    for i in range(q):  # forward substitution: xi_i = gamma_i (s_i - x - sum_j A_ij xi_j)
+        W.append([sum(A[i][k] * Q[k][j] for k in range(j, i)) for j in range(i)])
+        Q.append([-gamma[i] * w for w in W[i]] + [gamma[i]])
+    return W, [sum(beta[i] * Q[i][j] for i in range(j, q)) for j in range(q)]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Does one step of a tableau stay inside every convex set?
+
+    Attributes
+    ----------
+    p, z
+        Weights of the stage vertices in the step, and the paper's ``z = q p``.
+    W
+        Row i holds the weights of the earlier vertices in stage point i.
+    feasible
+        ``p >= 0`` and ``sum(p) <= 1`` at this step: the next point is a convex combination.
+    stages_feasible
+        Each row of ``W`` is non-negative with sum at most one: the stage points stay inside too.
+    feasible_from
+        The smallest k from which every later step is feasible, or None if there is none.
+    """
+
+    p: NDArray[np.float64]
+    z: NDArray[np.float64]
+    W: tuple[tuple[float, ...], ...]
+    feasible: bool
+    stages_feasible: bool
+    feasible_from: int | None
+
+
+# Slack for rounding in sums that are exactly 0 or 1 on paper (gamma = 1 at k = 0 gives sum(p) = 1).
+_ROUNDING = 1e-12
+
+
+def is_convex(weights: Sequence[float]) -> bool:
+    """Whether ``x + sum_i w_i (s_i - x)`` is a convex combination, up to rounding."""
+    return all(w >= -_ROUNDING for w in weights) and sum(weights) <= 1 + _ROUNDING
+
+
+@dataclass(frozen=True, eq=False)
+class Tableau:
+    r"""An explicit Runge-Kutta scheme :math:`(A, \beta, \omega)`, validated when it is made.
+
+    Parameters
+    ----------
+    A : (q, q) array_like
+        Strictly lower triangular stage coefficients.
+    beta : (q,) array_like
+        Weights of the stages; they sum to one.
+    omega : (q,) array_like, optional
+        Times of the stages within the step; the first is zero. Default: the row sums of ``A``.
+    name : str, optional
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> heun = fw.Tableau([[0, 0], [1, 0]], [1/2, 1/2], [0, 1], name="my Heun")
+    >>> heun.order, heun.stages
+    (2, 2)
+    >>> fw.tableaus["midpoint"].certificate(c=2.0, k=1).z.round(4)
+    array([-0.381 ,  1.1429])
+    """
+
+    A: NDArray[np.float64]
+    beta: NDArray[np.float64]
+    omega: NDArray[np.float64]
+    name: str
+
+    def __init__(
+        self,
+        A: ArrayLike | Sequence[Sequence[float]],
+        beta: ArrayLike,
+        omega: ArrayLike | None = None,
+        name: str = "custom",
+    ) -> None:
+        A, beta = finite_array(A, "A", ndim=2), finite_array(beta, "beta", ndim=1)
+        omega = A.sum(axis=1) if omega is None else finite_array(omega, "omega", ndim=1)
+        q = len(beta)
+        if q == 0:
+            raise ValueError("beta is empty; a tableau has at least one stage")
+        if A.shape != (q, q):
+            raise ValueError(f"A has shape {A.shape}; beta has {q} entries, so A must be ({q}, {q})")
+        if omega.shape != (q,):
+            raise ValueError(f"omega has {len(omega)} entries; beta has {q}, and they must agree")
+        if np.triu(A).any():
+            raise ValueError("A must be strictly lower triangular: only explicit schemes are accepted")
+        if abs(beta.sum() - 1) > _ROUNDING:
+            raise ValueError(f"beta must sum to 1 for consistency; it sums to {beta.sum():.17g}")
+        if omega[0] != 0:
+            raise ValueError(f"omega must start with 0; it starts with {omega[0]:g}")
+        for field, value in (("A", A), ("beta", beta), ("omega", omega)):
+            value = value.copy()
+            value.flags.writeable = False
+            object.__setattr__(self, field, value)
+        object.__setattr__(self, "name", name)
+
+    def __repr__(self) -> str:
+        return f"Tableau(name={self.name!r}, stages={self.stages}, order={self.order})"
+
+    @property
+    def stages(self) -> int:
+        """Number of stages q: gradient and oracle calls in one step."""
+        return len(self.beta)
+
+    @cached_property
+    def _rows(self) -> tuple[list[list[float]], list[float]]:
+        return self.A.tolist(), self.beta.tolist()
+
+    def mixture(self, gamma: Sequence[Any]) -> Weights:
+        """Mixture weights ``(W, p)`` of the step whose stage i has mixing coefficient ``gamma[i]``."""
+        A, beta = self._rows
+        return mixture_weights(A, beta, gamma)
+
+    @cached_property
+    def order(self) -> int:
+        """Order of accuracy, from the order conditions of rooted trees up to order 5."""
+        satisfied = 0
+        for n in range(1, 6):
+            if any(abs(residual) > 1e-10 for residual in order_residuals(self, n)):
+                break
+            satisfied = n
+        return satisfied
+
+    def certificate(self, c: float = 2.0, k: int = 1, delta: float = 1.0) -> Certificate:
+        """Check at step k, for ``gamma(t) = c / (c + t)``, that the step is a convex combination.
+
+        Parameters
+        ----------
+        c, delta
+            Parameters of the open-loop schedule; ``c >= 1``, ``delta > 0``.
+        k
+            The step, counted from 0.
+        """
+        if not c >= 1 or not math.isfinite(c):
+            raise ValueError(f"c must be at least 1 and finite; got {c}")
+        if not delta > 0 or not math.isfinite(delta):
+            raise ValueError(f"delta must be positive and finite; got {delta}")
+        if k < 0:
+            raise ValueError(f"k must be at least 0; got {k}")
+        gamma = [delta * c / (c + (k + w) * delta) for w in self.omega.tolist()]
+        W, p = self.mixture(gamma)
+        return Certificate(
+            p=np.array(p),
+            z=self.stages * np.array(p),
+            W=tuple(map(tuple, W)),
+            feasible=is_convex(p),
+            stages_feasible=all(map(is_convex, W)),
+            feasible_from=_feasible_from(self, c, delta),
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Tableau:
+        """Load a tableau from a TOML or JSON file with ``A``, ``beta`` and optionally ``omega``, ``name``.
+
+        Entries may be numbers or fractions written as text, such as ``"1/6"``.
+        """
+        path = Path(path)
+        if path.suffix not in (".toml", ".json"):
+            raise ValueError(f"path must end in .toml or .json; got {str(path)!r}")
+        text = path.read_text(encoding="utf-8")
+        fields = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        if not isinstance(fields, dict) or not {"A", "beta"} <= fields.keys() <= {"A", "beta", "omega", "name"}:
+            raise ValueError(f"{path.name}: expected the keys A, beta and optionally omega and name")
+        name = str(fields.pop("name", path.stem))
+        try:
+            entries = {key: _numbers(value) for key, value in fields.items()}
+            return cls(**entries, name=name)
+        except (ValueError, TypeError, ZeroDivisionError) as error:
+            raise ValueError(f"{path.name}: {error}") from error
+
+
+def _numbers(entry: Any) -> Any:
+    return [_numbers(e) for e in entry] if isinstance(entry, list) else float(Fraction(entry))
+
+
+def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
+    r"""Residuals :math:`\sum_i \beta_i \Phi_i(\tau) - 1/\gamma(\tau)` over the rooted trees of n nodes.
+
+    A leaf is worth the row sum of A where it stands for x and omega where it stands for t; the
+    two differ only for tableaus whose omega is not the row sum.
+    """
+    for phi, density in _trees(tableau, n):
+        yield float(tableau.beta @ phi) - 1 / density
+
+
+def _trees(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
+    """Stage weights and density of every rooted tree with n nodes (Hairer, Norsett & Wanner, II.2)."""
+    if n == 1:
+        yield np.ones(tableau.stages), 1.0
+        return
+    for sizes in _partitions(n - 1):
+        yield from _join(tableau, sizes, np.ones(tableau.stages), float(n))
+
+
+def _join(
+    tableau: Tableau, sizes: tuple[int, ...], phi: NDArray[np.float64], density: float
+) -> Iterator[tuple[NDArray[np.float64], float]]:
+    if not sizes:
+        yield phi, density
+        return
+    size, repeats = sizes[0], sizes.count(sizes[0])
+    branches = [(tableau.A @ child, child_density) for child, child_density in _trees(tableau, size)]
+    if size == 1 and not np.allclose(tableau.omega, branches[0][0], rtol=0, atol=_ROUNDING):
+        branches.append((tableau.omega, 1.0))
+    for chosen in combinations_with_replacement(branches, repeats):
+        joined, total = phi, density
+        for branch, branch_density in chosen:
+            joined, total = joined * branch, total * branch_density
+        yield from _join(tableau, sizes[repeats:], joined, total)
+
+
+def _partitions(n: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    if n == 0:
+        yield ()
+    for first in range(min(n, largest or n), 0, -1):
+        for rest in _partitions(n - first, first):
+            yield (first, *rest)
+
+
+def _exact(value: float) -> Fraction:
+    """The simple fraction that a float stands for (1/6, not its binary neighbour)."""
+    simple = Fraction(value).limit_denominator(10**6)
+    return simple if float(simple) == value else Fraction(value)
+
+
+def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
+    r"""The smallest k from which on the certificate holds, decided by polynomials, not by trial.
+
+    Put :math:`g = \Delta\gamma(t)`; stage i mixes with :math:`g / L_i(g)`,
+    :math:`L_i(g) = 1 + g \omega_i / c`. Then :math:`p_i` and :math:`1 - \sum p_i` are polynomials
+    in g over products of positive :math:`L_i`, and a certificate for all small g fails first at
+    their smallest positive root. Coefficients are exact: that a high-order tableau's leading ones
+    cancel must not be left to rounding.
+    """
+    q = tableau.stages
+    A = [[_exact(a) for a in row] for row in tableau.A.tolist()]
+    beta = [_exact(b) for b in tableau.beta.tolist()]
+    L = [[Fraction(1), _exact(w) / _exact(c)] for w in tableau.omega.tolist()]
+
+    def product(*factors: list[Fraction]) -> list[Fraction]:
+        out = [Fraction(1)]
+        for factor in factors:
+            out = [
+                sum((out[i] * factor[n - i] for i in range(len(out)) if 0 <= n - i < len(factor)), Fraction(0))
+                for n in range(len(out) + len(factor) - 1)
+            ]
+        return out
+
+    def add(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
+        n = max(len(a), len(b))
+        return [x + y for x, y in zip(a + [Fraction(0)] * (n - len(a)), b + [Fraction(0)] * (n - len(b)), strict=True)]
+
+    # p = Gamma y with y_i = beta_i - sum_{j>i} A_ji gamma_j y_j, cleared of denominators.
+    Y: list[list[Fraction]] = [[] for _ in range(q)]
+    for i in reversed(range(q)):
+        Y[i] = product([beta[i]], *L[i + 1 :])
+        for j in range(i + 1, q):
+            Y[i] = add(Y[i], product([Fraction(0), -A[j][i]], Y[j], *L[i + 1 : j]))
+    slack = product(*L)
+    for i in range(q):
+        slack = add(slack, product([Fraction(0), Fraction(-1)], Y[i], *L[:i]))
+
+    first_failure = math.inf
+    for polynomial in (*Y, slack):
+        order = next((n for n, a in enumerate(polynomial) if a != 0), None)
+        if order is None:
+            continue
+        if polynomial[order] < 0:
+            return None
+        coefficients = np.trim_zeros(np.array([float(a) for a in polynomial[order:]]), "b")
+        roots = poly.polyroots(coefficients) if len(coefficients) > 1 else np.array([])
+        real = roots[np.abs(roots.imag) <= 1e-9 * np.abs(roots)].real
+        first_failure = min(first_failure, *real[real > 0], math.inf)
+    # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is allowed.
+    return max(0, math.ceil(c / first_failure - c / delta - 1e-9))
+
+
+def _read(name: str, drawing: str) -> Tableau:
+    """A tableau from its drawing: the rows of A below the diagonal, then beta. Omega is the row sum."""
+    *lower, beta = ([Fraction(entry) for entry in line.split()] for line in drawing.strip().splitlines())
+    q = len(beta)
+    rows = [row + [Fraction(0)] * (q - len(row)) for row in ([], *lower)]
+    numbers = ([float(a) for a in row] for row in rows)
+    return Tableau([*numbers], [float(b) for b in beta], [float(sum(row)) for row in rows], name)
+
+
+# Dormand-Prince 5 and Bogacki-Shampine 3 come without their last stage: it serves an error estimate and
+# the next step's reuse, has beta = 0, and would cost an oracle call for nothing.
+_DRAWINGS = {
+    "euler": """
+        1
+    """,
+    "midpoint": """
+        1/2
+        0    1
+    """,
+    "heun": """
+        1
+        1/2  1/2
+    """,
+    "ralston": """
+        2/3
+        1/4  3/4
+    """,
+    "kutta3": """
+        1/2
+        -1   2
+        1/6  2/3  1/6
+    """,
+    "ssprk3": """
+        1
+        1/4  1/4
+        1/6  1/6  2/3
+    """,
+    "bs3": """
+        1/2
+        0    3/4
+        2/9  1/3  4/9
+    """,
+    "rk44": """
+        1/2
+        0    1/2
+        0    0    1
+        1/6  1/3  1/3  1/6
+    """,
+    "rk38": """
+        1/3
+        -1/3 1
+        1    -1   1
+        1/8  3/8  3/8  1/8
+    """,
+    "rk5": """
+        1/4
+        1/8   1/8
+        0     -1/2  1
+        3/16  0     0      9/16
+        -3/7  2/7   12/7   -12/7  8/7
+        7/90  0     32/90  12/90  32/90  7/90
+    """,
+    "dp5": """
+        1/5
+        3/40        9/40
+        44/45       -56/15       32/9
+        19372/6561  -25360/2187  64448/6561  -212/729
+        9017/3168   -355/33      46732/5247  49/176    -5103/18656
+        35/384      0            500/1113    125/192   -2187/6784   11/84
+    """,
+}
+
+#: The catalogue: every entry is a method of :func:`fwflow.minimize`. A new scheme is one entry above.
+tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, drawing) for name, drawing in _DRAWINGS.items()})
+
+_ALIASES = {"fw": "euler"}
+
+
+def find_tableau(name: str) -> Tableau:
+    """The catalogue entry of that name ("fw" is Euler's method)."""
+    key = _ALIASES.get(name, name)
+    if key not in tableaus:
+        raise ValueError(f"method={name!r} is not known; {suggest(name, [*_ALIASES, *tableaus])}")
+    return tableaus[key]

@@ -1,0 +1,90 @@
+"""What happened along the way? One row per iterate, kept as plain columns."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwflow._validation import Array, suggest
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import pandas as pd
+
+COLUMNS = ("fun", "gap", "time", "n_grad", "n_lmo", "n_design", "step")
+
+
+class Trace:
+    """The history of a run. Row k describes x^(k); row 0 is the start.
+
+    Columns: ``fun`` and ``gap`` at x^(k) (the gap is NaN where it was not computed), ``time`` in
+    seconds since the start, ``n_grad``, ``n_lmo`` and ``n_design``: calls made by the time the row
+    was written, ``step``: the length of the step that led to x^(k), NaN in row 0.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> r = fw.minimize(fw.Quadratic(np.eye(2), [2.0, 0.0]), fw.Simplex(), max_iter=2, tol=0)
+    >>> r.trace["fun"], len(r.trace)
+    (array([-0.75, -1.5 , -1.5 ]), 3)
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[float, ...]] = []
+
+    def append(self, *row: float) -> None:
+        """Add a row, in the order of the columns."""
+        self._rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return COLUMNS
+
+    def __getitem__(self, column: str) -> Array:
+        if column not in COLUMNS:
+            raise KeyError(f"trace has no column {column!r}; {suggest(column, COLUMNS)}")
+        index = COLUMNS.index(column)
+        return np.array([row[index] for row in self._rows], dtype=int if column.startswith("n_") else float)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: {', '.join(COLUMNS)})"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The trace as a DataFrame indexed by k."""
+        import pandas as pd
+
+        return pd.DataFrame({name: self[name] for name in COLUMNS}).rename_axis("k")
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the trace as CSV."""
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("k", *COLUMNS))
+            writer.writerows((k, *row) for k, row in enumerate(self._rows))
+
+    def plot(self, x: str = "k", y: str = "gap", ax: Any = None, **style: Any) -> matplotlib.axes.Axes:
+        """Draw one column against another on logarithmic axes.
+
+        Parameters
+        ----------
+        x : str
+            A column, or "k" for the iteration.
+        y : str
+        ax : matplotlib Axes, optional
+            Drawn into; a new figure otherwise.
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        values = self[y]
+        along = np.arange(len(self)) if x == "k" else self[x]
+        shown = np.isfinite(values) & (values > 0) & (along > 0)
+        ax.loglog(along[shown], values[shown], **style)
+        ax.set(xlabel={"k": "iteration k", "time": "seconds", "n_grad": "gradients"}.get(x, x), ylabel=y)
+        return ax
