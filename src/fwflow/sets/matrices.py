@@ -144,8 +144,10 @@ def spectral_bound(G: Any, sigma: float) -> float:
         # t^2 I - G^T G is positive definite exactly when t exceeds the norm.
         for margin in (1e-8, 1e-6, 1e-4, 1e-2):
             t2 = (1 + margin) * sigma**2
+            shifted = -gram
+            shifted[np.diag_indices(n)] += t2
             try:
-                scipy.linalg.cholesky(t2 * np.eye(n) - gram, lower=True, overwrite_a=True, check_finite=False)
+                scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
             except scipy.linalg.LinAlgError:
                 continue
             return math.sqrt(t2)
