@@ -1,0 +1,27 @@
+"""Which data do the experiments run on? Generated problems, real data sets with their checks, and stand-ins.
+
+Two environment variables matter: ``FWFLOW_DATA`` names a directory with official files, ``FWFLOW_CACHE`` the place
+for downloads. Nothing is downloaded unless asked for. Downloads and two of the stand-ins need the extra ``data``.
+
+>>> from fwflow import datasets
+>>> datasets.load("triangle")["start"]
+array([0., 1.])
+"""
+
+from fwflow.datasets.archives import fetch
+from fwflow.datasets.dataset import DataError, Dataset, standardize
+from fwflow.datasets.generators import sensing, triangle
+from fwflow.datasets.loading import Available, available, load, where
+
+__all__ = [
+    "Available",
+    "DataError",
+    "Dataset",
+    "available",
+    "fetch",
+    "load",
+    "sensing",
+    "standardize",
+    "triangle",
+    "where",
+]

@@ -1,0 +1,146 @@
+"""How do the official files get into the cache? One archive is downloaded, and its files are checked one by one.
+
+Nothing is trusted before its SHA-256 is right: files are unpacked beside their place under another name and then
+renamed, and a cached file is checked again whenever it is read. Only the files of the catalogue are unpacked, under
+their catalogue names; a path inside an archive is never used.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fwflow._validation import suggest
+from fwflow.datasets.dataset import DataError, optional
+from fwflow.datasets.official import File, Official, catalogue, find, is_official, read
+
+#: Further attempts after a failed download, and seconds without an answer that make it fail.
+RETRIES = 2
+TIMEOUT = 30.0
+
+
+def cache_dir() -> Path | None:
+    """``FWFLOW_CACHE``, or the platform's cache directory; None if neither is known for want of pooch."""
+    given = os.environ.get("FWFLOW_CACHE")
+    if given:
+        return Path(given).expanduser()
+    try:
+        return Path(optional("pooch").os_cache("fwflow"))
+    except DataError:
+        return None
+
+
+def find_official(name: str) -> Official:
+    """The catalogue entry of that name."""
+    if name not in catalogue:
+        raise ValueError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
+    return catalogue[name]
+
+
+def offline(name: str) -> str:
+    """What to do without internet, for the end of an error message."""
+    official = find_official(name)
+    files = ", ".join(file.name for file in official.files)
+    return (
+        f"Without internet, put the official files ({files}; plain or .gz) into DIR/{official.folder}/ and name DIR "
+        "with FWFLOW_DATA, data_dir= or --data, or run on the stand-in by not asking for a download."
+    )
+
+
+def fetch(name: str, progress: bool = False) -> Path:
+    """Download a data set into the cache, unless it is there already, and return its folder.
+
+    The cache is the platform's cache directory, or ``FWFLOW_CACHE``; it is laid out like a ``FWFLOW_DATA`` directory,
+    so that it can be copied to a machine without internet.
+
+    Parameters
+    ----------
+    name : {"madelon", "gisette", "movielens"}
+    progress : bool
+        Show a progress bar.
+
+    Raises
+    ------
+    DataError
+        The download failed, the archive is damaged, a file is not the official one, or the cache cannot be written.
+        The cache is then as it was.
+    """
+    official = find_official(name)
+    pooch = optional("pooch")
+    cache = cache_dir()
+    assert cache is not None
+    folder = cache / official.folder
+    if is_complete(official, folder):
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
+            archive = _download(pooch, official, Path(temporary), progress)
+            for file, content in _unpack(official, archive).items():
+                unpacked = Path(temporary, file)
+                unpacked.write_bytes(content)
+                os.replace(unpacked, folder / file)
+    except DataError as error:
+        raise DataError(f"{error}. {offline(name)}") from error.__cause__
+    except OSError as error:
+        raise DataError(f"the cache {folder} cannot be written ({error}); name another with FWFLOW_CACHE") from error
+    return folder
+
+
+def is_complete(official: Official, folder: Path) -> bool:
+    """Whether all files are in the folder and are the official ones."""
+    paths = [(file, find(file.name, folder)) for file in official.files]
+    try:
+        return all(path is not None and is_official(file, read(file, path)) for file, path in paths)
+    except DataError:
+        return False
+
+
+def _download(pooch: Any, official: Official, folder: Path, progress: bool) -> Path:
+    http = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT, chunk_size=2**16)
+
+    def complete_archive(url: str, output_file: str, caller: Any) -> None:
+        http(url, output_file, caller)
+        if not zipfile.is_zipfile(output_file):  # its index is at the end, so a truncated one has none
+            raise ValueError("what came is not a complete zip archive")
+
+    name = "archive.zip"
+    manager = pooch.create(
+        path=folder,
+        base_url="",
+        registry={name: official.archive_hash},
+        urls={name: official.url},
+        retry_if_failed=RETRIES,
+    )
+    log = pooch.get_logger()
+    level = log.level
+    log.setLevel("WARNING")
+    try:
+        return Path(manager.fetch(name, downloader=complete_archive))
+    except (OSError, ValueError) as error:  # what requests raises is an OSError
+        raise DataError(f"{official.url} could not be downloaded: {error}") from error
+    finally:
+        log.setLevel(level)
+
+
+def _unpack(official: Official, archive: Path) -> dict[str, bytes]:
+    """Content of the expected files, checked."""
+    try:
+        with zipfile.ZipFile(archive) as members:
+            return {file.name: _member(file, members) for file in official.files}
+    except Exception as error:  # a damaged archive makes zipfile raise anything, from zlib.error to OSError
+        raise DataError(f"{official.url} is damaged: {error}") from error
+
+
+def _member(file: File, members: zipfile.ZipFile) -> bytes:
+    found = [member for member in members.infolist() if PurePosixPath(member.filename).name == file.name]
+    if len(found) != 1:
+        raise DataError(f"it holds {len(found)} files named {file.name}; exactly one is expected")
+    with members.open(found[0]) as stream:
+        content = stream.read(file.limit + 1)
+    if not is_official(file, content):
+        raise DataError(f"{file.name} is not the official file; its SHA-256 is not {file.sha256}")
+    return content
