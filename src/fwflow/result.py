@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
 from fwflow.objectives.base import Counts
 from fwflow.points import Lifted, LowRank, Point
 from fwflow.trace import Trace
@@ -60,7 +59,7 @@ class State:
     trace: Trace = field(default_factory=Trace)
 
     @property
-    def x(self) -> Array | LowRank:
+    def x(self) -> Any:
         return self.point.x
 
     def save(self, path: str | Path) -> None:

@@ -127,15 +127,31 @@ class LineSearch(Protocol):
 class Aggressive:
     r"""The paper's rule: :math:`\max(\gamma, \bar\gamma)`, with :math:`\bar\gamma` the largest step without increase.
 
-    Made for convex f, on which that is the right end of a sublevel set.
+    Read to the letter it gains nothing wherever :math:`\bar\gamma < 1` decides: f ends where it began. With
+    `shrink`, :math:`\bar\gamma` is the largest of 1, shrink, shrink^2, ... without increase, as backtracking
+    finds it, which leaves some decrease on most steps.
+
+    Made for convex f, on which steps without increase form an interval.
+
+    Parameters
+    ----------
+    shrink : float, optional
+        In (0, 1); by default the largest step is found to rounding.
     """
 
-    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
-        return min(limit, max(gamma, self._largest(line, limit))), None
+    shrink: float | None = None
 
-    def _largest(self, line: Line, limit: float) -> float:
+    def __post_init__(self) -> None:
+        if self.shrink is not None and not 0 < self.shrink < 1:
+            raise ValueError(f"shrink must lie strictly between 0 and 1; got {self.shrink}")
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
-            return 0.0
+            return min(limit, gamma), None
+        largest = self._supremum(line, limit) if self.shrink is None else self._backtracked(line, limit, gamma)
+        return min(limit, max(gamma, largest)), None
+
+    def _supremum(self, line: Line, limit: float) -> float:
         if line.quadratic and line.curvature is not None:
             return limit if line.curvature <= 0 else min(limit, -2 * line.slope0 / line.curvature)
 
@@ -146,6 +162,13 @@ class Aggressive:
             return limit
         accuracy = 1e-10
         return max(0.0, float(brentq(chord, 0.0, limit, xtol=accuracy, rtol=accuracy)) - 2 * accuracy)
+
+    def _backtracked(self, line: Line, limit: float, gamma: float) -> float:
+        assert self.shrink is not None
+        trial = limit
+        while trial > gamma and line.value(trial) > line.value0:
+            trial *= self.shrink
+        return trial
 
 
 @dataclass(frozen=True)

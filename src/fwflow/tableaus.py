@@ -394,7 +394,9 @@ _ALIASES = {"fw": "euler"}
 
 
 def find_tableau(name: str) -> Tableau:
-    """The catalogue entry of that name ("fw" is Euler's method)."""
+    """The catalogue entry of that name ("fw" is Euler's method), or the tableau in a .toml or .json file."""
+    if name.endswith((".toml", ".json")):
+        return Tableau.from_file(name)
     key = _ALIASES.get(name, name)
     if key not in tableaus:
         raise ValueError(f"method={name!r} is not known; {suggest(name, [*_ALIASES, *tableaus])}")

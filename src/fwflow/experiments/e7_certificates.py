@@ -1,0 +1,89 @@
+"""E7: which tableaus keep every iterate in the set, whatever the set?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fwflow.experiments.framework import Claim, Findings, Results, Table, Task
+from fwflow.tableaus import find_tableau, tableaus
+
+TITLE = "Certificates of feasibility"
+
+# (tableau, k): the paper's z, four digits.
+PRINTED = {
+    ("midpoint", 1): (-0.3810, 1.1429),
+    ("midpoint", 2): (-0.2222, 0.8889),
+    ("rk44", 1): (0.2449, 0.5986, 0.5714, 0.3333),
+    ("rk38", 1): (0.1758, 0.6409, 0.6818, 0.2500),
+    ("rk5", 1): (0.1821, 0.0068, 0.8416, 0.3657, 0.9956, 0.2333),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The schedule c/(c+k)."""
+
+    c: float = 2.0
+
+
+QUICK: dict[str, Any] = {}
+
+
+def certificates(c: float) -> dict[str, Any]:
+    """The largest entry of z for k = 1, ..., 1000, by tableau: the paper says that it falls."""
+    return {
+        name: [float(np.abs(tableau.certificate(c=c, k=k).z).max()) for k in range(1, 101)]
+        for name, tableau in tableaus.items()
+    }
+
+
+def tasks(settings: Settings) -> list[Task]:
+    return [Task("norms", certificates, {"c": settings.c})]
+
+
+def findings(settings: Settings, results: Results) -> Findings:
+    rows = []
+    for name, tableau in tableaus.items():
+        certificate = tableau.certificate(c=settings.c, k=1)
+        since = certificate.feasible_from
+        rows.append(
+            (
+                name,
+                str(tableau.order),
+                "  ".join(f"{z:.4f}" for z in certificate.z),
+                "  ".join(f"{z:.4f}" for z in PRINTED.get((name, 1), ())) or "-",
+                "never" if since is None else f"k ≥ {since}",
+                "yes" if certificate.stages_feasible else "no",
+            )
+        )
+    worst = max(
+        float(np.abs(find_tableau(name).certificate(c=2.0, k=k).z - z).max()) for (name, k), z in PRINTED.items()
+    )
+    norms = results["norms"]
+    falling = [name for name, column in norms.items() if (np.diff(column) < 0).all()]
+    return Findings(
+        summary="A step is a convex combination of the current point and the stages' vertices if z ≥ 0 and its mean "
+        "is at most 1; then no iterate leaves the set. Stage points may leave it all the same.",
+        tables=[
+            Table(
+                f"z at k = 1, c = {settings.c:g}",
+                ("tableau", "order", "z", "paper", "certified for", "stage points certified at k = 1"),
+                rows,
+            )
+        ],
+        claims=[
+            Claim.check(
+                "The printed certificates z",
+                worst <= 5.1e-5,
+                f"largest difference from the printed digits: {worst:.1e}",
+            ),
+            Claim.check(
+                "The largest entry of z falls with k",
+                len(falling) == len(norms),
+                f"strictly falling over k = 1, ..., 100 for {len(falling)} of {len(norms)} tableaus",
+            ),
+        ],
+    )

@@ -1,0 +1,217 @@
+"""How is an experiment run? Settings as data, independent tasks over processes, findings with claims and verdicts.
+
+An experiment is a module with ``TITLE``, a frozen dataclass ``Settings``, ``QUICK`` (overrides for a
+fast run), ``tasks(settings)`` and ``findings(settings, results)``. Tasks return columns of numbers;
+they are written as CSV as soon as they are done, and a rerun takes up what is already there.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+import multiprocessing
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from fwflow._validation import Array, suggest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+Columns = Mapping[str, Array]
+Results = Mapping[str, Columns]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One independent run: a module-level function, its arguments, and a sentence on the data it uses."""
+
+    key: str
+    function: Callable[..., dict[str, Any]]
+    arguments: dict[str, Any]
+    data: str = ""
+
+    def fingerprint(self, version: str) -> str:
+        """Changes when the result may change: another version, function, argument or data set."""
+        told = [version, self.function.__module__, self.function.__qualname__, repr(sorted(self.arguments.items()))]
+        return hashlib.sha256("\n".join([*told, self.data]).encode()).hexdigest()
+
+
+class Verdict(Enum):
+    """What a run says about a statement of the paper."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNTESTABLE = "not testable here"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, what this run says about it, and the figure that says so."""
+
+    statement: str
+    verdict: Verdict
+    evidence: str
+
+    @classmethod
+    def check(cls, statement: str, holds: bool, evidence: str) -> Claim:
+        """A claim decided by a number."""
+        return cls(statement, Verdict.HOLDS if holds else Verdict.FAILS, evidence)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for the report; cells are shown as they are."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure for the report."""
+
+    name: str
+    figure: MatplotlibFigure
+    caption: str
+
+
+@dataclass
+class Findings:
+    """What an experiment has to say."""
+
+    summary: str
+    data: Sequence[str] = ()
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> Any:
+    """The module's settings, with its quick values and the user's on top."""
+    accepted = {f.name: f for f in dataclasses.fields(module.Settings)}
+    for name in overrides:
+        if name not in accepted:
+            raise ValueError(f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}; {suggest(name, accepted)}")
+    values = {**(module.QUICK if quick else {}), **overrides}
+    return module.Settings(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, workers: int | None) -> dict[str, Results]:
+    """Run the tasks of several experiments side by side; results by experiment and task.
+
+    Every result is written to ``out/results/EXPERIMENT/KEY.csv`` when it is there, whole or not at
+    all, and is taken from that file if its fingerprint still matches.
+    """
+    store = {name: _Store(out / "results" / name, version) for name in groups}
+    results: dict[str, dict[str, Columns]] = {name: {} for name in groups}
+    waiting: list[tuple[str, Task]] = []
+    for name, tasks in groups.items():
+        for task in tasks:
+            found = store[name].read(task)
+            if found is None:
+                waiting.append((name, task))
+            else:
+                results[name][task.key] = found
+    count = min(workers or os.cpu_count() or 1, max(1, len(waiting)))
+    total = sum(map(len, groups.values()))
+    with tqdm(total=total, initial=total - len(waiting), unit="run", desc="experiments") as bar:
+        for name, task, columns in _side_by_side(waiting, count):
+            store[name].write(task, columns)
+            results[name][task.key] = columns
+            bar.set_postfix_str(f"{name} {task.key}", refresh=False)
+            bar.update()
+    # In the order of the tasks, whichever was done first.
+    return {name: {task.key: results[name][task.key] for task in tasks} for name, tasks in groups.items()}
+
+
+def _side_by_side(waiting: Sequence[tuple[str, Task]], workers: int) -> Iterable[tuple[str, Task, Columns]]:
+    if not waiting:
+        return
+    # One BLAS thread per process: the processes are the parallelism, and sums come out the same every time.
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    saved = {name: os.environ.get(name) for name in limits}
+    os.environ.update(limits)
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        futures = {pool.submit(_call, task): (name, task) for name, task in waiting}
+        for future in as_completed(futures):
+            yield *futures[future], future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for name, value in saved.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _call(task: Task) -> dict[str, Array]:
+    from fwflow import UncertifiedWarning
+
+    with warnings.catch_warnings():
+        # The report has a table of certificates; a warning per run would add nothing.
+        warnings.simplefilter("ignore", UncertifiedWarning)
+        return {name: np.atleast_1d(column) for name, column in task.function(**task.arguments).items()}
+
+
+class _Store:
+    """Results of one experiment on disk: a CSV file per task, and a list of their fingerprints."""
+
+    def __init__(self, folder: Path, version: str) -> None:
+        self.folder, self.version = folder, version
+        self.index = folder / "index.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.known: dict[str, str] = json.loads(self.index.read_text(encoding="utf-8"))
+        except (FileNotFoundError, json.JSONDecodeError):
+            self.known = {}
+
+    def read(self, task: Task) -> Columns | None:
+        path = self.folder / f"{task.key}.csv"
+        if self.known.get(task.key) != task.fingerprint(self.version) or not path.exists():
+            return None
+        with open(path, newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        return {name: np.array([float(row[i]) for row in rows]) for i, name in enumerate(header)}
+
+    def write(self, task: Task, columns: Columns) -> None:
+        longest = max(len(column) for column in columns.values())
+        with replacing(self.folder / f"{task.key}.csv") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            # repr gives back the same number; scalars are repeated down their column.
+            full = [np.broadcast_to(column, longest) for column in columns.values()]
+            writer.writerows([repr(float(value)) for value in row] for row in zip(*full, strict=True))
+        self.known[task.key] = task.fingerprint(self.version)
+        with replacing(self.index) as file:
+            json.dump(self.known, file, indent=1, sort_keys=True)
+
+
+class replacing:
+    """Open a text file for writing that takes its place only when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.temporary = path, path.with_name(path.name + ".part")
+
+    def __enter__(self) -> Any:
+        self.file = open(self.temporary, "w", newline="", encoding="utf-8")
+        return self.file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.file.close()
+        if kind is None:
+            os.replace(self.temporary, self.path)
+        else:
+            self.temporary.unlink(missing_ok=True)

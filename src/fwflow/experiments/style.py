@@ -1,0 +1,137 @@
+"""How are results drawn? One palette, one set of line styles, and the convergence plot that experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fwflow._validation import Array
+
+# Okabe & Ito's palette, which readers with any common colour vision can tell apart; no yellow on white.
+PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#8B5A2B")
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
+
+LABELS = {
+    "fw": "FW",
+    "euler": "FW",
+    "midpoint": "Midpoint",
+    "heun": "Heun",
+    "ralston": "Ralston",
+    "kutta3": "Kutta 3",
+    "ssprk3": "SSP-RK3",
+    "bs3": "Bogacki-Shampine 3",
+    "rk44": "RK44",
+    "rk38": "RK 3/8",
+    "rk5": "RK5",
+    "dp5": "Dormand-Prince 5",
+}
+COLOURS = dict(zip(("fw", "midpoint", "rk44", "rk38", "rk5"), PALETTE, strict=False)) | {"euler": PALETTE[0]}
+
+
+def colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour for each method: its own where it has one, and for the others what is left."""
+    own = {m: COLOURS[m] for m in methods if m in COLOURS}
+    rest = [c for c in PALETTE if c not in own.values()] or list(PALETTE)
+    others = [m for m in methods if m not in own]
+    return {m: own.get(m) or rest[others.index(m) % len(rest)] for m in methods}
+
+
+def label(method: str) -> str:
+    """How a method is named in figures and tables."""
+    return LABELS.get(method, Path(method).stem)
+
+
+# Stand-ins for the page's own colours, so that figures follow its light and dark themes. See report.py.
+INK, FAINT = "#010203", "#c0c1c2"
+
+RC: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "axes.titlesize": 9.5,
+    "legend.fontsize": 8.5,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.which": "major",
+    "grid.color": FAINT,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.4,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fwflow",
+    "figure.constrained_layout.use": True,
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure in the style of the report, not tied to any window or global state."""
+    with mpl.rc_context(RC):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+def subplots(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, Any]:
+    """A figure with a grid of axes, always a two-dimensional array."""
+    with mpl.rc_context(RC):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def thin(k: Array, most: int = 400) -> Array:
+    """Indices that look the same on a logarithmic axis but are few."""
+    n = len(k)
+    if n <= most:
+        return np.arange(n)
+    return np.unique(np.concatenate([[0], np.geomspace(1, n - 1, most).astype(int)]))
+
+
+def legend_below(figure: Figure, colours: Mapping[str, str], styles: Mapping[str, Any], columns: int = 0) -> None:
+    """One legend for the whole figure: methods by colour, variants by line style."""
+    handles = [Line2D([], [], color=colour, label=label) for label, colour in colours.items()]
+    handles += [Line2D([], [], color=INK, ls=style, label=label) for label, style in styles.items()]
+    with mpl.rc_context(RC):
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns or len(handles), handlelength=2.4)
+
+
+def convergence(
+    curves: Sequence[tuple[str, str, str, Mapping[str, Array]]], axes: Sequence[tuple[str, str]], ylabel: str
+) -> Figure:
+    """The smallest gap so far, bold, over the gap itself, faint; one log-log panel per horizontal axis.
+
+    Parameters
+    ----------
+    curves
+        (label, colour, variant, columns); variants become line styles in order of appearance.
+    axes
+        (column, label) of each panel's horizontal axis.
+    """
+    styles = dict(zip(dict.fromkeys(variant for _, _, variant, _ in curves), DASHES, strict=False))
+    figure, grid = subplots(1, len(axes), 3.3 * len(axes), 3.2, sharey=True)
+    with mpl.rc_context(RC):
+        for ax, (column, label) in zip(grid[0], axes, strict=True):
+            for _, colour, variant, columns in curves:
+                index = thin(columns["gap"])
+                x, gap, best = (
+                    c[index] for c in (columns[column], columns["gap"], np.minimum.accumulate(columns["gap"]))
+                )
+                shown = (x > 0) & (best > 0)
+                ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
+                ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant])
+            ax.set_xlabel(label)
+        grid[0][0].set_ylabel(ylabel)
+    legend_below(figure, {label: colour for label, colour, _, _ in curves}, styles if len(styles) > 1 else {})
+    return figure
