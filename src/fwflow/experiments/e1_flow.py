@@ -82,7 +82,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 ax.loglog(1 + run["t"], bound, color=INK, ls="--")
                 ax.set(title=f"{problem}, c = {c:g}", ylim=(max(1e-10, 0.3 * min(floors)), None))
                 # Well above its floor the finest run is the flow.
-                resolved = bound > 10 * floors[-1]
+                resolved = (bound > 10 * floors[-1]) & (run["t"] >= 0.1)  # at t = 0 both are one
                 ratios.append(float((run["error"] / bound)[resolved].max(initial=0.0)) if resolved.any() else np.nan)
                 if floors[0] > 2 * floors[-1]:  # else no run has met its floor yet: all still follow the flow
                     shrinking.append(all(np.diff(floors) < 0))
