@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -51,13 +51,24 @@ def finite_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
 
 def positive(value: Any, name: str) -> float:
     """A positive finite number as a Python float."""
+    return number(value, name, "be a positive finite number", lambda x: 0 < x < math.inf)
+
+
+def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool]) -> float:
+    """A Python float that passes a test, which `wanted` puts in words after "must": NumPy's own numbers would lift float32 data to float64."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a positive finite number; got {_describe(value)}") from None
-    if not (number > 0 and math.isfinite(number)):
-        raise ValueError(f"{name} must be a positive finite number; got {number}")
-    return number
+        result = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        result = math.nan
+    if not accepts(result):
+        raise ValueError(f"{name} must {wanted}; got {_describe(value)}")
+    return result
+
+
+def whole(value: Any, name: str, least: int) -> int:
+    """An integer not below `least`."""
+    at_least = f"be an integer of at least {least}"
+    return int(number(value, name, at_least, lambda x: math.isfinite(x) and x == int(x) and x >= least))
 
 
 def _describe(value: object) -> str:

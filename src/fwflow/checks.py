@@ -40,7 +40,10 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
         d = rng.standard_normal(centre.shape)
         d /= np.linalg.norm(d)
         difference = (f.value(f.point(centre + h * d)) - f.value(f.point(centre - h * d))) / (2 * h)
-        worst = max(worst, abs(difference - float(np.vdot(dense, d))) / max(1.0, float(np.linalg.norm(dense))))
+        worst = max(
+            worst,
+            abs(difference - float(np.vdot(dense, d))) / max(float(np.linalg.norm(dense)), abs(difference), 1e-300),
+        )
     return worst
 
 
@@ -52,8 +55,9 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
     left, right = float(design.matvec(x) @ r), float(x @ design.rmatvec(r))
     j = int(rng.integers(n))
     unit = np.eye(1, n, j, dtype=design.dtype)[0]
-    column = float(np.abs(design.matvec(unit) - design.column(j).to_dense()).max())
-    return max(abs(left - right) / max(1.0, abs(left)), column)
+    product = design.matvec(unit)
+    column = float(np.abs(product - design.column(j).to_dense()).max()) / max(float(np.abs(product).max()), 1e-300)
+    return max(abs(left - right) / max(abs(left), abs(right), 1e-300), column)
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:

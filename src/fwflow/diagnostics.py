@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, suggest, whole
 
 _NORMALISATIONS = ("projector", "paper")
 
@@ -42,8 +42,7 @@ class ZigZag:
     """
 
     def __init__(self, window: int = 5, normalize: str = "projector") -> None:
-        if window < 2:
-            raise ValueError(f"window must be at least 2; got {window}")
+        window = whole(window, "window", 2)
         if normalize not in _NORMALISATIONS:
             raise ValueError(f"normalize={normalize!r} is not known; {suggest(normalize, _NORMALISATIONS)}")
         self.window, self.normalize = window, normalize
@@ -123,6 +122,8 @@ def fit_rate(errors: ArrayLike, k: ArrayLike | None = None, *, start: float = 0.
     position = np.arange(len(e), dtype=float) if k is None else np.asarray(k, dtype=float)
     if e.shape != position.shape or e.ndim != 1:
         raise ValueError(f"errors and k must be vectors of one length; got {e.shape} and {position.shape}")
+    known = ~np.isnan(e)
+    e, position = e[known], position[known]
     envelope = np.maximum.accumulate(e[::-1])[::-1]
     use = (position > 0) & (envelope > 0) & np.isfinite(envelope)
     if use.any():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, positive
+from fwflow._validation import Array, positive, whole
 
 if TYPE_CHECKING:
     from fwflow.objectives import Objective
@@ -45,7 +45,7 @@ def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
     return (c / (c + np.asarray(t, dtype=float))) ** c
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trajectory:
     """The flow, sampled: times, one point per row, and the objective and gap there."""
 
@@ -96,8 +96,7 @@ def flow(
     from fwflow.steps import OpenLoop
 
     positive(t_end, "t_end")
-    if every < 1:
-        raise ValueError(f"every must be at least 1; got {every}")
+    every = whole(every, "every", 1)
     steps = math.ceil(t_end / positive(delta, "delta") - 1e-9)
     kept: list[Array] = []
 
@@ -116,6 +115,7 @@ def flow(
         callback=keep,
         progress=progress,
     )
-    sample = slice(0, result.nit + 1, every)
-    t = delta * np.arange(result.nit + 1)
-    return Trajectory(t[sample], np.stack(kept), result.trace["fun"][sample], result.trace["gap"][sample], result)
+    sample = slice(0, len(result.trace), every)
+    t = delta * np.arange(len(result.trace))
+    x = np.stack(kept) if kept else np.zeros((0, *result.x.shape))
+    return Trajectory(t[sample], x, result.trace["fun"][sample], result.trace["gap"][sample], result)

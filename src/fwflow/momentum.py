@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from fwflow._validation import suggest
+from fwflow._validation import number, suggest
 from fwflow.points import Lifted, Point
 
 Gradient = Callable[[Point], Any]
@@ -69,7 +69,7 @@ class GradientAveraging:
         _check_exponent(self.exponent)
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle) -> tuple[Lifted, Any]:
-        rate = gamma**self.exponent
+        rate = _rate(gamma, self.exponent)
         g = gradient(x_bar)
         theta = g if memory is None else (1 - rate) * memory + rate * g
         return oracle(theta), theta
@@ -94,13 +94,17 @@ class LMOAveraging:
         self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle
     ) -> tuple[Lifted | Point, Any]:
         s = oracle(gradient(x_bar))
-        average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(gamma**self.exponent, s)])
+        average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(_rate(gamma, self.exponent), s)])
         return average, average
 
 
 def _check_exponent(exponent: float) -> None:
-    if not 0 < exponent <= 1:
-        raise ValueError(f"exponent must lie in (0, 1]; got {exponent}")
+    number(exponent, "exponent", "lie in (0, 1]", lambda x: 0 < x <= 1)
+
+
+def _rate(gamma: float, exponent: float) -> float:
+    # Steps longer than the time that the flow takes to forget (gamma > 1) forget everything.
+    return min(1.0, float(gamma**exponent))
 
 
 #: Momentum objects by name.

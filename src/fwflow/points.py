@@ -9,7 +9,7 @@ so that keeping an old one is free and an interrupted step leaves nothing half-d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -41,6 +41,14 @@ class Vertex(ABC):
     def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
         """The image under a linear map from a few of its columns, or None where only a full product will do."""
         return None
+
+    def scaled(self, factor: float) -> Vertex:
+        """The vertex times a number, in its own form where it has one."""
+        return Scaled(factor, self)
+
+    def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        """The vertex as a sum of numbers times vertices."""
+        yield factor, self
 
     def to_dense(self, dtype: Any = np.float64) -> Array:
         """The vertex as an array."""
@@ -82,13 +90,16 @@ class OneHot(Vertex):
     shape: Shape
 
     def add_to(self, x: Array, weight: float) -> None:
-        x.reshape(-1)[self.index] += weight * self.value
+        x.flat[self.index] += weight * self.value
 
     def dot(self, g: Array) -> float:
-        return self.value * float(g.reshape(-1)[self.index])
+        return self.value * float(g.flat[self.index])
 
     def image(self, column: Callable[[int], Vertex]) -> Vertex:
         return Scaled(self.value, column(self.index))
+
+    def scaled(self, factor: float) -> OneHot:
+        return replace(self, value=factor * self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +131,7 @@ class Permutation(Vertex):
         return np.arange(n) * n + self.columns
 
     def add_to(self, x: Array, weight: float) -> None:
-        x.reshape(-1)[self._flat] += weight * self.scale
+        x.flat[self._flat] += weight * self.scale
 
     def dot(self, g: Array) -> float:
         return self.scale * float(g.reshape(-1)[self._flat].sum())
@@ -148,6 +159,9 @@ class RankOne(Vertex):
         g = g.matrix if isinstance(g, Sampled) else g.reshape(self.shape)
         return self.scale * float(self.u @ (g @ self.v))
 
+    def scaled(self, factor: float) -> RankOne:
+        return replace(self, scale=factor * self.scale)
+
 
 @dataclass(frozen=True, eq=False)
 class Scaled(Vertex):
@@ -169,6 +183,12 @@ class Scaled(Vertex):
     def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
         image = self.vertex.image(column)
         return None if image is None else Scaled(self.factor, image)
+
+    def scaled(self, factor: float) -> Vertex:
+        return self.vertex if factor * self.factor == 1 else Scaled(factor * self.factor, self.vertex)
+
+    def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        yield from self.vertex.parts_of(factor * self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +229,10 @@ class Sum(Vertex):
 
     def dot(self, g: Any) -> float:
         return sum(part.dot(g) for part in self.parts)
+
+    def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        for part in self.parts:
+            yield from part.parts_of(factor)
 
 
 class LowRank:
@@ -251,7 +275,8 @@ class LowRank:
         if U.shape[1] != V.shape[1]:
             raise ValueError(f"U has {U.shape[1]} columns and V has {V.shape[1]}; they must agree")
         dtype = np.result_type(U, V)
-        return cls((len(U), len(V)), _svd_atoms(U, V, dtype), dtype, U.shape[1])
+        atoms = _svd_atoms(U, V, dtype)
+        return cls((len(U), len(V)), atoms, dtype, len(atoms))
 
     @property
     def rank(self) -> int:
@@ -280,7 +305,7 @@ class LowRank:
 
     def entries(self, i: Any, j: Any) -> Array:
         """Entries ``x[i, j]`` at index arrays, in chunks so that no large temporary is formed."""
-        i, j = np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp)
+        i, j = np.broadcast_arrays(np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp))
         out = np.zeros(i.shape, self.dtype)
         flat_i, flat_j, flat = i.ravel(), j.ravel(), out.reshape(-1)
         chunk = max(1, 2**20 // max(1, self.rank))
@@ -294,6 +319,10 @@ class LowRank:
         if not self._atoms:
             return np.zeros(0, self.dtype)
         return scipy.linalg.svdvals(_core(self.U, self.V)[2])
+
+    def copy(self) -> LowRank:
+        """The same matrix, sharing nothing that can be changed."""
+        return LowRank(self.shape, dict(self._atoms), self.dtype, self._compact)
 
     def mixed(self, rest: float, terms: Sequence[tuple[float, Any]]) -> LowRank:
         """``rest * self + sum of weight * term``; an atom met twice is kept once."""
@@ -344,6 +373,11 @@ class Sampled:
     indices: Array
     indptr: Array
     shape: Shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating type of the data."""
+        return self.data.dtype
 
     @cached_property
     def matrix(self) -> sp.csr_array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +35,33 @@ class Problem:
     constraint: ConstraintSet
     counts: Counts
 
-    def gradient(self, point: Point) -> Any:
-        if not self.objective.defined_at(point):
+    def value(self, point: Point) -> float:
+        """f at a point, or trouble."""
+        self._check_domain(point)
+        value = self.objective.value(point)
+        if not math.isfinite(value):
+            raise NumericalTrouble(f"the objective is {value}")
+        return value
+
+    def _check_domain(self, point: Point) -> None:
+        if self.objective.restricted and not self.objective.defined_at(point):
             raise NumericalTrouble("the point lies outside the objective's domain")
+
+    def gradient(self, point: Point) -> Any:
+        """The gradient at a point, or trouble."""
+        self._check_domain(point)
         g = self.objective.gradient(point)
         if not np.isfinite(g.data if isinstance(g, Sampled) else g).all():
             raise NumericalTrouble("the gradient has NaN or infinite entries")
         return g
+
+    def segment_inside(self, x: Point, direction: Sequence[tuple[float, Lifted | Point]], limit: float) -> float:
+        """The length `limit`, halved until a step of that length stays in the objective's domain."""
+        while self.objective.restricted and limit > 1e-15:
+            if self.objective.defined_at(x.mix((limit * w, s) for w, s in direction)):
+                break
+            limit /= 2
+        return limit
 
     def lmo(self, g: Any, hint: Lifted | None = None) -> Lifted:
         self.counts.n_lmo += 1

@@ -48,6 +48,7 @@ class State:
     point: Point
     memory: Any
     hint: Lifted | None = None
+    step: float = np.nan
     k: int = 0
     fun: float = np.nan
     gap: float = np.nan
@@ -61,6 +62,10 @@ class State:
     @property
     def x(self) -> Any:
         return self.point.x
+
+    def advance(self, point: Point, step: float, memory: Any, hint: Lifted | None) -> None:
+        """Go on to the next iterate, in one piece: an interrupt comes before or after."""
+        self.__dict__.update(point=point, step=step, memory=memory, hint=hint, k=self.k + 1)
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, completely or not at all."""
@@ -77,14 +82,17 @@ class State:
     @staticmethod
     def load(path: str | Path) -> State:
         """Read a state written by `save`. It is a pickle: load only files that you trust."""
-        with open(path, "rb") as file:
-            state = pickle.load(file)
+        try:
+            with open(path, "rb") as file:
+                state = pickle.load(file)
+        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, UnicodeDecodeError) as error:
+            raise ValueError(f"path: {str(path)!r} does not hold a fwflow state ({error})") from error
         if not isinstance(state, State):
             raise ValueError(f"path: {str(path)!r} does not hold a fwflow state")
         return state
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """What `minimize` returns, in the spirit of `scipy.optimize.OptimizeResult`.
 

@@ -7,16 +7,17 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from fwflow._validation import positive
+from fwflow._validation import number, positive, whole
 from fwflow.methods import Method, find_method
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import Counts, Objective
-from fwflow.points import LowRank, Point
+from fwflow.objectives.completion import NEEDS_RANK_ONE
+from fwflow.points import Point
 from fwflow.problem import Evaluation, NumericalTrouble, Problem
 from fwflow.result import Result, State, Status
 from fwflow.sets.base import CallableSet, ConstraintSet
@@ -102,17 +103,19 @@ def minimize(
         if not callable(C):
             raise ValueError(f"C must be a constraint set or a callable g -> s; got {type(C).__name__}")
         C = CallableSet(C)
-    for name, number in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
-        if not number >= 0:
-            raise ValueError(f"{name} must not be negative; got {number}")
-    if max_time is not None:
-        positive(max_time, "max_time")
-    if check_every < 1:
-        raise ValueError(f"check_every must be at least 1; got {check_every}")
+    if f.factored and not C.factored:
+        raise ValueError(f"C is {C!r}; {NEEDS_RANK_ONE}")
+    tol, rtol = (number(v, name, "not be negative", lambda x: x >= 0) for name, v in (("tol", tol), ("rtol", rtol)))
+    max_iter, check_every = whole(max_iter, "max_iter", 0), whole(check_every, "check_every", 1)
+    max_time = math.inf if max_time is None else positive(max_time, "max_time")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be callable; got {callback!r}")
     chosen = find_method(method, schedule, line_search, momentum)
     if state is not None and x0 is not None:
         raise ValueError("x0 and state exclude each other: a state knows its point")
 
+    if state is not None and not isinstance(state, State):
+        raise ValueError(f"state must be a State, such as result.state; got {type(state).__name__}")
     state = _begin(f, C, x0, chosen) if state is None else _resume(state, f, chosen)
     problem = Problem(f.counted_by(state.counts), C, state.counts)
     if state.memory is None:
@@ -126,19 +129,30 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any, method: Method) -> State:
         shape = f.shape if f.shape is not None else getattr(C, "shape", None)
         if shape is None:
             raise ValueError("x0 is needed: neither the objective nor the set knows the dimension")
+        counts.n_lmo += isinstance(C, CallableSet)  # its start is an answer of the oracle
         point = f.counted_by(counts).point(C.start(shape, f.dtype or np.float64))
     else:
         point = f.counted_by(counts).point(x0)
+        own = getattr(C, "shape", None) or point.x.shape
+        if math.prod(own) != math.prod(point.x.shape):
+            raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
         if C.contains(point.x, _slack(point)) is False:
             raise ValueError(f"x0 lies outside the set {C!r}")
-    return State(method=repr(method), point=point, memory=None, counts=counts)
+    return State(method=_signature(method), point=point, memory=None, counts=counts)
+
+
+def _signature(method: Method) -> str:
+    return getattr(method, "signature", repr(method))
 
 
 def _resume(state: State, f: Objective, method: Method) -> State:
-    if state.method != repr(method):
+    if state.method != _signature(method):
         raise ValueError(f"state belongs to {state.method}; this call asks for {method!r}. Start anew with x0=state.x")
     if f.shape is not None and state.point.x.shape != f.shape:
         raise ValueError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
+    image, own = state.point.image, f.counted_by(Counts()).refresh(Point(state.point.x)).image
+    if np.shape(image) != np.shape(own):
+        raise ValueError("state belongs to another objective: the image of its point has another size")
     # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
     resumed = replace(state, counts=replace(state.counts))
     resumed.trace = copy.copy(state.trace)
@@ -158,43 +172,42 @@ def _run(
     tol: float,
     rtol: float,
     max_iter: int,
-    max_time: float | None,
+    max_time: float,
     callback: Callable[[State], Any] | None,
     progress: bool,
     check_every: int,
 ) -> Result:
     started = time.perf_counter() - state.elapsed
-    stop_at, k_end = math.inf if max_time is None else state.elapsed + max_time, state.k + max_iter
-    step = math.nan
+    time_end, k_end = state.elapsed + max_time, state.k + max_iter
     recheck_below = math.inf  # a gap that failed verification is verified again only once it is smaller
-    verified: tuple[Point, float, float, bool | None] | None = None
+    verified: Verified | None = None
     detail = ""
     bar = tqdm(total=max_iter, disable=not progress, unit="it")
     try:
         while True:
-            # Row k may already be there: a resumed run begins by repeating the evaluation of its last iterate.
             known: Evaluation | None = None
             if method.uses_iterate or state.k % check_every == 0 or state.k == k_end:
                 known = problem.evaluate(state.point, state.hint)
             state.gap = math.nan if known is None else known.gap
-            _record(problem, state, step, time.perf_counter() - started)
+            _record(problem, state, time.perf_counter() - started)
             if progress:
                 bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
+            stopped = callback is not None and bool(callback(state))
             threshold = max(tol, rtol * state.first_gap)
             if known is not None and threshold > 0 and known.gap <= min(threshold, recheck_below):
                 verified = _verify(problem, state.point, known)
-                if verified[2] <= threshold and verified[3] is not False:
+                if verified.gap <= threshold and verified.feasible is not False:
                     status = Status.TOLERANCE
                     break
                 verified, recheck_below = None, 0.9 * known.gap
-            if callback is not None and callback(state):
+            if stopped:
                 status = Status.CALLBACK
                 break
             if state.k >= k_end:
                 status = Status.ITERATIONS
                 break
-            if state.elapsed >= stop_at:
+            if state.elapsed >= time_end:
                 status = Status.TIME
                 break
 
@@ -202,64 +215,73 @@ def _run(
             point = proposal.point
             if (state.k + 1) % _REFRESH_EVERY == 0:
                 point = problem.objective.refresh(point)
-            state.point, state.memory, state.k, step = point, proposal.memory, state.k + 1, proposal.step
-            state.hint = state.hint if known is None else known.vertex
+            state.advance(point, proposal.step, proposal.memory, state.hint if known is None else known.vertex)
             bar.update()
+        return _finish(problem, state, status, verified, detail)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     except NumericalTrouble as trouble:
         status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
     finally:
         bar.close()
-    return _finish(problem, state, status, verified, detail)
+    return _finish(problem, state, status, None, detail)
 
 
-def _record(problem: Problem, state: State, step: float, elapsed: float) -> None:
+def _record(problem: Problem, state: State, elapsed: float) -> None:
     """Write row k of the trace and keep the best point."""
-    state.fun = problem.objective.value(state.point)
-    state.elapsed = elapsed
-    if not math.isfinite(state.fun):
-        raise NumericalTrouble(f"the objective is {state.fun}")
+    state.fun = math.nan
+    state.fun, state.elapsed = problem.value(state.point), elapsed
     if state.fun < state.best_fun:
         state.best_fun, state.best = state.fun, state.point
     if math.isnan(state.first_gap):
         state.first_gap = state.gap
-    if len(state.trace) == state.k:
+    if len(state.trace) == state.k:  # a resumed run evaluates its last iterate again, which has its row already
         counts = state.counts
-        state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, step)
+        state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, state.step)
 
 
-def _verify(problem: Problem, point: Point, known: Evaluation | None) -> tuple[Point, float, float, bool | None]:
-    """The point with a fresh image, its value, its certified gap, and whether it is in the set."""
+class Verified(NamedTuple):
+    """A point with a fresh image, its value, its certified gap, and whether it is in the set."""
+
+    point: Point
+    fun: float
+    gap: float
+    feasible: bool | None
+
+
+def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verified:
     fresh = problem.objective.refresh(point)
     if known is None or fresh is not point:
         known = problem.evaluate(fresh, None if known is None else known.vertex)
-    gap = fresh.inner(known.gradient) - problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
-    feasible = problem.constraint.contains(fresh.x, _slack(fresh))
-    # A feasible point's gap is not negative; what rounding makes of a zero is not worth reporting.
-    return fresh, problem.objective.value(fresh), gap if feasible is False else max(0.0, gap), feasible
+    inner, least = fresh.inner(known.gradient), problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
+    feasible = _feasible(problem, fresh)
+    gap, size = inner - least, abs(inner) + abs(least)
+    if gap < -_slack(fresh) * size:  # no member has a negative gap
+        feasible = False
+    elif fresh.x.dtype == np.float32:  # the gap is a difference of two numbers that single precision rounds
+        gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size
+    else:
+        gap = max(0.0, gap)
+    return Verified(fresh, problem.objective.value(fresh), gap, feasible)
 
 
-def _finish(
-    problem: Problem,
-    state: State,
-    status: Status,
-    verified: tuple[Point, float, float, bool | None] | None,
-    detail: str,
-) -> Result:
+def _finish(problem: Problem, state: State, status: Status, verified: Verified | None, detail: str) -> Result:
+    unplanned = status in (Status.INTERRUPTED, Status.NUMERICAL)
+    point = state.best if unplanned and state.best is not None else state.point
     if verified is None:
-        unplanned = status in (Status.INTERRUPTED, Status.NUMERICAL)
-        point = state.best if unplanned and state.best is not None else state.point
         try:
             verified = _verify(problem, point, None)
         except NumericalTrouble:  # at the very first point: there is no better one to return
-            verified = point, problem.objective.value(point), math.nan, problem.constraint.contains(point.x)
-    point, fun, gap, feasible = verified
+            verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, _feasible(problem, point))
+        except KeyboardInterrupt:  # a second thought: what is known must do
+            if status not in (Status.NUMERICAL, Status.INTERRUPTED):
+                raise
+            verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, None)
     counts = state.counts
     return Result(
-        x=point.x if isinstance(point.x, LowRank) else point.x.copy(),
-        fun=fun,
-        gap=gap,
+        x=verified.point.x.copy(),
+        fun=verified.fun,
+        gap=verified.gap,
         nit=state.k,
         n_grad=counts.n_grad,
         n_lmo=counts.n_lmo,
@@ -267,7 +289,11 @@ def _finish(
         status=status,
         success=status is Status.TOLERANCE,
         message=status.value + detail,
-        feasible=feasible,
+        feasible=verified.feasible,
         trace=state.trace,
         state=state,
     )
+
+
+def _feasible(problem: Problem, point: Point) -> bool | None:
+    return problem.constraint.contains(point.x, _slack(point))

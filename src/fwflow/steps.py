@@ -11,9 +11,13 @@ from typing import Any, Protocol
 
 from scipy.optimize import brentq
 
-from fwflow._validation import positive, suggest
+from fwflow._validation import number, positive, suggest
 from fwflow.objectives.base import Line
 from fwflow.tableaus import Tableau, is_convex
+
+
+def _set(frozen: object, name: str, value: Any) -> None:
+    object.__setattr__(frozen, name, value)
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Schedule(ABC):
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
         r""":math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
         delta, base = self.delta, self.k0 + k
-        return [delta * self.gamma((base + w) * delta) for w in omega]
+        return [float(delta * self.gamma((base + w) * delta)) for w in omega]
 
     def certifies(self, tableau: Tableau) -> bool:
         """Whether every step of a run is a convex combination, as far as a sample of steps tells."""
@@ -72,11 +76,10 @@ class OpenLoop(Schedule):
     k0: int = 0
 
     def __post_init__(self) -> None:
-        positive(self.delta, "delta")
-        if not 1 <= self.c < math.inf:
-            raise ValueError(f"c must be at least 1 and finite; got {self.c}")
-        if self.k0 < 0:
-            raise ValueError(f"k0 must be at least 0; got {self.k0}")
+        _set(self, "c", number(self.c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf))
+        _set(self, "delta", positive(self.delta, "delta"))
+        at_least_0 = number(self.k0, "k0", "be at least 0 and whole", lambda x: 0 <= x < math.inf and x == int(x))
+        _set(self, "k0", int(at_least_0))
 
     def gamma(self, t: float) -> float:
         return self.c / (self.c + t)
@@ -106,8 +109,7 @@ class Fixed(Schedule):
     value: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.value <= 1:
-            raise ValueError(f"value must lie in (0, 1]; got {self.value}")
+        _set(self, "value", number(self.value, "value", "lie in (0, 1]", lambda x: 0 < x <= 1))
 
     def gamma(self, t: float) -> float:
         return self.value
@@ -142,8 +144,8 @@ class Aggressive:
     shrink: float | None = None
 
     def __post_init__(self) -> None:
-        if self.shrink is not None and not 0 < self.shrink < 1:
-            raise ValueError(f"shrink must lie strictly between 0 and 1; got {self.shrink}")
+        if self.shrink is not None:
+            number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
@@ -227,6 +229,10 @@ class Armijo:
     sigma: float = 1e-4
     shrink: float = 0.5
 
+    def __post_init__(self) -> None:
+        number(self.sigma, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1)
+        number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
+
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
             return 0.0, None
@@ -250,13 +256,17 @@ class Adaptive:
     relax: float = 0.9
     grow: float = 2.0
 
+    def __post_init__(self) -> None:
+        number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1)
+        number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf)
+
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0 or line.norm2 == 0:
             return 0.0, memory
         if memory is None:
             trial = 1e-3 * limit
             memory = max(1e-12, (line.slope(trial) - line.slope0) / (trial * line.norm2))
-        M = self.relax * memory
+        M = max(1e-12, self.relax * memory)
         for _ in range(100):
             step = min(limit, -line.slope0 / (M * line.norm2))
             if line.slope(step) <= 0:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import ArrayLike, NDArray
 
-from fwflow._validation import finite_array, suggest
+from fwflow._validation import finite_array, number, positive, suggest, whole
 
 # A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
 # data in float32, with Fractions they are exact, and under jax.jit they may be tracers.
@@ -42,7 +42,7 @@ def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequ
     return W, [sum(beta[i] * Q[i][j] for i in range(j, q)) for j in range(q)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """Does one step of a tableau stay inside every convex set?
 
@@ -129,7 +129,7 @@ class Tableau:
         if omega[0] != 0:
             raise ValueError(f"omega must start with 0; it starts with {omega[0]:g}")
         for field, value in (("A", A), ("beta", beta), ("omega", omega)):
-            value = value.copy()
+            value = value.astype(np.float64)
             value.flags.writeable = False
             object.__setattr__(self, field, value)
         object.__setattr__(self, "name", name)
@@ -171,12 +171,10 @@ class Tableau:
         k
             The step, counted from 0.
         """
-        if not c >= 1 or not math.isfinite(c):
-            raise ValueError(f"c must be at least 1 and finite; got {c}")
-        if not delta > 0 or not math.isfinite(delta):
-            raise ValueError(f"delta must be positive and finite; got {delta}")
-        if k < 0:
-            raise ValueError(f"k must be at least 0; got {k}")
+        c, delta = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf), positive(delta, "delta")
+        k = whole(k, "k", 0)
+        if c + (k + self.omega.min()) * delta <= 0:
+            raise ValueError(f"omega has a stage at {self.omega.min():g}, before the schedule c/(c+t) begins")
         gamma = [delta * c / (c + (k + w) * delta) for w in self.omega.tolist()]
         W, p = self.mixture(gamma)
         return Certificate(
@@ -197,20 +195,24 @@ class Tableau:
         path = Path(path)
         if path.suffix not in (".toml", ".json"):
             raise ValueError(f"path must end in .toml or .json; got {str(path)!r}")
-        text = path.read_text(encoding="utf-8")
-        fields = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-        if not isinstance(fields, dict) or not {"A", "beta"} <= fields.keys() <= {"A", "beta", "omega", "name"}:
-            raise ValueError(f"{path.name}: expected the keys A, beta and optionally omega and name")
-        name = str(fields.pop("name", path.stem))
         try:
-            entries = {key: _numbers(value) for key, value in fields.items()}
-            return cls(**entries, name=name)
-        except (ValueError, TypeError, ZeroDivisionError) as error:
+            text = path.read_text(encoding="utf-8")
+            fields = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+            if not isinstance(fields, dict) or not {"A", "beta"} <= fields.keys() <= {"A", "beta", "omega", "name"}:
+                raise ValueError("expected the keys A, beta and optionally omega and name")
+            name = str(fields.pop("name", path.stem))
+            return cls(**{key: _numbers(value, key) for key, value in fields.items()}, name=name)
+        except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from error
 
 
-def _numbers(entry: Any) -> Any:
-    return [_numbers(e) for e in entry] if isinstance(entry, list) else float(Fraction(entry))
+def _numbers(entry: Any, name: str) -> Any:
+    if isinstance(entry, list):
+        return [_numbers(e, name) for e in entry]
+    try:
+        return float(Fraction(entry))
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        raise ValueError(f"{name} must hold finite numbers or fractions such as '1/6'; got {entry!r}") from None
 
 
 def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
@@ -309,8 +311,13 @@ def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
             return None
         coefficients = np.trim_zeros(np.array([float(a) for a in polynomial[order:]]), "b")
         roots = poly.polyroots(coefficients) if len(coefficients) > 1 else np.array([])
-        real = roots[np.abs(roots.imag) <= 1e-9 * np.abs(roots)].real
-        first_failure = min(first_failure, *real[real > 0], math.inf)
+        real = np.sort(roots[np.abs(roots.imag) <= 1e-6 * np.abs(roots)].real)
+        edges = [*real[real > 0].tolist(), 2 * real.max(initial=1.0) + 1]
+        for root, beyond in pairwise(edges):  # a root that is only touched does not count
+            g = (_exact(root) + _exact(beyond)) / 2
+            if sum((a * g**n for n, a in enumerate(polynomial)), Fraction(0)) < 0:
+                first_failure = min(first_failure, root)
+                break
     # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is allowed.
     return max(0, math.ceil(c / first_failure - c / delta - 1e-9))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,12 @@ class Trace:
         index = COLUMNS.index(column)
         return np.array([row[index] for row in self._rows], dtype=int if column.startswith("n_") else float)
 
+    def __contains__(self, column: object) -> bool:
+        return column in COLUMNS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COLUMNS)
+
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(COLUMNS)})"
 
@@ -81,9 +88,9 @@ class Trace:
         """
         import matplotlib.pyplot as plt
 
-        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
         values = self[y]
         along = np.arange(len(self)) if x == "k" else self[x]
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
         shown = np.isfinite(values) & (values > 0) & (along > 0)
         ax.loglog(along[shown], values[shown], **style)
         ax.set(xlabel={"k": "iteration k", "time": "seconds", "n_grad": "gradients"}.get(x, x), ylabel=y)

@@ -36,11 +36,11 @@ class Design(Protocol):
         ...
 
 
-def as_design(A: Any) -> Design:
-    """Wrap a dense array or a SciPy sparse matrix; a `Design` is passed through."""
+def as_design(A: Any, name: str = "A") -> Design:
+    """Wrap a dense array or a SciPy sparse matrix; a `Design` is passed through. `name` is for errors."""
     if all(hasattr(A, name) for name in ("matvec", "rmatvec", "column", "shape", "dtype")):
         return A
-    design = SparseDesign(A) if sp.issparse(A) else DenseDesign(A)
+    design = SparseDesign(A, name) if sp.issparse(A) else DenseDesign(A, name)
     if 0 in design.shape:
-        raise ValueError(f"A is empty: its shape is {design.shape}")
+        raise ValueError(f"{name} is empty: its shape is {design.shape}")
     return design

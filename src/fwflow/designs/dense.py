@@ -18,8 +18,8 @@ class DenseDesign:
     small beside that pass over all m n of them, so there is nothing to gain from a copy.
     """
 
-    def __init__(self, A: ArrayLike) -> None:
-        self.A: Array = finite_array(A, "A", ndim=2)
+    def __init__(self, A: ArrayLike, name: str = "A") -> None:
+        self.A: Array = finite_array(A, name, ndim=2)
         self.shape: tuple[int, int] = self.A.shape
         self.dtype: np.dtype[Any] = self.A.dtype
 

@@ -18,15 +18,17 @@ class SparseDesign:
     the one copy that this class ever makes; the caller's matrix is not changed.
     """
 
-    def __init__(self, A: Any) -> None:
+    def __init__(self, A: Any, name: str = "A") -> None:
         if np.dtype(A.dtype).kind not in "biuf":
-            raise ValueError(f"A must hold real numbers; its dtype is {A.dtype}")
+            raise ValueError(f"{name} must be an array of real numbers; its dtype is {A.dtype}")
+        if A.ndim != 2:
+            raise ValueError(f"{name} must have 2 dimension(s); got shape {A.shape}")
         columns = sp.csc_array(A, dtype=float_dtype(A.dtype))
         if not columns.has_canonical_format:
             columns = columns.copy()
             columns.sum_duplicates()
         if not np.isfinite(columns.data).all():
-            raise ValueError("A must be finite; it has NaN or infinite entries")
+            raise ValueError(f"{name} must be finite; it has NaN or infinite entries")
         self.A = columns
         self._transpose = columns.T  # CSR, sharing memory
         self.shape: tuple[int, int] = columns.shape

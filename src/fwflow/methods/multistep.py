@@ -33,6 +33,12 @@ class Multistep:
     momentum: Momentum | None = None
 
     @property
+    def signature(self) -> str:
+        """Tells methods apart, also tableaus of one name: a state continues only the method that made it."""
+        t = self.tableau
+        return f"{self!r} with A={t.A.tolist()}, beta={t.beta.tolist()}, omega={t.omega.tolist()}"
+
+    @property
     def uses_iterate(self) -> bool:
         """Whether a step starts from the gradient at the iterate, so that the gap there is free."""
         return self.momentum is None or self.momentum.uses_iterate
@@ -69,10 +75,11 @@ class Multistep:
         if self.line_search is None:
             return Proposal(x.mix(zip(p, s, strict=True)), gamma, Memory(tuple(hints), averages, search))
 
-        direction = [w / gamma for w in p]  # d = sum_i p_i (s_i - x) / gamma
-        limit = min(1.0, 1.0 / sum(direction)) if min(p) >= 0 else 1.0
-        end = x.mix(zip(direction, s, strict=True))
-        line = problem.objective.along(x, end, fun, None if known is None else known.gradient)
+        direction = [(w / gamma, target) for w, target in zip(p, s, strict=True)]  # d = sum_i p_i (s_i - x) / gamma
+        limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
+        limit = problem.segment_inside(x, direction, limit)
+        line = problem.objective.along(x, x.mix(direction), fun, None if known is None else known.gradient)
         length, search = self.line_search.step(line, gamma, limit, search)
-        moved = x.mix((length * w, target) for w, target in zip(direction, s, strict=True))
+        length = float(length)
+        moved = x.mix((length * w, target) for w, target in direction)
         return Proposal(moved, length, Memory(tuple(hints), averages, search))

@@ -101,9 +101,15 @@ class Objective(ABC):
         """The point with its image computed afresh from x, free of accumulated rounding."""
         return point
 
+    #: Whether f may be undefined somewhere, so that `defined_at` must be asked.
+    restricted = False
+
     def defined_at(self, point: Point) -> bool:
         """Whether f is defined there. Stage points of some tableaus leave the constraint set."""
         return True
+
+    #: Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
+    factored = False
 
     @abstractmethod
     def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
@@ -113,8 +119,8 @@ class Objective(ABC):
 class DesignImage(Objective):
     """An objective that sees x through a design matrix: the image is carried, a vertex is lifted by its columns."""
 
-    def __init__(self, A: Any) -> None:
-        self.design = as_design(A)
+    def __init__(self, A: Any, name: str = "A") -> None:
+        self.design = as_design(A, name)
         self.dtype = self.design.dtype
         self.shape = (self.design.shape[1],)
         self._recurring: WeakKeyDictionary[Vertex, Vertex] = WeakKeyDictionary()
@@ -123,12 +129,15 @@ class DesignImage(Objective):
         return Point(point.x, self._product(point.x))
 
     def lift(self, vertex: Vertex) -> Lifted:
-        parts = vertex.parts if isinstance(vertex, Sum) else (vertex,)
-        images = [self._known_image(part) for part in parts]
-        found = [image for image in images if image is not None]
-        rest = tuple(part for part, image in zip(parts, images, strict=True) if image is None)
+        found, rest = [], []
+        for factor, part in vertex.parts_of():
+            image = self._known_image(part)
+            if image is None:
+                rest.append(part.scaled(factor))
+            else:
+                found.append(image.scaled(factor))
         if rest:  # parts without structure share one product
-            found.append(DenseVertex(self._product(Sum(rest).to_dense(self.dtype))))
+            found.append(DenseVertex(self._product(Sum(tuple(rest)).to_dense(self.dtype))))
         return Lifted(vertex, found[0] if len(found) == 1 else Sum(tuple(found)))
 
     def _known_image(self, vertex: Vertex) -> Vertex | None:
@@ -141,6 +150,12 @@ class DesignImage(Objective):
     def _product(self, x: Any) -> Array:
         self.counts.n_design += 1
         return self.design.matvec(x.reshape(-1))
+
+
+def targets(b: Any, dtype: np.dtype[Any]) -> Array:
+    """The data vector b in the type of the design, still finite there."""
+    with np.errstate(over="ignore"):
+        return finite_array(finite_array(b, "b", ndim=1).astype(dtype, copy=False), "b")
 
 
 def image_of(point: Point) -> Array:

@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array, float_array, suggest
+from fwflow._validation import Array, finite_array, float_array, suggest, whole
 from fwflow.objectives.base import LossOfImage
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Scaled, Vertex
+from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex
+
+NEEDS_RANK_ONE = (
+    "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
+    "or an oracle that returns fw.RankOne(u, v, scale)"
+)
 
 
 class MatrixCompletion(LossOfImage):
@@ -37,6 +42,8 @@ class MatrixCompletion(LossOfImage):
     array([2., 2.])
     """
 
+    factored = True
+
     def __init__(
         self,
         rows: ArrayLike,
@@ -48,9 +55,11 @@ class MatrixCompletion(LossOfImage):
         *,
         scale: str = "sum",
     ) -> None:
-        if len(shape) != 2 or min(shape) < 1:
-            raise ValueError(f"shape must be two positive integers; got {shape}")
-        self.shape = (int(shape[0]), int(shape[1]))
+        try:
+            rows_, cols_ = shape
+            self.shape = (whole(rows_, "shape", 1), whole(cols_, "shape", 1))
+        except (TypeError, ValueError):
+            raise ValueError(f"shape must be two positive integers; got {shape!r}") from None
         i, j = _indices(rows, "rows", self.shape[0]), _indices(cols, "cols", self.shape[1])
         b = finite_array(values, "values", ndim=1)
         if not len(i) == len(j) == len(b):
@@ -86,19 +95,13 @@ class MatrixCompletion(LossOfImage):
         return Sampled(self.dual(point), self.cols, self._indptr, self.shape)
 
     def lift(self, vertex: Vertex) -> Lifted:
-        if isinstance(vertex, Scaled) and isinstance(vertex.vertex, RankOne):
-            vertex = RankOne(vertex.vertex.u, vertex.vertex.v, vertex.factor * vertex.vertex.scale)
         if not isinstance(vertex, RankOne):
-            raise ValueError(
-                f"constraint returned a {type(vertex).__name__}; MatrixCompletion keeps X factored and needs "
-                "rank-one vertices: NuclearBall, or an oracle that returns fw.RankOne(u, v, scale)"
-            )
+            raise ValueError(f"C returned a {type(vertex).__name__}; {NEEDS_RANK_ONE}")
         return Lifted(vertex, DenseVertex((vertex.scale * vertex.u)[self.rows] * vertex.v[self.cols]))
 
 
 def _indices(value: ArrayLike, name: str, size: int) -> Array:
     numbers = float_array(value, name, ndim=1)
-    index = numbers.astype(np.int32)
-    if len(index) and ((index != numbers).any() or index.min() < 0 or index.max() >= size):
+    if not ((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))).all():
         raise ValueError(f"{name} must hold integers from 0 to {size - 1}")
-    return index
+    return numbers.astype(np.int32)

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array, suggest
-from fwflow.objectives.base import DesignImage, LossOfImage
+from fwflow._validation import Array, suggest
+from fwflow.objectives.base import DesignImage, LossOfImage, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.points import Point
 
@@ -43,7 +43,7 @@ class LinearModel(DesignImage, LossOfImage):
         super().__init__(A)
         m = self.design.shape[0]
         self.loss = find_loss(loss, rho)
-        self.b = finite_array(b, "b", ndim=1).astype(self.dtype, copy=False)
+        self.b = targets(b, self.design.dtype)
         if len(self.b) != m:
             raise ValueError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
         self.loss.check(self.b)

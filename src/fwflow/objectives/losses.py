@@ -113,6 +113,8 @@ losses: Mapping[str, type[Any]] = MappingProxyType({"squared": Squared, "logisti
 def find_loss(loss: str | Loss, rho: float) -> Loss:
     """The loss of that name, or the object itself."""
     if not isinstance(loss, str):
+        if not all(hasattr(loss, name) for name in ("value", "derivative", "second", "curvature")):
+            raise ValueError(f"loss must be a name or a Loss; got {loss!r}")
         return loss
     if loss not in losses:
         raise ValueError(f"loss={loss!r} is not known; {suggest(loss, losses)}")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array
-from fwflow.objectives.base import DesignImage, Line, image_of
+from fwflow._validation import Array
+from fwflow.objectives.base import DesignImage, Line, image_of, targets
 from fwflow.points import Point
 
 
@@ -33,16 +33,16 @@ class Quadratic(DesignImage):
     """
 
     def __init__(self, H: Any, b: ArrayLike | None = None) -> None:
-        super().__init__(H)
+        super().__init__(H, "H")
         rows, n = self.design.shape
         if rows != n:
             raise ValueError(f"H must be square; its shape is {self.design.shape}")
-        self.b = np.zeros(n, self.dtype) if b is None else finite_array(b, "b", ndim=1).astype(self.dtype, copy=False)
+        self.b = np.zeros(n, self.dtype) if b is None else targets(b, self.design.dtype)
         if len(self.b) != n:
             raise ValueError(f"b has {len(self.b)} entries; H is {n} x {n}, and they must agree")
         probe = np.random.default_rng(0).standard_normal(n).astype(self.design.dtype)
         left, right = self.design.matvec(probe), self.design.rmatvec(probe)
-        if np.abs(left - right).max() > 1e3 * np.finfo(self.design.dtype).eps * (1 + np.abs(left).max()):
+        if np.abs(left - right).max() > 1e2 * np.finfo(self.design.dtype).eps * np.abs(left).max():
             raise ValueError("H must be symmetric; (H + H.T) / 2 gives the same function")
 
     def value(self, point: Point) -> float:

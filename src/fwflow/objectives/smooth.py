@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, positive
+from fwflow._validation import Array, float_array, positive
 from fwflow.objectives.base import Line, Objective
 from fwflow.points import Point, Shape
 
@@ -54,25 +54,40 @@ class Smooth(Objective):
         self.fun, self.grad, self.domain = fun, grad, domain
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = shape
+        self.restricted = domain is not None
         self._last: tuple[Point, float, Any] | None = None
 
     def value(self, point: Point) -> float:
-        return self._both(point)[0] if self.grad is True else float(self.fun(point.x))
+        return self._both(point)[0] if self.grad is True else self._scalar(self.fun(point.x))
+
+    @staticmethod
+    def _scalar(value: Any) -> float:
+        if isinstance(value, tuple) or np.size(value) != 1:
+            raise ValueError("fun must return one number; use grad=True if it returns the gradient too")
+        return float(np.asarray(value).item())
 
     def gradient(self, point: Point) -> Array:
+        if self.grad is True:
+            return self._both(point)[1]
         self.counts.n_grad += 1
-        x: Array = point.x
-        g = self._both(point)[1] if self.grad is True else self.grad(x)
-        g = np.asarray(g, dtype=x.dtype)
-        if g.shape != x.shape:
-            raise ValueError(f"grad returned shape {g.shape} for an x of shape {x.shape}")
+        return self._checked(self.grad(point.x), point)  # type: ignore[operator]
+
+    @staticmethod
+    def _checked(gradient: Any, point: Point) -> Array:
+        """A copy: a user's function may fill the same buffer again and again."""
+        g = np.array(float_array(gradient, "grad's result"), dtype=point.x.dtype)
+        if g.shape != point.x.shape:
+            raise ValueError(f"grad returned shape {g.shape} for an x of shape {point.x.shape}")
         return g
 
     def _both(self, point: Point) -> tuple[float, Any]:
         """The joint call, made once per point."""
         if self._last is None or self._last[0] is not point:
-            value, gradient = self.fun(point.x)
-            self._last = (point, float(value), gradient)
+            self.counts.n_grad += 1
+            answer = self.fun(point.x)
+            if not isinstance(answer, tuple) or len(answer) != 2:
+                raise ValueError("fun must return (value, gradient) with grad=True")
+            self._last = (point, self._scalar(answer[0]), self._checked(answer[1], point))
         return self._last[1:]
 
     def defined_at(self, point: Point) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, float_array
 from fwflow.points import DenseVertex, LowRank, Sampled, Shape, Vertex
 
 
@@ -39,6 +39,9 @@ class ConstraintSet(ABC):
     def diameter(self, shape: Shape | None = None) -> float:
         """The largest Euclidean distance between two members."""
 
+    #: Whether the oracle takes gradients on observed entries and answers with rank-one matrices.
+    factored = False
+
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """A certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
 
@@ -66,6 +69,12 @@ def needs_shape(constraint: object, shape: Shape | None) -> Shape:
     return shape
 
 
+def finite(x: Any) -> Array | None:
+    """x as float64, or None if it has entries that are not finite and so is in no set."""
+    array = np.asarray(x, dtype=np.float64)
+    return array if np.isfinite(array).all() else None
+
+
 def size_of(shape: Shape) -> int:
     """Number of entries."""
     return int(np.prod(shape))
@@ -74,6 +83,8 @@ def size_of(shape: Shape) -> int:
 class CallableSet(ConstraintSet):
     """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones."""
 
+    factored = True
+
     def __init__(self, oracle: Callable[[Any], Any]) -> None:
         self.oracle = oracle
 
@@ -81,11 +92,11 @@ class CallableSet(ConstraintSet):
         s = self.oracle(g.matrix if isinstance(g, Sampled) else g)
         if isinstance(s, Vertex):
             return s
-        array = np.asarray(s, dtype=g.dtype)
+        array = float_array(s, "C's answer").astype(g.dtype)
         if array.shape != g.shape:
-            raise ValueError(f"constraint returned shape {array.shape} for a gradient of shape {g.shape}")
-        # A copy: an oracle may hand out a buffer that it fills again.
-        return DenseVertex(array.copy())
+            raise ValueError(f"C returned shape {array.shape} for a gradient of shape {g.shape}")
+        # astype has made a copy: an oracle may hand out a buffer that it fills again.
+        return DenseVertex(array)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)

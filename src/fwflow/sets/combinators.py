@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array
-from fwflow.points import DenseVertex, LowRank, Scaled, Shape, Slice, Sum, Vertex
-from fwflow.sets.base import ConstraintSet
+from fwflow._validation import Array, finite_array, number, whole
+from fwflow.points import DenseVertex, LowRank, Shape, Slice, Sum, Vertex
+from fwflow.sets.base import ConstraintSet, finite, size_of
 
 
 class ScaledSet(ConstraintSet):
     """``factor * C``, also written ``factor * C``; a negative factor reflects."""
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
-        self.constraint, self.factor = constraint, float(factor)
-        if self.factor == 0 or not math.isfinite(self.factor):
-            raise ValueError(f"factor must be finite and not zero; got {factor}")
+        self.constraint = constraint
+        self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
+        self.factored = constraint.factored
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
@@ -30,13 +30,13 @@ class ScaledSet(ConstraintSet):
     def shape(self) -> Shape | None:
         return getattr(self.constraint, "shape", None)
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Scaled:
-        inner = hint.vertex if isinstance(hint, Scaled) else None
-        return Scaled(self.factor, self.constraint.lmo(g if self.factor > 0 else -1.0 * g, inner))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        inner = None if hint is None else hint.scaled(1 / self.factor)
+        return self.constraint.lmo(g if self.factor > 0 else -1.0 * g, inner).scaled(self.factor)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        assert isinstance(vertex, Scaled)
-        return abs(self.factor) * self.constraint.lower_bound(g if self.factor > 0 else -1.0 * g, vertex.vertex)
+        inner = vertex.scaled(1 / self.factor)
+        return abs(self.factor) * self.constraint.lower_bound(g if self.factor > 0 else -1.0 * g, inner)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
         inner = self.constraint.start(shape, dtype)
@@ -56,6 +56,8 @@ class Translated(ConstraintSet):
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
         self.constraint = constraint
         self.shift = finite_array(shift, "shift")
+        if self.shift.ndim == 0:
+            raise ValueError("shift must be an array of the shape of x, not a number")
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
 
@@ -75,7 +77,8 @@ class Translated(ConstraintSet):
         return np.asarray(np.asarray(inner) + self.shift, dtype=dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        return self.constraint.contains(np.asarray(x, dtype=np.float64) - self.shift, tol)
+        array = finite(x)
+        return False if array is None else self.constraint.contains(array - self.shift, tol)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return self.constraint.diameter(self.shape)
@@ -99,9 +102,14 @@ class Product(ConstraintSet):
     def __init__(self, blocks: Sequence[tuple[ConstraintSet, int]]) -> None:
         if not blocks:
             raise ValueError("blocks is empty; a product needs at least one (set, length)")
-        self.blocks = [(constraint, int(length)) for constraint, length in blocks]
-        if min(length for _, length in self.blocks) < 1:
-            raise ValueError("blocks must have positive lengths")
+        for block in blocks:
+            if not (isinstance(block, tuple) and len(block) == 2 and isinstance(block[0], ConstraintSet)):
+                raise ValueError(f"blocks must be pairs (set, length); got {block!r}")
+        self.blocks = [(constraint, whole(length, "blocks must have lengths that", 1)) for constraint, length in blocks]
+        for constraint, length in self.blocks:
+            own = getattr(constraint, "shape", None) or (length,)
+            if size_of(own) != length:
+                raise ValueError(f"blocks must fit their sets: {constraint!r} has {size_of(own)} entries, not {length}")
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)

@@ -11,9 +11,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from fwflow._validation import Array, positive
+from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points import LowRank, Permutation, RankOne, Sampled, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, needs_shape
+from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
 
 # Up to this smaller dimension an upper bound on the spectral norm is proved by a Cholesky factorisation.
 _GRAM_LIMIT = 2000
@@ -41,11 +41,11 @@ class NuclearBall(ConstraintSet):
         Lanczos steps from a hint.
     """
 
+    factored = True
+
     def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
         self.radius = positive(radius, "radius")
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1; got {steps}")
-        self.steps = int(steps)
+        self.steps = whole(steps, "steps", 1)
 
     def __repr__(self) -> str:
         return f"NuclearBall({self.radius:g})"
@@ -64,7 +64,7 @@ class NuclearBall(ConstraintSet):
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         G = _matrix(g)
-        return -self.radius * spectral_bound(G, max(0.0, -vertex.dot(G)) / self.radius)
+        return -self.radius * spectral_bound(G, max(0.0, -vertex.scaled(1 / self.radius).dot(G)))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
         shape = needs_shape(self, shape)
@@ -73,7 +73,11 @@ class NuclearBall(ConstraintSet):
         return LowRank.zeros(shape, dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        sigma = x.singular_values() if isinstance(x, LowRank) else scipy.linalg.svdvals(np.asarray(x, np.float64))
+        if not isinstance(x, LowRank):
+            x = finite(x)
+            if x is None:
+                return False
+        sigma = x.singular_values() if isinstance(x, LowRank) else scipy.linalg.svdvals(x)
         return bool(sigma.sum() <= self.radius * (1 + tol))
 
     def diameter(self, shape: Shape | None = None) -> float:
@@ -84,7 +88,13 @@ def _matrix(g: Any) -> Any:
     G = g.matrix if isinstance(g, Sampled) else g
     if G.ndim != 2:
         raise ValueError(f"g must be a matrix for NuclearBall; got shape {G.shape}")
-    return G
+    return G.astype(float_dtype(G.dtype), copy=False)
+
+
+def _largest(G: Any) -> float:
+    """The largest entry in modulus; by it Gram products are scaled so that they do not overflow or vanish."""
+    entries = G.data if sp.issparse(G) else G
+    return float(np.abs(entries).max(initial=0.0)) or 1.0
 
 
 def leading_pair(G: Any, start: Array | None, steps: int) -> tuple[Array, Array, float]:
@@ -96,18 +106,18 @@ def leading_pair(G: Any, start: Array | None, steps: int) -> tuple[Array, Array,
     noise /= np.linalg.norm(noise)
     # A pinch of noise: a start orthogonal to the new leading vector would never find it.
     w = noise if start is None else start + G.dtype.type(1e-2) * noise
-    transpose = G.T
+    transpose, unit = G.T, G.dtype.type(_largest(G))
 
     def gram(w: Array) -> Array:
-        return np.asarray(transpose @ (G @ w))
+        return np.asarray(transpose @ ((G @ w) / unit)) / unit
 
     for _ in range(1 if start is not None else 8):
         w, theta, residual = _lanczos(gram, w, steps if start is not None else max(steps, 40))
         if residual <= 1e-9 * theta:
             break
-    z = np.asarray(G @ w)
-    sigma = float(np.linalg.norm(z))
-    return w, z / G.dtype.type(sigma) if sigma > 0 else z, sigma
+    z = np.asarray(G @ w) / unit
+    length = np.linalg.norm(z)
+    return w, z / length if length > 0 else z, float(length) * float(unit)
 
 
 def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Array, float, float]:
@@ -136,7 +146,12 @@ def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Arr
 def spectral_bound(G: Any, sigma: float) -> float:
     """An upper bound on the spectral norm of G, close to it if `sigma` is a good lower bound."""
     G = sp.csr_array(G, dtype=np.float64) if sp.issparse(G) else np.asarray(G, dtype=np.float64)
-    G = G if G.shape[0] >= G.shape[1] else G.T
+    unit = _largest(G)
+    G = (G if G.shape[0] >= G.shape[1] else G.T) / unit
+    return unit * _unit_bound(G, sigma / unit)
+
+
+def _unit_bound(G: Any, sigma: float) -> float:
     n = G.shape[1]
     if n <= _GRAM_LIMIT:
         gram = G.T @ G
@@ -168,9 +183,7 @@ class Birkhoff(ConstraintSet):
     """
 
     def __init__(self, n: int) -> None:
-        if n != int(n) or n < 1:
-            raise ValueError(f"n must be a positive integer; got {n}")
-        self.n = int(n)
+        self.n = int(number(n, "n", "be a positive integer", lambda x: 1 <= x < math.inf and x == int(x)))
         self.shape = (self.n, self.n)
 
     def __repr__(self) -> str:
@@ -181,10 +194,16 @@ class Birkhoff(ConstraintSet):
         return Permutation(columns, g.shape)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.full(self.shape if shape is None else shape, 1 / self.n, dtype)
+        shape = self.shape if shape is None else shape
+        if size_of(shape) != self.n**2:
+            raise ValueError(f"shape must hold {self.n} x {self.n} entries for {self!r}; got {shape}")
+        return np.full(shape, 1 / self.n, dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = np.asarray(x, dtype=np.float64).reshape(self.shape)
+        x = finite(x)
+        if x is None:
+            return False
+        x = x.reshape(self.shape)
         sums = np.concatenate([x.sum(axis=0), x.sum(axis=1)])
         return bool(x.min() >= -tol and np.abs(sums - 1).max() <= tol * math.sqrt(self.n))
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.spatial.distance import pdist
 
-from fwflow._validation import Array, finite_array, float_array
+from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.points import DenseVertex, Shape, Vertex
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, finite
 
 
 class ConvexHull(ConstraintSet):
@@ -36,18 +36,20 @@ class ConvexHull(ConstraintSet):
         return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(self.vertices[int((self.vertices @ g).argmin())].astype(g.dtype, copy=False))
+        return DenseVertex(self.vertices[int((self.vertices @ g).argmin())].astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self.vertices.mean(axis=0).astype(dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        V = self.vertices.astype(np.float64)
-        scale = max(1.0, float(np.abs(V).max()))
+        x = finite(x)
+        if x is None:
+            return False
+        scale = float(np.abs(self.vertices).max()) or 1.0
+        V, x = self.vertices / scale, x / scale
         # The smallest t such that some mixture of the vertices is within t of x in every coordinate.
         N, n = V.shape
         rows = np.hstack([V.T, -np.ones((n, 1))]), np.hstack([-V.T, -np.ones((n, 1))])
-        x = np.asarray(x, dtype=np.float64)
         answer = linprog(
             np.eye(1, N + 1, N)[0],
             A_ub=np.vstack(rows),
@@ -56,7 +58,7 @@ class ConvexHull(ConstraintSet):
             b_eq=[1.0],
         )
         # HiGHS itself works to 1e-7, so nothing finer can be asked of this test.
-        return bool(answer.status == 0 and answer.fun <= max(tol, 1e-7) * scale)
+        return bool(answer.status == 0 and answer.fun <= max(tol, 1e-7))
 
     def diameter(self, shape: Shape | None = None) -> float:
         return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
@@ -95,7 +97,14 @@ class Polytope(ConstraintSet):
             float_array(-np.inf if lower is None else lower, "lower"),
             float_array(np.inf if upper is None else upper, "upper"),
         ]
-        told = [n, *(M.shape[1] for M in (self.A, self.C) if M is not None), *(x.size for x in bounds if x.ndim)]
+        for name, bound in zip(("lower", "upper"), bounds, strict=True):
+            if bound.ndim > 1:
+                raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
+        told = [
+            None if n is None else whole(n, "n", 1),
+            *(M.shape[1] for M in (self.A, self.C) if M is not None),
+            *(x.size for x in bounds if x.ndim),
+        ]
         dimensions = {int(t) for t in told if t is not None}
         if len(dimensions) != 1:
             raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they say {sorted(dimensions)}")
@@ -128,13 +137,15 @@ class Polytope(ConstraintSet):
         return np.asarray(answer.x)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(self._solve(g.astype(np.float64)).astype(g.dtype, copy=False))
+        return DenseVertex(self._solve(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self._start.astype(dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = np.asarray(x, dtype=np.float64)
+        x = finite(x)
+        if x is None:
+            return False
         # HiGHS' own feasibility tolerance is 1e-7: its vertices are no better.
         slack = max(tol, 1e-7) * max(1.0, float(np.abs(x).max()))
         inside = (x >= self.lower - slack).all() and (x <= self.upper + slack).all()
@@ -159,7 +170,11 @@ def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[An
         raise ValueError(f"{matrix} and {vector} go together; only one was given")
     if M is None or rhs is None:
         return None, None
-    M = sp.csr_array(M) if sp.issparse(M) else finite_array(M, matrix, ndim=2)
+    if sp.issparse(M):
+        M = sp.csr_array(M)
+        M.data = finite_array(M.data, matrix)
+    else:
+        M = finite_array(M, matrix, ndim=2)
     side = finite_array(rhs, vector, ndim=1)
     if M.shape[0] != len(side):
         raise ValueError(f"{matrix} has {M.shape[0]} rows and {vector} has {len(side)} entries; they must agree")

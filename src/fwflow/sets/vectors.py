@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, float_array, positive
+from fwflow._validation import Array, float_array, float_dtype, number, positive
 from fwflow.points import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, needs_shape, size_of
+from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
 
 
 class _Ball(ConstraintSet):
@@ -30,7 +30,8 @@ class _Ball(ConstraintSet):
         return np.zeros(needs_shape(self, shape), dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        return bool(self.norm(np.asarray(x, dtype=np.float64).reshape(-1)) <= self.radius * (1 + tol))
+        x = finite(x)
+        return x is not None and bool(self.norm(x.reshape(-1)) <= self.radius * (1 + tol))
 
 
 class L1Ball(_Ball):
@@ -62,7 +63,7 @@ class LInfBall(_Ball):
         return float(np.abs(x).max())
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(g.dtype, copy=False))
+        return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
@@ -77,9 +78,9 @@ class LpBall(_Ball):
 
     def __init__(self, p: float, radius: float = 1.0) -> None:
         super().__init__(radius)
-        if not 1 < p < math.inf:
-            raise ValueError(f"p must lie strictly between 1 and infinity; got {p}. For the ends use L1Ball, LInfBall")
-        self.p = float(p)
+        self.p = number(
+            p, "p", "lie strictly between 1 and infinity (else L1Ball, LInfBall)", lambda x: 1 < x < math.inf
+        )
 
     def __repr__(self) -> str:
         return f"LpBall({self.p:g}, {self.radius:g})"
@@ -89,6 +90,7 @@ class LpBall(_Ball):
         return largest * float(((np.abs(x) / largest) ** self.p).sum()) ** (1 / self.p) if largest else 0.0
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        g = g.astype(float_dtype(g.dtype), copy=False)
         largest = float(np.abs(g).max())
         if largest == 0:
             return OneHot(0, self.radius, g.shape)
@@ -130,7 +132,9 @@ class Simplex(ConstraintSet):
         return np.full(shape, self.radius / size_of(shape), dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = np.asarray(x, dtype=np.float64)
+        x = finite(x)
+        if x is None:
+            return False
         slack = tol * self.radius
         return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
 
@@ -162,7 +166,7 @@ class Box(ConstraintSet):
         return f"Box({self.lower}, {self.upper})" if self.shape == () else f"Box(shape={self.shape})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(g.dtype, copy=False))
+        return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2
@@ -171,8 +175,10 @@ class Box(ConstraintSet):
         return np.broadcast_to(centre, self.shape).astype(dtype)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = np.asarray(x, dtype=np.float64)
-        slack = tol * max(1.0, float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
+        x = finite(x)
+        if x is None:
+            return False
+        slack = tol * max(float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
         return bool((x >= self.lower - slack).all() and (x <= self.upper + slack).all())
 
     def diameter(self, shape: Shape | None = None) -> float:
