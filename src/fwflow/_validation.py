@@ -55,7 +55,10 @@ def positive(value: Any, name: str) -> float:
 
 
 def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool]) -> float:
-    """A Python float that passes a test, which `wanted` puts in words after "must": NumPy's own numbers would lift float32 data to float64."""
+    """A Python float that passes a test, which `wanted` puts in words after "must".
+
+    Not one of NumPy's numbers: those would lift float32 data to float64.
+    """
     try:
         result = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError):

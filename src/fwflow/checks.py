@@ -34,7 +34,10 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
     g = f.gradient(point)
     dense = g.matrix.toarray() if isinstance(g, Sampled) else g
     centre = np.asarray(point.x, dtype=np.float64)
-    h = np.cbrt(np.finfo(dense.dtype).eps) * max(1.0, float(np.abs(centre).max()))
+    length = max(1.0, float(np.abs(centre).max()))
+    h = np.cbrt(np.finfo(dense.dtype).eps) * length
+    # Differences cannot see below their own rounding, some eps^(2/3) of |f| / length.
+    scale = max(float(np.linalg.norm(dense)), abs(f.value(point)) / length, 1e-300)
     worst = 0.0
     for _ in range(directions):
         d = rng.standard_normal(centre.shape)
@@ -42,7 +45,7 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
         difference = (f.value(f.point(centre + h * d)) - f.value(f.point(centre - h * d))) / (2 * h)
         worst = max(
             worst,
-            abs(difference - float(np.vdot(dense, d))) / max(float(np.linalg.norm(dense)), abs(difference), 1e-300),
+            abs(difference - float(np.vdot(dense, d))) / max(scale, abs(difference)),
         )
     return worst
 
@@ -52,12 +55,12 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
-    left, right = float(design.matvec(x) @ r), float(x @ design.rmatvec(r))
+    Ax, Ar = design.matvec(x), design.rmatvec(r)
+    size = max(float(np.linalg.norm(Ax) * np.linalg.norm(r)), float(np.linalg.norm(x) * np.linalg.norm(Ar)), 1e-300)
     j = int(rng.integers(n))
-    unit = np.eye(1, n, j, dtype=design.dtype)[0]
-    product = design.matvec(unit)
+    product = design.matvec(np.eye(1, n, j, dtype=design.dtype)[0])
     column = float(np.abs(product - design.column(j).to_dense()).max()) / max(float(np.abs(product).max()), 1e-300)
-    return max(abs(left - right) / max(abs(left), abs(right), 1e-300), column)
+    return max(abs(float(Ax @ r) - float(x @ Ar)) / size, column)
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 try:
     import typer
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 except ModuleNotFoundError as missing:  # the console script is installed with the core
     sys.exit(f"fwflow's command line needs {missing.name}: pip install 'fwflow[cli]'")
@@ -33,6 +36,16 @@ def _use_data(folder: Path | None) -> None:
         os.environ["FWFLOW_DATA"] = str(folder.resolve())
 
 
+@contextmanager
+def _continued() -> Iterator[None]:
+    """Ctrl-C ends a long run in peace: it can be continued."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; results written so far are kept, and the same command continues", err=True)
+        raise typer.Exit(130) from None
+
+
 @app.command()
 def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help="E1 to E8; all by default.")] = None,
@@ -47,7 +60,10 @@ def reproduce(
     from fwflow.experiments import reproduce as run
 
     _use_data(data)
-    overrides: dict[str, dict[str, Any]] = tomllib.loads(config.read_text()) if config else {}
+    overrides: dict[str, dict[str, Any]] = tomllib.loads(config.read_text(encoding="utf-8")) if config else {}
+    for name, table in overrides.items():
+        if not isinstance(table, dict):
+            raise ValueError(f"--config {config}: expected a table [{name}] of settings; got {name} = {table!r}")
     for text in setting or ():
         name, _, value = text.partition("=")
         experiment, _, field = name.partition(".")
@@ -55,8 +71,9 @@ def reproduce(
             raise ValueError(f"--set {text!r}: expected EXPERIMENT.SETTING=VALUE, for example E4.iterations=50")
         overrides.setdefault(experiment, {})[field] = _toml_value(value)
     names = [name.upper() for name in experiments or ()]
-    page = run(names, out, quick=quick, overrides=overrides, workers=workers)
-    console.print(f"report: [bold]{page}[/bold]")
+    with _continued():
+        page = run(names, out, quick=quick, overrides=overrides, workers=workers)
+    typer.echo(f"report: {page}")  # not through rich, which would fold a long path
 
 
 def _toml_value(text: str) -> Any:
@@ -83,19 +100,20 @@ def compare(
     from fwflow.experiments.compare import compare as run
 
     _use_data(data)
-    table, page = run(
-        problem,
-        methods or ["fw", "midpoint", "rk44"],
-        line_searches or [],
-        momenta or [],
-        iterations=iterations,
-        loss=loss,
-        radius=radius,
-        out=out,
-        workers=workers,
-    )
+    with _continued():
+        table, page = run(
+            problem,
+            methods or ["fw", "midpoint", "rk44"],
+            line_searches or [],
+            momenta or [],
+            iterations=iterations,
+            loss=loss,
+            radius=radius,
+            out=out,
+            workers=workers,
+        )
     _print(table.title, table.header, table.rows)
-    console.print(f"page: [bold]{page}[/bold]")
+    typer.echo(f"page: {page}")
 
 
 @data_app.command("list")
@@ -117,7 +135,7 @@ def fetch(name: Annotated[str, typer.Argument(help="madelon, gisette or movielen
     """Download a data set from its official place into the cache."""
     from fwflow import datasets
 
-    console.print(f"{name}: {datasets.fetch(name, progress=True)}")
+    typer.echo(f"{name}: {datasets.fetch(name, progress=True)}")
 
 
 @data_app.command()
@@ -128,9 +146,9 @@ def where(name: Annotated[str, typer.Argument(help="madelon, gisette or movielen
     _use_data(data)
     found = datasets.where(name)
     if found is None:
-        console.print(f"{name} is not on this machine; try: fwflow data fetch {name}", style="yellow")
+        typer.echo(f"{name} is not on this machine; try: fwflow data fetch {name}", err=True)
         raise typer.Exit(1)
-    print(found)
+    typer.echo(found)
 
 
 def _print(title: str, header: Any, rows: Any) -> None:
@@ -138,7 +156,7 @@ def _print(title: str, header: Any, rows: Any) -> None:
     for i, name in enumerate(header):
         table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print(table)
 
 
@@ -146,12 +164,9 @@ def main() -> None:
     """Run the command line; errors of use are one line, not a traceback."""
     try:
         app()
-    except (ValueError, OSError) as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", highlight=False)
+    except (ValueError, OSError, RuntimeError) as error:
+        typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; results written so far are kept, and the same command continues")
-        sys.exit(130)
 
 
 if __name__ == "__main__":

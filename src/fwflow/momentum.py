@@ -116,7 +116,7 @@ momenta: Mapping[str, Any] = MappingProxyType(
 def find_momentum(momentum: str | Momentum | None) -> Momentum | None:
     """The momentum of that name, or the object itself."""
     if not isinstance(momentum, str):
-        if momentum is not None and not hasattr(momentum, "aim"):
+        if momentum is not None and (not hasattr(momentum, "aim") or isinstance(momentum, type)):
             raise ValueError(f"momentum must be a name or have a method aim; got {momentum!r}")
         return momentum
     if momentum not in momenta:

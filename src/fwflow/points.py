@@ -22,6 +22,11 @@ from fwflow._validation import Array, finite_array
 
 Shape = tuple[int, ...]
 
+NEEDS_RANK_ONE = (
+    "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
+    "or an oracle that returns fw.RankOne(u, v, scale)"
+)
+
 
 class Vertex(ABC):
     """An element of the set in the form that makes it cheap to use. ``numpy.asarray`` gives the array."""

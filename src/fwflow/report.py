@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import io
+import os
 import platform
 import re
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ _CSS = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 68rem; color: var(--ink); background: var(--paper);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+body, h1, h2, h3, a, p { overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0 .25rem; }
 h2 { font-size: 1.25rem; margin: 3rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--faint); }
 h3 { font-size: 1rem; margin: 1.75rem 0 .4rem; }
@@ -55,7 +57,15 @@ code { font-size: .85em; background: var(--soft); padding: .1em .35em; border-ra
 """
 
 
-def write_report(out: Path, sections: Sequence[Section], quick: bool = False) -> Path:
+REPRODUCTION = (
+    "A Multistep Frank-Wolfe Method, reproduced",
+    "Every figure, table and proposition of Chen & Sun that a run can test, and what this one says.",
+)
+
+
+def write_report(
+    out: Path, sections: Sequence[Section], quick: bool = False, heading: tuple[str, str] = REPRODUCTION
+) -> Path:
     """Write ``out/index.html`` and ``out/figures/*.{svg,png,pdf}``; returns the path of the page."""
     figures = out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
@@ -64,23 +74,33 @@ def write_report(out: Path, sections: Sequence[Section], quick: bool = False) ->
             save_figure(figure.figure, figures / figure.name)
     page = out / "index.html"
     with replacing(page) as file:
-        file.write(_page(sections, quick))
+        file.write(_page(sections, quick, *heading))
     return page
 
 
 def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
-    """A figure for print: SVG, PDF and PNG, dark ink on white."""
+    """A figure for print, dark ink on white, as SVG, PDF and PNG; each file is whole or not there."""
+    freeze(figure)
     for suffix in (".svg", ".pdf", ".png"):
-        if suffix == ".svg":
-            stem.with_suffix(suffix).write_text(_svg(figure), encoding="utf-8")
-            continue
+        buffer = io.BytesIO()
+        # Without dates, equal figures are equal files.
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
+        figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
+        temporary = stem.with_suffix(suffix + ".part")
+        temporary.write_bytes(buffer.getvalue())
+        os.replace(temporary, stem.with_suffix(suffix))
+
+
+def freeze(figure: MatplotlibFigure) -> None:
+    """Lay the figure out once and for all: a layout engine moves things a little each time it draws."""
+    if figure.get_layout_engine() is not None:
         FigureCanvasAgg(figure)
-        metadata = {"CreationDate": None} if suffix == ".pdf" else {}
-        figure.savefig(stem.with_suffix(suffix), dpi=200, facecolor="white", metadata=metadata)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def _svg(figure: MatplotlibFigure) -> str:
-    """The figure as SVG, without dates so that equal figures are equal files."""
+    freeze(figure)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
@@ -97,26 +117,29 @@ def _inline_svg(figure: Figure) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.caption)}" ', 1)
 
 
-def _page(sections: Sequence[Section], quick: bool) -> str:
+def _page(sections: Sequence[Section], quick: bool, title: str, lead: str) -> str:
     names = {"numpy", "scipy", "matplotlib"}
     versions = ", ".join(f"{name} {version(name)}" for name in sorted(names))
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
     held = sum(claim.verdict is Verdict.HOLDS for _, claim in claims)
     nav = "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
     body = "".join(_section(*section) for section in sections)
+    summary = (
+        f'<h2 id="claims">Claims</h2><p>{held} of {len(claims)} statements hold in this run.</p>{_claims(claims)}'
+        if claims
+        else ""
+    )
     speed = " Quick settings: smaller runs than the paper's." if quick else ""
     return f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>A Multistep Frank-Wolfe Method, reproduced</title><style>{_CSS}</style></head>
+<title>{html.escape(title)}</title><style>{_CSS}</style></head>
 <body>
-<header><h1>A Multistep Frank-Wolfe Method, reproduced</h1>
-<p>Every figure, table and proposition of Chen &amp; Sun that a run can test, and what this one says.{speed}</p>
+<header><h1>{html.escape(title)}</h1>
+<p>{html.escape(lead)}{speed}</p>
 <nav>{nav}</nav></header>
 <main>
-<h2 id="claims">Claims</h2>
-<p>{held} of {len(claims)} statements hold in this run.</p>
-{_claims(claims)}
+{summary}
 {body}
 </main>
 <footer><p class="muted">fwflow {version("fwflow")}, {versions}, Python {platform.python_version()}.</p></footer>

@@ -16,8 +16,7 @@ from fwflow._validation import number, positive, whole
 from fwflow.methods import Method, find_method
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import Counts, Objective
-from fwflow.objectives.completion import NEEDS_RANK_ONE
-from fwflow.points import Point
+from fwflow.points import NEEDS_RANK_ONE, Point
 from fwflow.problem import Evaluation, NumericalTrouble, Problem
 from fwflow.result import Result, State, Status
 from fwflow.sets.base import CallableSet, ConstraintSet
@@ -100,7 +99,7 @@ def minimize(
     if not isinstance(f, Objective):
         raise ValueError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
     if not isinstance(C, ConstraintSet):
-        if not callable(C):
+        if not callable(C) or isinstance(C, type):
             raise ValueError(f"C must be a constraint set or a callable g -> s; got {type(C).__name__}")
         C = CallableSet(C)
     if f.factored and not C.factored:
@@ -136,7 +135,11 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any, method: Method) -> State:
         own = getattr(C, "shape", None) or point.x.shape
         if math.prod(own) != math.prod(point.x.shape):
             raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
-        if C.contains(point.x, _slack(point)) is False:
+        try:
+            inside = C.contains(point.x, _slack(point))
+        except ValueError as error:
+            raise ValueError(f"x0 does not fit the set: {error}") from error
+        if inside is False:
             raise ValueError(f"x0 lies outside the set {C!r}")
     return State(method=_signature(method), point=point, memory=None, counts=counts)
 
@@ -150,8 +153,8 @@ def _resume(state: State, f: Objective, method: Method) -> State:
         raise ValueError(f"state belongs to {state.method}; this call asks for {method!r}. Start anew with x0=state.x")
     if f.shape is not None and state.point.x.shape != f.shape:
         raise ValueError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
-    image, own = state.point.image, f.counted_by(Counts()).refresh(Point(state.point.x)).image
-    if np.shape(image) != np.shape(own):
+    image = state.point.image
+    if f.image_size != (None if image is None else len(image)):
         raise ValueError("state belongs to another objective: the image of its point has another size")
     # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
     resumed = replace(state, counts=replace(state.counts))
@@ -189,11 +192,11 @@ def _run(
             if method.uses_iterate or state.k % check_every == 0 or state.k == k_end:
                 known = problem.evaluate(state.point, state.hint)
             state.gap = math.nan if known is None else known.gap
-            _record(problem, state, time.perf_counter() - started)
+            new = _record(problem, state, time.perf_counter() - started)
             if progress:
                 bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
-            stopped = callback is not None and bool(callback(state))
+            stopped = new and callback is not None and bool(callback(state))
             threshold = max(tol, rtol * state.first_gap)
             if known is not None and threshold > 0 and known.gap <= min(threshold, recheck_below):
                 verified = _verify(problem, state.point, known)
@@ -217,7 +220,7 @@ def _run(
                 point = problem.objective.refresh(point)
             state.advance(point, proposal.step, proposal.memory, state.hint if known is None else known.vertex)
             bar.update()
-        return _finish(problem, state, status, verified, detail)
+        return _finish(problem, state, status, verified or _verify(problem, state.point, known), detail)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     except NumericalTrouble as trouble:
@@ -227,21 +230,23 @@ def _run(
     return _finish(problem, state, status, None, detail)
 
 
-def _record(problem: Problem, state: State, elapsed: float) -> None:
-    """Write row k of the trace and keep the best point."""
+def _record(problem: Problem, state: State, elapsed: float) -> bool:
+    """Write row k of the trace and keep the best point; False if the row is there already, in a resumed run."""
     state.fun = math.nan
     state.fun, state.elapsed = problem.value(state.point), elapsed
     if state.fun < state.best_fun:
         state.best_fun, state.best = state.fun, state.point
     if math.isnan(state.first_gap):
         state.first_gap = state.gap
-    if len(state.trace) == state.k:  # a resumed run evaluates its last iterate again, which has its row already
-        counts = state.counts
-        state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, state.step)
+    if len(state.trace) > state.k:
+        return False
+    counts = state.counts
+    state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, state.step)
+    return True
 
 
 class Verified(NamedTuple):
-    """A point with a fresh image, its value, its certified gap, and whether it is in the set."""
+    """A point, its value and certified gap from a fresh image, and whether it is in the set."""
 
     point: Point
     fun: float
@@ -250,19 +255,22 @@ class Verified(NamedTuple):
 
 
 def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verified:
-    fresh = problem.objective.refresh(point)
+    if point.x.dtype == np.float32:  # single precision finds, double precision judges
+        problem = replace(problem, objective=problem.objective.precise())
+    judged = problem.objective.dtype in (None, point.x.dtype)
+    fresh = problem.objective.refresh(point) if judged else problem.objective.point(point.x)
     if known is None or fresh is not point:
         known = problem.evaluate(fresh, None if known is None else known.vertex)
     inner, least = fresh.inner(known.gradient), problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
-    feasible = _feasible(problem, fresh)
+    feasible = _feasible(problem, point)
     gap, size = inner - least, abs(inner) + abs(least)
-    if gap < -_slack(fresh) * size:  # no member has a negative gap
+    if gap < -_slack(point) * size:  # no member has a negative gap
         feasible = False
-    elif fresh.x.dtype == np.float32:  # the gap is a difference of two numbers that single precision rounds
+    elif fresh.x.dtype == np.float32:  # a user's own function: the gap is a difference that single precision rounds
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size
     else:
         gap = max(0.0, gap)
-    return Verified(fresh, problem.objective.value(fresh), gap, feasible)
+    return Verified(point, problem.objective.value(fresh), gap, feasible)
 
 
 def _finish(problem: Problem, state: State, status: Status, verified: Verified | None, detail: str) -> Result:
@@ -272,10 +280,8 @@ def _finish(problem: Problem, state: State, status: Status, verified: Verified |
         try:
             verified = _verify(problem, point, None)
         except NumericalTrouble:  # at the very first point: there is no better one to return
-            verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, _feasible(problem, point))
-        except KeyboardInterrupt:  # a second thought: what is known must do
-            if status not in (Status.NUMERICAL, Status.INTERRUPTED):
-                raise
+            verified = Verified(point, _value(problem, point), math.nan, _feasible(problem, point))
+        except KeyboardInterrupt:  # once more: what is known must do
             verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, None)
     counts = state.counts
     return Result(
@@ -293,6 +299,13 @@ def _finish(problem: Problem, state: State, status: Status, verified: Verified |
         trace=state.trace,
         state=state,
     )
+
+
+def _value(problem: Problem, point: Point) -> float:
+    try:
+        return problem.value(point)
+    except NumericalTrouble:
+        return math.nan
 
 
 def _feasible(problem: Problem, point: Point) -> bool | None:

@@ -160,7 +160,9 @@ class Aggressive:
         def chord(gamma: float) -> float:  # increasing for convex f, and free of the root at zero
             return (line.value(gamma) - line.value0) / gamma if gamma > 0 else line.slope0
 
-        if not chord(limit) > 0:
+        while not math.isfinite(line.value(limit)) and limit > 1e-15:
+            limit /= 2
+        if chord(limit) <= 0:
             return limit
         accuracy = 1e-10
         return max(0.0, float(brentq(chord, 0.0, limit, xtol=accuracy, rtol=accuracy)) - 2 * accuracy)
@@ -295,7 +297,7 @@ line_searches: Mapping[str, Any] = MappingProxyType(
 def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
     """The line search of that name, or the object itself."""
     if not isinstance(search, str):
-        if search is not None and not hasattr(search, "step"):
+        if search is not None and (not hasattr(search, "step") or isinstance(search, type)):
             raise ValueError(f"line_search must be a name or have a method step; got {search!r}")
         return search
     if search not in line_searches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,3 +32,26 @@ class DenseDesign:
 
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
+
+    def double(self) -> DenseDesign:
+        """The same matrix, multiplied in double precision, a few rows at a time."""
+        return self if self.dtype == np.float64 else _DoubledDesign(self.A)
+
+
+class _DoubledDesign(DenseDesign):
+    """A float32 matrix that computes in float64 without being copied whole."""
+
+    def __init__(self, A: Array) -> None:
+        self.A, self.shape, self.dtype = A, A.shape, np.dtype(np.float64)
+
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        rows = max(1, 2**20 // self.shape[1])
+        for i in range(0, self.shape[0], rows):
+            place = slice(i, i + rows)
+            yield place, self.A[place].astype(np.float64)
+
+    def matvec(self, x: Array) -> Array:
+        return np.concatenate([block @ x for _, block in self._blocks()])
+
+    def rmatvec(self, r: Array) -> Array:
+        return np.sum([r[place] @ block for place, block in self._blocks()], axis=0)

@@ -40,6 +40,10 @@ class SparseDesign:
     def rmatvec(self, r: Array) -> Array:
         return np.asarray(self._transpose @ r)
 
+    def double(self) -> SparseDesign:
+        """The same matrix, multiplied in double precision."""
+        return self if self.dtype == np.float64 else SparseDesign(self.A.astype(np.float64))
+
     def column(self, j: int) -> SparseVector:
         stored = slice(self.A.indptr[j], self.A.indptr[j + 1])
         return SparseVector(self.A.indices[stored], self.A.data[stored], (self.shape[0],))

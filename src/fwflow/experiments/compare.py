@@ -14,6 +14,7 @@ from fwflow.experiments.problems import PROBLEMS, find_problem
 from fwflow.methods import find_method
 from fwflow.report import write_report
 from fwflow.steps import OpenLoop
+from fwflow.tableaus import find_tableau
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ def compare(
     variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}
     for variant in variants.values():  # a wrong name fails here, not in a worker
         find_method("fw", OpenLoop(), variant.get("line_search"), variant.get("momentum"))
+    for method in methods:
+        find_tableau(method)
     settings = Settings(problem, tuple(methods), tuple(variants), iterations)
     tasks = comparison.tasks(name, options, methods, variants, iterations)
     results = run_tasks({"comparison": tasks}, out, fwflow.__version__, workers)["comparison"]
@@ -59,5 +62,6 @@ def compare(
         tuple(variants),
         results,
     )
-    page = write_report(out, [("comparison", problem, settings, found)])
+    heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
+    page = write_report(out, [("comparison", Path(problem).stem, settings, found)], heading=heading)
     return found.tables[0], page

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
-from fwflow.experiments.problems import columns, find_problem
+from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task, Verdict
+from fwflow.experiments.problems import columns, find_problem, solve
 from fwflow.experiments.style import colours, convergence, label
-from fwflow.solve import minimize
 
 AXES = (("k", "iteration k"), ("calls", "gradient and oracle calls"), ("time", "seconds"))
 
@@ -19,12 +19,19 @@ AXES = (("k", "iteration k"), ("calls", "gradient and oracle calls"), ("time", "
 def run(problem: str, options: dict[str, Any], method: str, variant: dict[str, Any], iterations: int) -> dict[str, Any]:
     """One method on one problem."""
     p = find_problem(problem, **options)
-    return columns(minimize(p.f, p.C, p.x0, method=method, tol=0, max_iter=iterations, **variant), method)
+    return columns(solve(p, iterations, method=method, **variant), method)
 
 
 def key(method: str, variant: str) -> str:
     """The name of a run's result file."""
-    return f"{Path(method).stem}-{variant.replace(' ', '-')}"
+    path = Path(method)
+    file = f"-{sha256(method.encode()).hexdigest()[:8]}" if path.suffix else ""  # files of one name are kept apart
+    return f"{path.stem}{file}-{variant.replace(' ', '-')}"
+
+
+def _content(path: str) -> str:
+    """A checksum of the file that a tableau or a problem comes from: it may change between runs."""
+    return sha256(Path(path).read_bytes()).hexdigest() if Path(path).suffix and Path(path).is_file() else ""
 
 
 def tasks(
@@ -41,7 +48,7 @@ def tasks(
             key(method, variant),
             run,
             {"problem": problem, "options": options, "method": method, "variant": keywords, "iterations": iterations},
-            data,
+            data + _content(method) + _content(str(options.get("path", ""))),
         )
         for variant, keywords in variants.items()
         for method in methods
@@ -56,6 +63,8 @@ def settled(run: Any) -> float:
 
 def helps_more(statement: str, results: Results, methods: Sequence[str], variant: str) -> Claim:
     """The claim that a variant lowers every multistep method's gap, and by a larger factor than FW's."""
+    if "fw" not in methods or len(methods) < 2:
+        return Claim(statement, Verdict.UNTESTABLE, "it takes FW and a multistep method to compare")
     gain = {m: settled(results[key(m, "plain")]) / settled(results[key(m, variant)]) for m in methods}
     multistep = [m for m in methods if m != "fw"]
     more, lower = ([m for m in multistep if gain[m] > bar] for bar in (gain["fw"], 1.0))

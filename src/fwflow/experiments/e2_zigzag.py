@@ -10,9 +10,8 @@ import numpy as np
 
 from fwflow.diagnostics import ZigZag
 from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
-from fwflow.experiments.problems import find_problem
+from fwflow.experiments.problems import find_problem, solve
 from fwflow.experiments.style import PALETTE, RC, label, legend_below, subplots
-from fwflow.solve import minimize
 from fwflow.steps import OpenLoop
 
 TITLE = "Zig-zagging"
@@ -59,16 +58,7 @@ def energies(
         for meter in meters.values():
             meter(state)
 
-    minimize(
-        p.f,
-        p.C,
-        p.x0,
-        method=method,
-        schedule=OpenLoop(delta=delta),
-        tol=0,
-        max_iter=round(t_end / delta),
-        callback=measure,
-    )
+    solve(p, round(t_end / delta), method=method, schedule=OpenLoop(delta=delta), callback=measure)
     return {f"{how}-{w}": meter.energy for (w, how), meter in meters.items()}
 
 

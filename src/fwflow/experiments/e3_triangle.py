@@ -12,9 +12,8 @@ from matplotlib.collections import LineCollection
 from fwflow.diagnostics import fit_rate
 from fwflow.experiments.comparison import helps_more, key, settled
 from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
-from fwflow.experiments.problems import columns, find_problem
-from fwflow.experiments.style import COLOURS, FAINT, INK, RC, label, legend_below, subplots
-from fwflow.solve import minimize
+from fwflow.experiments.problems import columns, find_problem, solve
+from fwflow.experiments.style import FAINT, INK, RC, colours, label, legend_below, subplots
 from fwflow.steps import OpenLoop
 
 TITLE = "The triangle"
@@ -45,14 +44,11 @@ def path(method: str, variant: str, iterations: int, c: float, k0: int) -> dict[
     """Iterates and gaps of one run."""
     p = find_problem("triangle")
     points: list[Any] = []
-    result = minimize(
-        p.f,
-        p.C,
-        p.x0,
+    result = solve(
+        p,
+        iterations,
         method=method,
         schedule=OpenLoop(c=c, k0=k0),
-        tol=0,
-        max_iter=iterations,
         callback=lambda state: points.append(state.x),
         **VARIANTS[variant],
     )
@@ -63,17 +59,13 @@ def path(method: str, variant: str, iterations: int, c: float, k0: int) -> dict[
 def reference(iterations: int, c: float, k0: int, delta: float) -> dict[str, Any]:
     """The flow itself at the times of the iterates, by small steps."""
     p = find_problem("triangle")
-    # A flow that starts at time k0 with c is one that starts at time 0 with c + k0, but for its bound.
     per_step = round(1 / delta)
-    points = [np.asarray(p.x0)]
-    minimize(
-        p.f,
-        p.C,
-        p.x0,
+    points: list[Any] = []
+    solve(
+        p,
+        iterations * per_step,
         schedule=OpenLoop(c=c, delta=delta, k0=k0 * per_step),
-        tol=0,
-        max_iter=iterations * per_step,
-        callback=lambda state: points.append(state.x) if state.k % per_step == 0 and state.k else None,
+        callback=lambda state: points.append(state.x) if state.k % per_step == 0 else None,
     )
     x = np.stack(points)
     return {"x": x[:, 0], "y": x[:, 1]}
@@ -104,7 +96,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         gridspec_kw={"width_ratios": [1] * len(settings.methods) + [1.25]},
     )
     flow_x, flow_y = results["flow"]["x"], results["flow"]["y"]
-    rows = []
+    rows, colour = [], colours(settings.methods)
     with mpl.rc_context(RC):
         for axes, variant in zip(grid, VARIANTS, strict=True):
             for ax, method in zip(axes, settings.methods, strict=False):
@@ -114,11 +106,11 @@ def findings(settings: Settings, results: Results) -> Findings:
                 ax.set_title(label(method) + ("" if variant == "plain" else f", {variant}"))
                 exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
                 rows.append((label(method), variant, f"{settled(run):.2e}", f"{exponent:.2f}"))
-                axes[-1].loglog(run["k"][1:], np.maximum(run["gap"][1:], 1e-17), color=COLOURS[method], lw=0.9)
+                axes[-1].loglog(run["k"][1:], np.maximum(run["gap"][1:], 1e-17), color=colour[method], lw=0.9)
             axes[-1].set(ylabel="gap", xlabel="k" if variant == "momentum" else "")
     legend_below(
         figure,
-        {label(m): COLOURS[m] for m in settings.methods},
+        {label(m): c for m, c in colour.items()},
         {"the flow": ":"},
     )
     distance = {

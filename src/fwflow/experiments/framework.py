@@ -10,14 +10,16 @@ from __future__ import annotations
 import csv
 import dataclasses
 import hashlib
+import io
 import json
 import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice, zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -66,9 +68,10 @@ class Claim:
     evidence: str
 
     @classmethod
-    def check(cls, statement: str, holds: bool, evidence: str) -> Claim:
-        """A claim decided by a number."""
-        return cls(statement, Verdict.HOLDS if holds else Verdict.FAILS, evidence)
+    def check(cls, statement: str, holds: bool | None, evidence: str) -> Claim:
+        """A claim decided by a number; None if this run has nothing to decide it with."""
+        verdict = {True: Verdict.HOLDS, False: Verdict.FAILS, None: Verdict.UNTESTABLE}
+        return cls(statement, verdict[None if holds is None else bool(holds)], evidence)
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,24 @@ def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> 
         if name not in accepted:
             raise ValueError(f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}; {suggest(name, accepted)}")
     values = {**(module.QUICK if quick else {}), **overrides}
-    return module.Settings(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    default = module.Settings()
+    return module.Settings(**{name: _fitting(name, value, getattr(default, name)) for name, value in values.items()})
+
+
+def _fitting(name: str, value: Any, default: Any) -> Any:
+    """The value of a setting in the type of its default."""
+    if isinstance(default, tuple):
+        if not isinstance(value, list | tuple) or not all(_like(v, default[0]) for v in value):
+            raise ValueError(f"{name} must be a list such as {list(default)}; got {value!r}")
+        return tuple(type(default[0])(v) for v in value)
+    if not _like(value, default):
+        raise ValueError(f"{name} must be of the kind of {default!r}; got {value!r}")
+    return type(default)(value)
+
+
+def _like(value: Any, default: Any) -> bool:
+    kinds = (int, float) if isinstance(default, float) else type(default)
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, workers: int | None) -> dict[str, Results]:
@@ -147,10 +167,15 @@ def _side_by_side(waiting: Sequence[tuple[str, Task]], workers: int) -> Iterable
     saved = {name: os.environ.get(name) for name in limits}
     os.environ.update(limits)
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    running: dict[Future[Columns], tuple[str, Task]] = {}
+    left = iter(waiting)
     try:
-        futures = {pool.submit(_call, task): (name, task) for name, task in waiting}
-        for future in as_completed(futures):
-            yield *futures[future], future.result()
+        while True:  # no more is handed out than is worked on, so that nothing begins after an interrupt
+            running |= {pool.submit(_call, item[1]): item for item in islice(left, workers - len(running))}
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield *running.pop(future), future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for name, value in saved.items():
@@ -167,34 +192,42 @@ def _call(task: Task) -> dict[str, Array]:
 
 
 class _Store:
-    """Results of one experiment on disk: a CSV file per task, and a list of their fingerprints."""
+    """Results of one experiment on disk: a CSV file per task, and a list of their origins and checksums."""
 
     def __init__(self, folder: Path, version: str) -> None:
         self.folder, self.version = folder, version
         self.index = folder / "index.json"
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            self.known: dict[str, str] = json.loads(self.index.read_text(encoding="utf-8"))
-        except (FileNotFoundError, json.JSONDecodeError):
-            self.known = {}
+            known = json.loads(self.index.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            known = None
+        self.known: dict[str, Any] = known if isinstance(known, dict) else {}
 
     def read(self, task: Task) -> Columns | None:
-        path = self.folder / f"{task.key}.csv"
-        if self.known.get(task.key) != task.fingerprint(self.version) or not path.exists():
+        """The result of a task if it is there, whole, and made from the same things."""
+        try:
+            content = (self.folder / f"{task.key}.csv").read_bytes()
+        except FileNotFoundError:
             return None
-        with open(path, newline="", encoding="utf-8") as file:
-            header, *rows = csv.reader(file)
-        return {name: np.array([float(row[i]) for row in rows]) for i, name in enumerate(header)}
+        if self.known.get(task.key) != [task.fingerprint(self.version), hashlib.sha256(content).hexdigest()]:
+            return None
+        header, *rows = csv.reader(io.StringIO(content.decode("utf-8")))
+        cells = {name: [row[i] for row in rows] for i, name in enumerate(header)}
+        return {name: np.array([float(cell) for cell in column if cell]) for name, column in cells.items()}
 
     def write(self, task: Task, columns: Columns) -> None:
-        longest = max(len(column) for column in columns.values())
+        """Keep a result: first the file, then its entry, so that neither is believed without the other."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(columns)
+        # repr gives back the same number; shorter columns end early.
+        cells = ([repr(float(value)) for value in column] for column in columns.values())
+        writer.writerows(zip_longest(*cells, fillvalue=""))
         with replacing(self.folder / f"{task.key}.csv") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            # repr gives back the same number; scalars are repeated down their column.
-            full = [np.broadcast_to(column, longest) for column in columns.values()]
-            writer.writerows([repr(float(value)) for value in row] for row in zip(*full, strict=True))
-        self.known[task.key] = task.fingerprint(self.version)
+            file.write(text.getvalue())
+        checksum = hashlib.sha256(text.getvalue().encode("utf-8")).hexdigest()
+        self.known[task.key] = [task.fingerprint(self.version), checksum]
         with replacing(self.index) as file:
             json.dump(self.known, file, indent=1, sort_keys=True)
 
@@ -210,8 +243,9 @@ class replacing:
         return self.file
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.file.close()
-        if kind is None:
-            os.replace(self.temporary, self.path)
-        else:
+        try:
+            self.file.close()  # a full disk may show only here
+            if kind is None:
+                os.replace(self.temporary, self.path)
+        finally:
             self.temporary.unlink(missing_ok=True)

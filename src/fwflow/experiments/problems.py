@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from fwflow._validation import suggest
+from fwflow._validation import Array, suggest
 from fwflow.datasets import load, standardize
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
-from fwflow.result import Result
+from fwflow.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
+from fwflow.solve import minimize
 from fwflow.tableaus import find_tableau
 
 
@@ -79,29 +81,10 @@ def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
     ``.npz``: arrays ``A`` and ``b`` (or ``X`` and ``y``). ``.csv``: numbers, the last column is b; a
     header line is skipped. ``.svm``, ``.libsvm`` or ``.txt``: libsvm format, read by scikit-learn.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix == ".npz":
-        with np.load(path) as arrays:
-            names = ("A", "b") if "A" in arrays else ("X", "y")
-            if not set(names) <= set(arrays):
-                raise ValueError(f"{path} must hold the arrays A and b, or X and y; it holds {sorted(arrays)}")
-            A, b = (arrays[name] for name in names)
-    elif suffix == ".csv":
-        with open(path, encoding="utf-8") as file:
-            first = file.readline().split(",")
-        table = np.loadtxt(path, delimiter=",", skiprows=0 if _numeric(first) else 1, ndmin=2)
-        A, b = table[:, :-1], table[:, -1]
-    elif suffix in (".svm", ".libsvm", ".txt"):
-        try:
-            from sklearn.datasets import load_svmlight_file
-        except ModuleNotFoundError:
-            raise ValueError("reading libsvm files needs scikit-learn: pip install 'fwflow[data]'") from None
-        A, b = load_svmlight_file(path)
-    else:
-        raise ValueError(
-            f"problem={path!r} is neither a built-in problem ({', '.join(PROBLEMS)}) "
-            "nor a file ending in .npz, .csv, .svm, .libsvm or .txt"
-        )
+    try:
+        A, b = _read_data(path)
+    except (ValueError, OSError, EOFError, BadZipFile, IndexError) as error:
+        raise ValueError(f"{Path(path).name} {error}") from error
     if loss == "logistic":
         classes = np.unique(b)
         if len(classes) != 2:
@@ -112,11 +95,42 @@ def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
     )
 
 
+def _read_data(path: str) -> tuple[Any, Array]:
+    suffix = Path(path).suffix.lower()
+    if suffix == ".npz":
+        with open(path, "rb") as file:
+            stored = np.load(file)
+            arrays = dict(stored) if isinstance(stored, Mapping) else {}
+        names = ("A", "b") if "A" in arrays else ("X", "y")
+        if not set(names) <= set(arrays):
+            raise ValueError(f"must hold the arrays A and b, or X and y; it holds {sorted(arrays)}")
+        return arrays[names[0]], arrays[names[1]]
+    if suffix == ".csv":
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().splitlines()
+        header = not _numeric(lines[0].split(",")) if lines else False
+        table = np.loadtxt(lines[header:], delimiter=",", ndmin=2)
+        if table.size == 0 or table.shape[1] < 2:
+            raise ValueError("must have at least one row and two columns")
+        return table[:, :-1], table[:, -1]
+    if suffix in (".svm", ".libsvm", ".txt"):
+        try:
+            from sklearn.datasets import load_svmlight_file
+        except ModuleNotFoundError:
+            raise ValueError("libsvm files need scikit-learn: pip install 'fwflow[data]'") from None
+        A, b = load_svmlight_file(path)
+        return A, b
+    raise ValueError(
+        f"is neither a built-in problem ({', '.join(PROBLEMS)}) nor a file ending in .npz, .csv, .svm, .libsvm or .txt"
+    )
+
+
 def _numeric(cells: Sequence[str]) -> bool:
     try:
-        return all(np.isfinite(float(cell)) for cell in cells)
+        [float(cell) for cell in cells]
     except ValueError:
         return False
+    return True
 
 
 #: Problems by name, as ``fwflow compare`` takes them.
@@ -126,20 +140,29 @@ PROBLEMS: dict[str, Callable[..., ProblemInstance]] = {
     "madelon": madelon,
     "gisette": gisette,
     "movielens": movielens,
-    "file": from_file,
 }
 
 
 @lru_cache(maxsize=4)
 def _cached(name: str, options: tuple[tuple[str, Any], ...]) -> ProblemInstance:
-    return PROBLEMS[name](**dict(options))
+    return (from_file if name == "file" else PROBLEMS[name])(**dict(options))
 
 
 def find_problem(name: str, **options: Any) -> ProblemInstance:
-    """The problem of that name; loaded once per process."""
-    if name not in PROBLEMS:
+    """The problem of that name, or "file" with the options of `from_file`; loaded once per process."""
+    if name not in PROBLEMS and name != "file":
         raise ValueError(f"problem={name!r} is not known; {suggest(name, PROBLEMS)}")
     return _cached(name, tuple(sorted(options.items())))
+
+
+def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
+    """Run so many iterations; a run that does not get there must not pass for a shorter one."""
+    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **options)
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if result.status is Status.NUMERICAL:
+        raise ValueError(result.message)
+    return result
 
 
 def columns(result: Result, method: str, keep: Any = slice(None)) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def convergence(
     axes
         (column, label) of each panel's horizontal axis.
     """
-    styles = dict(zip(dict.fromkeys(variant for _, _, variant, _ in curves), DASHES, strict=False))
+    styles = dict(zip(dict.fromkeys(variant for _, _, variant, _ in curves), cycle(DASHES), strict=False))
     figure, grid = subplots(1, len(axes), 3.3 * len(axes), 3.2, sharey=True)
     with mpl.rc_context(RC):
         for ax, (column, label) in zip(grid[0], axes, strict=True):

@@ -81,6 +81,8 @@ class Objective(ABC):
         """A point at coordinates x, image included. x is copied."""
         x = x.to_dense() if isinstance(x, LowRank) else x
         array = np.array(finite_array(x, "x0"), dtype=self.dtype, order="C")
+        if array.ndim == 0 or array.size == 0:
+            raise ValueError(f"x0 must be an array with entries; got shape {array.shape}")
         if self.shape is not None and array.shape != self.shape:
             raise ValueError(f"x0 has shape {array.shape}; the objective is defined on {self.shape}")
         return self.refresh(Point(array))
@@ -101,6 +103,13 @@ class Objective(ABC):
         """The point with its image computed afresh from x, free of accumulated rounding."""
         return point
 
+    #: Number of entries of the image that points carry, or None where they carry none.
+    image_size: int | None = None
+
+    def precise(self) -> Objective:
+        """The same function in double precision, to verify what single precision has found."""
+        return self
+
     #: Whether f may be undefined somewhere, so that `defined_at` must be asked.
     restricted = False
 
@@ -119,11 +128,26 @@ class Objective(ABC):
 class DesignImage(Objective):
     """An objective that sees x through a design matrix: the image is carried, a vertex is lifted by its columns."""
 
+    b: Array
+
     def __init__(self, A: Any, name: str = "A") -> None:
         self.design = as_design(A, name)
         self.dtype = self.design.dtype
-        self.shape = (self.design.shape[1],)
+        self.shape, self.image_size = (self.design.shape[1],), self.design.shape[0]
         self._recurring: WeakKeyDictionary[Vertex, Vertex] = WeakKeyDictionary()
+
+    def precise(self) -> Objective:
+        if self.dtype == np.float64 or not hasattr(self.design, "double"):
+            return self
+        doubled = copy.copy(self)
+        doubled.design, doubled.b, doubled.dtype = self.design.double(), self.b.astype(np.float64), np.dtype(np.float64)
+        return doubled
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_recurring": {}}  # weak references do not travel
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _recurring=WeakKeyDictionary())
 
     def refresh(self, point: Point) -> Point:
         return Point(point.x, self._product(point.x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,7 @@ from numpy.typing import ArrayLike
 from fwflow._validation import Array, finite_array, float_array, suggest, whole
 from fwflow.objectives.base import LossOfImage
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex
-
-NEEDS_RANK_ONE = (
-    "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
-    "or an oracle that returns fw.RankOne(u, v, scale)"
-)
+from fwflow.points import NEEDS_RANK_ONE, DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex
 
 
 class MatrixCompletion(LossOfImage):
@@ -76,6 +72,7 @@ class MatrixCompletion(LossOfImage):
         if scale not in ("sum", "mean"):
             raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('sum', 'mean'))}")
         self.factor = 1.0 / len(b) if scale == "mean" else 1.0
+        self.image_size = len(b)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
     def point(self, x: Any) -> Point:
@@ -89,6 +86,11 @@ class MatrixCompletion(LossOfImage):
     def refresh(self, point: Point) -> Point:
         assert isinstance(point.x, LowRank)
         return Point(point.x, point.x.entries(self.rows, self.cols))
+
+    def precise(self) -> MatrixCompletion:
+        doubled = copy.copy(self)
+        doubled.b, doubled.dtype = self.b.astype(np.float64), np.dtype(np.float64)
+        return doubled
 
     def gradient(self, point: Point) -> Sampled:
         self.counts.n_grad += 1

@@ -58,7 +58,7 @@ class Smooth(Objective):
         self._last: tuple[Point, float, Any] | None = None
 
     def value(self, point: Point) -> float:
-        return self._both(point)[0] if self.grad is True else self._scalar(self.fun(point.x))
+        return self._both(point)[0] if self.grad is True else self._scalar(self.fun(point.x.copy()))
 
     @staticmethod
     def _scalar(value: Any) -> float:
@@ -70,11 +70,11 @@ class Smooth(Objective):
         if self.grad is True:
             return self._both(point)[1]
         self.counts.n_grad += 1
-        return self._checked(self.grad(point.x), point)  # type: ignore[operator]
+        return self._checked(self.grad(point.x.copy()), point)
 
     @staticmethod
     def _checked(gradient: Any, point: Point) -> Array:
-        """A copy: a user's function may fill the same buffer again and again."""
+        """Copies go out and in: a user's function may write to x, and may fill one buffer again and again."""
         g = np.array(float_array(gradient, "grad's result"), dtype=point.x.dtype)
         if g.shape != point.x.shape:
             raise ValueError(f"grad returned shape {g.shape} for an x of shape {point.x.shape}")
@@ -84,14 +84,14 @@ class Smooth(Objective):
         """The joint call, made once per point."""
         if self._last is None or self._last[0] is not point:
             self.counts.n_grad += 1
-            answer = self.fun(point.x)
+            answer = self.fun(point.x.copy())
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise ValueError("fun must return (value, gradient) with grad=True")
             self._last = (point, self._scalar(answer[0]), self._checked(answer[1], point))
         return self._last[1:]
 
     def defined_at(self, point: Point) -> bool:
-        return self.domain is None or bool(self.domain(point.x))
+        return self.domain is None or bool(self.domain(point.x.copy()))
 
     def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
         d = end.x - start.x

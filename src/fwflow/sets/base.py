@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array, float_array
-from fwflow.points import DenseVertex, LowRank, Sampled, Shape, Vertex
+from fwflow.points import NEEDS_RANK_ONE, DenseVertex, LowRank, Sampled, Shape, Vertex
 
 
 class ConstraintSet(ABC):
@@ -92,11 +92,12 @@ class CallableSet(ConstraintSet):
         s = self.oracle(g.matrix if isinstance(g, Sampled) else g)
         if isinstance(s, Vertex):
             return s
-        array = float_array(s, "C's answer").astype(g.dtype)
-        if array.shape != g.shape:
-            raise ValueError(f"C returned shape {array.shape} for a gradient of shape {g.shape}")
-        # astype has made a copy: an oracle may hand out a buffer that it fills again.
-        return DenseVertex(array)
+        if isinstance(g, Sampled):
+            raise ValueError(f"constraint returned a {type(s).__name__}; {NEEDS_RANK_ONE}")
+        if np.shape(s) != g.shape:
+            raise ValueError(f"constraint returned shape {np.shape(s)} for a gradient of shape {g.shape}")
+        # astype makes a copy: an oracle may hand out a buffer that it fills again.
+        return DenseVertex(float_array(s, "what constraint returned").astype(g.dtype))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)

@@ -77,6 +77,8 @@ class NuclearBall(ConstraintSet):
             x = finite(x)
             if x is None:
                 return False
+            if x.ndim != 2:
+                raise ValueError(f"members of {self!r} are matrices; got shape {x.shape}")
         sigma = x.singular_values() if isinstance(x, LowRank) else scipy.linalg.svdvals(x)
         return bool(sigma.sum() <= self.radius * (1 + tol))
 
@@ -88,11 +90,11 @@ def _matrix(g: Any) -> Any:
     G = g.matrix if isinstance(g, Sampled) else g
     if G.ndim != 2:
         raise ValueError(f"g must be a matrix for NuclearBall; got shape {G.shape}")
-    return G.astype(float_dtype(G.dtype), copy=False)
+    return G if G.dtype == float_dtype(G.dtype) else G.astype(float_dtype(G.dtype))
 
 
 def _largest(G: Any) -> float:
-    """The largest entry in modulus; by it Gram products are scaled so that they do not overflow or vanish."""
+    """The largest entry in modulus, by which the Gram matrix is scaled so that it does not overflow or vanish."""
     entries = G.data if sp.issparse(G) else G
     return float(np.abs(entries).max(initial=0.0)) or 1.0
 
@@ -106,7 +108,9 @@ def leading_pair(G: Any, start: Array | None, steps: int) -> tuple[Array, Array,
     noise /= np.linalg.norm(noise)
     # A pinch of noise: a start orthogonal to the new leading vector would never find it.
     w = noise if start is None else start + G.dtype.type(1e-2) * noise
-    transpose, unit = G.T, G.dtype.type(_largest(G))
+    transpose = G.T
+    # Products are scaled so that squares neither overflow nor vanish.
+    unit = np.abs(G @ w).max() or G.dtype.type(1)
 
     def gram(w: Array) -> Array:
         return np.asarray(transpose @ ((G @ w) / unit)) / unit

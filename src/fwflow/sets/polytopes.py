@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from scipy.spatial.distance import pdist
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.points import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, finite
+
+# The finest that HiGHS offers, for objectives scaled to a largest coefficient of one.
+_HIGHS = 1e-10
 
 
 class ConvexHull(ConstraintSet):
@@ -127,6 +131,7 @@ class Polytope(ConstraintSet):
             b_eq=self.d,
             bounds=np.column_stack([self.lower, self.upper]),
             method="highs-ds",
+            options={"dual_feasibility_tolerance": _HIGHS, "primal_feasibility_tolerance": _HIGHS},
         )
         if answer.status == 2:
             raise ValueError("A, b, C, d, lower, upper describe an empty set")
@@ -155,6 +160,19 @@ class Polytope(ConstraintSet):
                 violation = np.abs(excess) if equal else excess
                 inside = inside and (violation <= slack * (1 + _row_sums(M))).all()
         return bool(inside)
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        # To HiGHS, reduced costs within its tolerance are zero.
+        return vertex.dot(g) - _HIGHS * float(np.abs(g).max()) * float(self._widths.sum())
+
+    @cached_property
+    def _widths(self) -> Array:
+        """Sides of the bounding box, by linear programs where the bounds themselves are not finite."""
+        widths = self.upper - self.lower
+        for j in np.flatnonzero(~np.isfinite(widths)).tolist():
+            e = np.eye(1, self.shape[0], j)[0]
+            widths[j] = self._solve(-e) @ e - self._solve(e) @ e
+        return widths
 
     def diameter(self, shape: Shape | None = None) -> float:
         unit = np.eye(self.shape[0])

@@ -154,7 +154,7 @@ class Box(ConstraintSet):
             if not np.isfinite(bound).all():
                 raise ValueError(f"{name} must be finite: Frank-Wolfe needs a bounded set")
         try:
-            self.shape = np.broadcast_shapes(self.lower.shape, self.upper.shape)
+            self.shape = np.broadcast_shapes(self.lower.shape, self.upper.shape) or None
         except ValueError:
             raise ValueError(
                 f"lower has shape {self.lower.shape}, upper has {self.upper.shape}; they must agree"
@@ -163,14 +163,14 @@ class Box(ConstraintSet):
             raise ValueError("lower must not exceed upper anywhere")
 
     def __repr__(self) -> str:
-        return f"Box({self.lower}, {self.upper})" if self.shape == () else f"Box(shape={self.shape})"
+        return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2
-        if self.shape == ():
+        if self.shape is None:
             return np.full(needs_shape(self, shape), centre, dtype)
         return np.broadcast_to(centre, self.shape).astype(dtype)
 

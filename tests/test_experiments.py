@@ -1,0 +1,999 @@
+from __future__ import annotations
+
+import errno
+import io
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fwflow as fw
+from fwflow import report
+from fwflow.datasets import Dataset
+from fwflow.experiments import (
+    EXPERIMENTS,
+    comparison,
+    e1_flow,
+    e2_zigzag,
+    e3_triangle,
+    e4_gisette,
+    e6_sensing,
+    e7_certificates,
+    e8_rates,
+    find_experiment,
+    framework,
+    problems,
+    reproduce,
+    style,
+)
+from fwflow.experiments.compare import compare
+from fwflow.experiments.framework import Task, Verdict, configure, replacing, run_tasks
+from fwflow.experiments.problems import find_problem, from_file
+from fwflow.flow import rate_bound
+from fwflow.tableaus import find_tableau
+
+HOLDS, FAILS, UNTESTABLE = Verdict.HOLDS, Verdict.FAILS, Verdict.UNTESTABLE
+
+#: Settings with which every experiment ends within a second on tiny data.
+SMALL = {
+    "E1": {"t_end": 20.0, "deltas": (1.0, 0.1), "cs": (2.0,)},
+    "E2": {"t_end": 40.0, "deltas": (1.0, 0.1)},
+    "E3": {"iterations": 30, "drawn": 5, "flow_delta": 0.1},
+    "E4": {"iterations": 20},
+    "E5": {"iterations": 5, "alpha": 10.0},
+    "E6": {"iterations": 20},
+    "E7": {},
+    "E8": {"iterations": 200},
+}
+FEW_TABLEAUS = {name: fw.tableaus[name] for name in ("midpoint", "rk44")}
+
+
+def tiny(name, split=None):
+    random = np.random.default_rng(0)
+    A = random.standard_normal((30, 8))
+    b = A.sum(axis=1) + 0.05 * random.standard_normal(30)
+    arrays, shape = {"A": A, "b": b if name == "sensing" else np.where(b > 0, 1.0, -1.0)}, A.shape
+    if name == "movielens":
+        rows, cols = np.divmod(random.permutation(48)[:30], 6)
+        arrays, shape = {"rows": rows, "cols": cols, "values": random.integers(1, 6, 30).astype(float)}, (8, 6)
+    return Dataset(name, "stand-in", f"Tiny data for {name}.", shape, arrays)
+
+
+def one_by_one(waiting, workers):
+    return ((name, task, framework._call(task)) for name, task in waiting)
+
+
+@pytest.fixture
+def serial(monkeypatch):
+    """Tasks run here, one after the other, on tiny data; figures are made but not rendered."""
+    monkeypatch.setattr(framework, "_side_by_side", one_by_one)
+    monkeypatch.setattr(problems, "load", tiny)
+    monkeypatch.setattr(report, "_svg", lambda figure: "<svg></svg>")
+    monkeypatch.setattr(report, "save_figure", lambda figure, stem: None)
+    problems._cached.cache_clear()
+    yield
+    problems._cached.cache_clear()
+
+
+@pytest.fixture
+def calls(serial):
+    """The arguments of every call to `record`, a task that returns them as its columns."""
+    record.calls = []
+    return record.calls
+
+
+def record(**columns):
+    record.calls.append(columns)
+    return columns
+
+
+def task(key="a", data="", **columns):
+    return Task(key, record, columns or {"x": [1.0, 2.0, 3.0]}, data)
+
+
+def run(out, *tasks, version="1"):
+    return run_tasks({"E": list(tasks)}, out, version, 1)["E"]
+
+
+def same(first, second):
+    """Results that agree bit by bit, apart from seconds."""
+    assert list(first) == list(second)
+    for one, other in zip(first.values(), second.values(), strict=True):
+        assert list(one) == list(other)
+        for name in one:
+            if name != "time":
+                np.testing.assert_array_equal(one[name], other[name])
+
+
+# Settings
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_configure(name):
+    module = find_experiment(name)
+    assert configure(module, False, {}) == module.Settings()
+    quick = configure(module, True, {})
+    for field in fields(quick):
+        assert getattr(quick, field.name) == module.QUICK.get(field.name, field.default)
+    with pytest.raises(FrozenInstanceError):
+        setattr(quick, fields(quick)[0].name, None)
+
+
+def test_overrides_win_over_quick_values_and_lists_become_tuples():
+    chosen = configure(e4_gisette, True, {"iterations": 7, "methods": ["fw", "rk44"]})
+    assert (chosen.iterations, chosen.methods, chosen.alpha) == (7, ("fw", "rk44"), 250.0)
+    assert e4_gisette.QUICK["iterations"] != 7
+
+
+def test_unknown_setting_is_named_with_a_suggestion():
+    with pytest.raises(ValueError, match="e4_gisette has no setting 'iteratons'; did you mean 'iterations'"):
+        configure(e4_gisette, False, {"iteratons": 3})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("iterations", "many"), ("methods", "rk44"), ("alpha", [1.0])])
+def test_setting_of_the_wrong_type_is_named(setting, value):
+    with pytest.raises(ValueError, match=setting):
+        configure(e4_gisette, False, {setting: value})
+
+
+@pytest.mark.parametrize("name", ["E9", "e4", ""])
+def test_unknown_experiment(name):
+    with pytest.raises(ValueError, match=f"experiment '{name}' is not known; .*'E1'"):
+        find_experiment(name)
+
+
+# Results on disk
+
+numbers = st.lists(st.floats(), min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=30, derandomize=True)
+@given(values=numbers)
+def test_numbers_are_read_back_bit_by_bit(values):
+    values = [float("nan") if v != v else v for v in values]  # a NaN's payload is not a number
+    with tempfile.TemporaryDirectory() as folder:
+        store = framework._Store(Path(folder), "1")
+        store.write(task(), {"a, b": np.array(values)})
+        found = framework._Store(Path(folder), "1").read(task())
+        assert found["a, b"].tobytes() == np.array(values).tobytes()
+
+
+def test_results_are_csv_files(tmp_path, calls):
+    run(tmp_path, task(x=[0.1, 1 / 3], k=[1, 2]))
+    text = (tmp_path / "results" / "E" / "a.csv").read_text()
+    assert text.split() == ["x,k", "0.1,1.0", f"{1 / 3!r},2.0"]
+
+
+def test_rerun_takes_up_what_is_there(tmp_path, calls):
+    first = run(tmp_path, task("b"), task("a", x=[4.0]))
+    again = run(tmp_path, task("a", x=[4.0]), task("b"))
+    assert len(calls) == 2
+    assert list(first), list(again) == (["b", "a"], ["a", "b"])
+    same(first, {key: again[key] for key in first})
+
+
+def test_rerun_gives_what_the_run_gave(tmp_path, calls):
+    mixed = task(x=[1, 2, 3], scalar=2.5)
+    first, again = run(tmp_path, mixed), run(tmp_path, mixed)
+    same(first, again)
+
+
+@pytest.mark.parametrize(
+    ("changed", "version"),
+    [
+        (task(x=[1.0, 2.0]), "1"),
+        (task(data="other data"), "1"),
+        (Task("a", dict, {"x": [1.0, 2.0, 3.0]}), "1"),
+        (task(), "2"),
+    ],
+    ids=["argument", "data", "function", "version"],
+)
+def test_changed_fingerprint_runs_again(tmp_path, calls, changed, version):
+    path = tmp_path / "results" / "E" / "index.json"
+    run(tmp_path, task())
+    before = path.read_text()
+    found = run(tmp_path, changed, version=version)
+    assert path.read_text() != before
+    assert found["a"]["x"].tolist() == changed.arguments.get("x", [1.0, 2.0, 3.0])
+    run(tmp_path, task())
+    assert len(calls) == 2 + (changed.function is record)
+
+
+def test_experiments_do_not_share_results(tmp_path, calls):
+    found = run_tasks({"E": [task()], "F": [task(x=[9.0])]}, tmp_path, "1", 1)
+    assert [found[name]["a"]["x"][0] for name in "EF"] == [1.0, 9.0]
+
+
+def test_missing_file_runs_again(tmp_path, calls):
+    run(tmp_path, task(), task("b"))
+    (tmp_path / "results" / "E" / "a.csv").unlink()
+    assert run(tmp_path, task(), task("b"))["a"]["x"].tolist() == [1.0, 2.0, 3.0]
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"x,y\r\n", b"x,y\r\n1.0,4.0\r\n2.0,5.0\r\n", b"x,y\r\n1.0,4.0\r\n2.0,5.0\r\n3.0", b"\xff\x00" * 9,
+     b"x,y\r\n1.0,4.0\r\n2.0,5.0\r\n3.0,6.", b"x,y\r\n1.0,4.0\r\n2.0,5.0\r\n3.0,?\r\n"],
+    ids=["empty", "header", "rows missing", "cell missing", "binary", "digits missing", "no number"],
+)  # fmt: skip
+def test_damaged_result_is_not_taken_for_a_good_one(tmp_path, calls, damaged):
+    whole = task(x=[1.0, 2.0, 3.0], y=[4.0, 5.0, 6.25])
+    first = run(tmp_path, whole)
+    path = tmp_path / "results" / "E" / "a.csv"
+    good = path.read_bytes()
+    path.write_bytes(damaged)
+    same(first, run(tmp_path, whole))
+    assert path.read_bytes() == good
+
+
+@pytest.mark.parametrize("damaged", [b"", b'{"a": "', b"[]", b"null", b"\xff\xfe", b'{"a": 1}'])
+def test_damaged_index_is_made_anew(tmp_path, calls, damaged):
+    index = tmp_path / "results" / "E" / "index.json"
+    first = run(tmp_path, task())
+    good = json.loads(index.read_text())
+    index.write_bytes(damaged)
+    same(first, run(tmp_path, task()))
+    assert json.loads(index.read_text()) == good
+
+
+class FullDisk(io.FileIO):
+    def write(self, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def fill_disk(monkeypatch, name):
+    """From now on, writing the file of that name fails as on a full disk: when the buffer is flushed."""
+
+    def opened(path, mode="r", **options):
+        if mode == "w" and Path(path).name.startswith(name):
+            return io.TextIOWrapper(io.BufferedWriter(FullDisk(path, "w")), **options)
+        return open(path, mode, **options)
+
+    monkeypatch.setattr(framework, "open", opened, raising=False)
+
+
+@pytest.mark.parametrize("size", [1, 10_000], ids=["when closed", "while writing"])
+def test_full_disk_leaves_no_half_file(tmp_path, monkeypatch, size):
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+    fill_disk(monkeypatch, "a.csv")
+
+    def write():
+        with replacing(path) as file:
+            file.write("x" * size)
+
+    with pytest.raises(OSError, match="No space left"):
+        write()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+    assert path.read_text() == "old"
+
+
+def test_replacing_puts_back_the_old_file_after_an_error(tmp_path):
+    path = tmp_path / "page"
+    path.write_text("old")
+
+    def write(error):
+        with replacing(path) as file:
+            file.write("new")
+            assert path.read_text() == "old"
+            if error:
+                raise error
+
+    with pytest.raises(KeyboardInterrupt):
+        write(KeyboardInterrupt())
+    assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("old", 1)
+    write(None)
+    assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("new", 1)
+
+
+def test_full_disk_keeps_results_written_so_far(tmp_path, calls, monkeypatch):
+    with monkeypatch.context() as full:
+        fill_disk(full, "b.csv")
+        with pytest.raises(OSError, match="No space left"):
+            run(tmp_path, task("a"), task("b"))
+    run(tmp_path, task("a"), task("b"))
+    assert len(calls) == 3
+
+
+def test_result_and_fingerprint_never_disagree(tmp_path, calls, monkeypatch):
+    # New settings get as far as the CSV, not the index; then the old settings are asked for again.
+    run(tmp_path, task(x=[1.0]))
+    with monkeypatch.context() as full:
+        fill_disk(full, "index.json")
+        with pytest.raises(OSError, match="No space left"):
+            run(tmp_path, task(x=[2.0]))
+    assert run(tmp_path, task(x=[1.0]))["a"]["x"].tolist() == [1.0]
+
+
+def test_interrupt_keeps_results_written_so_far(tmp_path, calls, monkeypatch):
+    class Interrupted(framework.tqdm):
+        def update(self, n=1):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(framework, "tqdm", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, task("a"), task("b"), task("c"))
+    assert len(calls) == 1
+    assert list(run(tmp_path, task("a"), task("b"), task("c"))) == ["a", "b", "c"]
+    assert len(calls) == 3
+
+
+# Processes
+
+
+def blas_threads():
+    return {"threads": [int(os.environ[name]) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]}
+
+
+def python(code):
+    return {"args": [sys.executable, "-c", code]}
+
+
+def test_processes_use_one_blas_thread_and_a_failure_keeps_what_is_done(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    done = tmp_path / "results" / "E" / "threads.csv"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(done)!r}).exists(): time.sleep(0.01)"
+    tasks = [Task("threads", blas_threads, {}), Task("fails", subprocess.run, python(wait))]
+    with pytest.raises(AttributeError, match="CompletedProcess"):  # a task must return columns
+        run_tasks({"E": tasks}, tmp_path, "1", 2)
+    assert framework._Store(done.parent, "1").read(tasks[0])["threads"].tolist() == [1, 1]
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
+def test_nothing_is_begun_after_an_interrupt(tmp_path):
+    touch = [python(f"open({str(tmp_path / name)!r}, 'w')") for name in ("b", "c")]
+    tasks = [
+        Task("done", dict, {"x": 1.0}),
+        Task("running", subprocess.run, python("import time; time.sleep(1.5)")),
+        *(Task(name, subprocess.run, arguments) for name, arguments in zip("bc", touch, strict=True)),
+    ]
+    results = framework._side_by_side([("E", t) for t in tasks], 1)
+    assert next(iter(results))[1].key == "done"
+    results.close()  # what an exception in the parent does
+    for process in multiprocessing.active_children():
+        process.join()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_warnings_of_uncertified_tableaus_are_left_to_the_report(serial):
+    arguments = {"problem": "triangle", "options": {}, "method": "midpoint", "variant": {}, "iterations": 3}
+    with pytest.warns(fw.UncertifiedWarning):
+        comparison.run(**arguments)
+    assert len(framework._call(Task("a", comparison.run, arguments))["gap"]) == 4
+
+
+# Every experiment
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiment_from_settings_to_findings(tmp_path, serial, monkeypatch, name):
+    monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
+    module = find_experiment(name)
+    chosen = configure(module, False, SMALL[name])
+    tasks = module.tasks(chosen)
+    assert len({t.key for t in tasks}) == len(tasks)
+    first = run(tmp_path / "first", *tasks)
+    problems._cached.cache_clear()
+    same(first, run(tmp_path / "second", *module.tasks(chosen)))
+
+    monkeypatch.setattr(framework, "_call", pytest.fail)
+    again = run(tmp_path / "first", *tasks)
+    found, found_again = module.findings(chosen, first), module.findings(chosen, again)
+    assert found.claims == found_again.claims
+    assert found.tables == found_again.tables
+    assert all(claim.statement and any(map(str.isdigit, claim.evidence)) for claim in found.claims)
+    assert all(len(row) == len(table.header) for table in found.tables for row in table.rows)
+    assert {t.data for t in tasks} - {""} <= set(found.data)
+    assert len(found.claims) >= 1 <= len(found.tables)
+
+
+def test_every_claim_of_the_paper_has_its_check(serial, tmp_path, monkeypatch):
+    monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
+    page = reproduce(out=tmp_path, overrides=SMALL).read_text()
+    for words in (
+        "obeys E(t)/E(0)", "floor shrinks with Δ", "linear in Δ", "zig-zag less", "printed certificates",
+        "O(1/k)", "no better than 1/k", "Line search helps multistep methods more than FW (triangle)",
+        "helps multistep methods more than FW (compressed sensing)",
+        "Momentum helps multistep methods more than FW (Gisette)",
+        "Momentum helps multistep methods more than FW (MovieLens)",
+        "closer to the flow", "does not improve with the order",
+    ):  # fmt: skip
+        assert words in page
+
+
+def test_reproduce_takes_names_overrides_and_earlier_results(serial, tmp_path, monkeypatch):
+    page = reproduce(["E3", "E8"], tmp_path, quick=True, overrides=SMALL)
+    assert page == tmp_path / "index.html"
+    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["E3", "E8"]
+    assert "iterations = 30" in page.read_text()
+    monkeypatch.setattr(framework, "_call", pytest.fail)
+    assert reproduce(["E3"], tmp_path, quick=True, overrides=SMALL) == page
+    with pytest.raises(ValueError, match="experiment 'E99' is not known"):
+        reproduce(["E3"], tmp_path, overrides={"E99": {}})
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("trouble", [interrupt, lambda: float("nan")], ids=["interrupted", "not finite"])
+def test_run_that_ends_early_is_not_passed_off_as_whole(serial, monkeypatch, trouble):
+    seen = []
+
+    def value(x):
+        seen.append(x)
+        return trouble() if len(seen) == 4 else 0.5
+
+    p = replace(problems.triangle(), f=fw.Smooth(value, lambda x: x))
+    monkeypatch.setitem(problems.PROBLEMS, "triangle", lambda: p)
+    with pytest.raises((KeyboardInterrupt, ValueError, RuntimeError)):
+        comparison.run("triangle", {}, "fw", {}, 10)
+
+
+# Claims can come out false
+
+
+def verdicts(found):
+    return [claim.verdict for claim in found.claims]
+
+
+def flow_results(chosen, factor=0.9, floor=lambda delta: 0.01 * delta):
+    t = np.linspace(0, chosen.t_end, 1001)
+    return {
+        f"{problem}-c{c:g}-delta{delta:g}": {"t": t, "error": np.maximum(factor * rate_bound(t, c), floor(delta))}
+        for problem in chosen.problems
+        for c in chosen.cs
+        for delta in chosen.deltas
+    }
+
+
+def test_e1_claims_flip(serial):
+    chosen = e1_flow.Settings(deltas=(1.0, 0.1, 0.01), cs=(2.0,))
+
+    def found(**doctored):
+        return verdicts(e1_flow.findings(chosen, flow_results(chosen, **doctored)))
+
+    assert found() == [HOLDS, HOLDS]
+    assert found(factor=1.01) == [FAILS, HOLDS]
+    assert found(floor=lambda delta: max(0.1 * delta, 0.02)) == [HOLDS, FAILS]
+
+
+def test_e1_floor_that_no_run_meets_is_not_testable(serial):
+    chosen = e1_flow.Settings(deltas=(1.0, 0.1), cs=(2.0,))
+    found = e1_flow.findings(chosen, flow_results(chosen, floor=lambda delta: 0.0))
+    assert verdicts(found) == [HOLDS, UNTESTABLE]
+
+
+def test_e1_panel_that_never_leaves_its_floor_does_not_hide_the_others(serial):
+    chosen = e1_flow.Settings(deltas=(1.0, 0.1), cs=(2.0,))
+    results = flow_results(chosen)
+    for delta in ("1", "0.1"):
+        results[f"triangle-c2-delta{delta}"]["error"] = np.ones(1001)
+    claim = e1_flow.findings(chosen, results).claims[0]
+    assert claim.verdict is HOLDS
+    assert "0.9" in claim.evidence
+
+
+def zigzag_results(chosen, by_delta=lambda delta: delta, by_method=(1.0, 0.5, 0.25)):
+    def run(energy):
+        return {f"{how}-{w}": np.array([energy]) for how in ("projector", "paper") for w in chosen.windows}
+
+    out = {f"{p}-fw-delta{d:g}": run(by_delta(d)) for p in chosen.problems for d in chosen.deltas}
+    for problem in chosen.problems:
+        for method, energy in zip(chosen.methods, by_method, strict=True):
+            out[f"{problem}-{method}-delta1"] = run(energy)
+    return out
+
+
+def test_e2_claims_flip(serial):
+    chosen = e2_zigzag.Settings()
+
+    def found(**doctored):
+        return verdicts(e2_zigzag.findings(chosen, zigzag_results(chosen, **doctored)))
+
+    assert found() == [HOLDS, HOLDS]
+    assert found(by_delta=np.sqrt) == [FAILS, HOLDS]
+    assert found(by_method=(1.0, 0.5, 0.5)) == [HOLDS, FAILS]
+    assert found(by_method=(1.0, 1.5, 0.25)) == [HOLDS, FAILS]
+
+
+def test_e2_shows_the_printed_energies_beside_ours(serial):
+    chosen = e2_zigzag.Settings()
+    by_delta, by_method = e2_zigzag.findings(chosen, zigzag_results(chosen)).tables
+    assert ("madelon", "0.1", "0.1 / 0.1", "0.1 / 0.1", "0.021 / 0.028") in by_delta.rows
+    assert ("gisette", "RK44", "0.25 / 0.25", "0.25 / 0.25", "0.22 / 0.2") in by_method.rows
+
+
+def curve(gap, calls=1, length=101):
+    k = np.arange(length)
+    return {"k": k, "calls": calls * k, "time": 0.01 * k, "fun": 1.0 / (1 + k), "gap": gap / (1 + k)}
+
+
+def gaps(methods, variants):
+    """A run for each method and variant: ``variants[v]`` is FW's gap and that of every other method."""
+    return {
+        comparison.key(m, v): curve(pair[m not in ("fw", "euler")], find_tableau(m).stages)
+        for m in methods
+        for v, pair in variants.items()
+    }
+
+
+def triangle_results(chosen, off=(0.3, 0.2, 0.1), line_search=(1.0, 0.1), momentum=(1.0, 0.1)):
+    out = gaps(chosen.methods, {"plain": (1.0, 1.0), "line search": line_search, "momentum": momentum})
+    y = 1 / (1 + np.arange(101))
+    for method, distance in zip(chosen.methods, off, strict=True):
+        for variant in e3_triangle.VARIANTS:
+            out[comparison.key(method, variant)] |= {"x": np.full(101, distance), "y": y}
+    flow = {"x": np.zeros(chosen.drawn + 1), "y": y[: chosen.drawn + 1]}
+    return {"flow": flow, **out}
+
+
+def test_e3_claims_flip():
+    chosen = e3_triangle.Settings(iterations=100)
+
+    def found(**doctored):
+        return verdicts(e3_triangle.findings(chosen, triangle_results(chosen, **doctored)))
+
+    assert found() == [HOLDS, HOLDS, HOLDS]
+    assert found(off=(0.3, 0.1, 0.2)) == [FAILS, HOLDS, HOLDS]
+    assert found(line_search=(0.1, 0.5)) == [HOLDS, FAILS, HOLDS]
+    assert found(momentum=(2.0, 1.5)) == [HOLDS, HOLDS, FAILS]
+
+
+def test_e3_takes_any_tableau(serial, tmp_path):
+    chosen = configure(e3_triangle, False, {**SMALL["E3"], "methods": ["fw", "heun"]})
+    found = e3_triangle.findings(chosen, run(tmp_path, *e3_triangle.tasks(chosen)))
+    assert [row[0] for row in found.tables[0].rows] == ["FW", "Heun"] * 3
+
+
+VARIANT = {"E4": ["momentum"], "E5": ["momentum"], "E6": ["line search", "line search by halves"]}
+
+
+@pytest.mark.parametrize("name", VARIANT)
+def test_claims_on_data_flip(serial, name):
+    module = find_experiment(name)
+    chosen = module.Settings()
+    ends_far_below = [HOLDS] if name == "E4" else []
+    for gap, verdict in (((1.0, 0.1), HOLDS), ((0.1, 0.2), FAILS), ((2.0, 1.5), FAILS), ((0.5, 0.5), FAILS)):
+        variants = {"plain": (1.0, 1.0), **dict.fromkeys(VARIANT[name], gap)}
+        found = verdicts(module.findings(chosen, gaps(chosen.methods, variants)))
+        assert found[: len(VARIANT[name])] == [verdict] * len(VARIANT[name])
+        assert found[len(VARIANT[name]) :] == [FAILS if gap[1] > 0.1 else HOLDS for _ in ends_far_below]
+
+
+def test_e6_judges_its_two_line_searches_apart(serial):
+    chosen = e6_sensing.Settings()
+    variants = {"plain": (1.0, 1.0), "line search": (1.0, 2.0), "line search by halves": (1.0, 0.5)}
+    assert verdicts(e6_sensing.findings(chosen, gaps(chosen.methods, variants))) == [FAILS, HOLDS]
+
+
+def test_one_method_that_gains_less_makes_a_claim_fail(serial):
+    methods = ("fw", "midpoint", "rk44")
+    results = gaps(methods, {"plain": (1.0, 1.0), "momentum": (1.0, 0.1)})
+    results["rk44-momentum"] = curve(1.5)
+    claim = comparison.helps_more("", results, methods, "momentum")
+    assert claim.verdict is FAILS
+    assert "Of 2 multistep methods 1 gain and 1 gain more than FW" in claim.evidence
+
+
+@pytest.mark.parametrize("methods", [("fw",), ("rk44", "rk5")], ids=["FW alone", "without FW"])
+def test_comparison_without_a_counterpart_is_not_testable(methods):
+    results = gaps(methods, {"plain": (1.0, 1.0), "momentum": (0.5, 0.1)})
+    assert comparison.helps_more("", results, methods, "momentum").verdict is UNTESTABLE
+
+
+def test_e7_claims_flip(monkeypatch):
+    chosen = e7_certificates.Settings()
+
+    def found(last=0.5):
+        return verdicts(e7_certificates.findings(chosen, {"norms": {"rk44": np.array([1.0, 0.9, last])}}))
+
+    assert found() == [HOLDS, HOLDS]
+    assert found(last=0.9) == [HOLDS, FAILS]
+    # The fourth digit counts: half a unit of it is the rounding of the printed number.
+    monkeypatch.setitem(e7_certificates.PRINTED, ("rk44", 1), (0.2449, 0.5986, 0.5715, 0.3333))
+    assert found() == [FAILS, HOLDS]
+
+
+def rates_results(chosen, h=1.0, x=1.0, split=1.0):
+    """Power laws: h on the triangle, |x| on the interval for beta that cannot cancel, and for beta that can."""
+    k = np.arange(chosen.iterations + 1)
+    out = {}
+    for method in chosen.methods:
+        exponent = split if e8_rates.splits_evenly(find_tableau(method).beta) else x
+        out[f"interval-{method}"] = {"k": k, "envelope": (1.0 + k) ** -exponent}
+        out[f"triangle-{method}"] = {"k": k, "envelope": (1.0 + k) ** -h}
+    return out
+
+
+@pytest.mark.parametrize(
+    ("doctored", "expected"),
+    [
+        ({}, [HOLDS] * 4),
+        ({"h": 2.0}, [HOLDS] * 4),
+        ({"h": 0.5}, [FAILS, HOLDS, HOLDS, HOLDS]),
+        ({"h": 0.0}, [FAILS, HOLDS, HOLDS, HOLDS]),
+        ({"x": 2.0}, [HOLDS, FAILS, FAILS, HOLDS]),
+        ({"split": 2.0}, [HOLDS, HOLDS, HOLDS, FAILS]),
+    ],
+)
+def test_e8_claims_flip(doctored, expected):
+    chosen = e8_rates.Settings(iterations=1000)
+    assert verdicts(e8_rates.findings(chosen, rates_results(chosen, **doctored))) == expected
+
+
+@pytest.mark.parametrize(("method", "missing"), [("euler", [3]), ("heun", [1, 2])])
+def test_e8_says_what_its_methods_cannot_test(method, missing):
+    chosen = e8_rates.Settings(iterations=1000, methods=(method,))
+    found = verdicts(e8_rates.findings(chosen, rates_results(chosen)))
+    assert found == [UNTESTABLE if i in missing else HOLDS for i in range(4)]
+
+
+# The paper's numbers
+
+
+def test_printed_zigzag_tables():
+    assert e2_zigzag.PRINTED_DELTAS == (1.0, 0.1, 0.01)
+    assert e2_zigzag.PRINTED_METHODS == ("fw", "midpoint", "rk44")
+    assert e2_zigzag.PRINTED_DELTA == {
+        "sensing": ((105.90, 140.29), (10.49, 13.86), (1.05, 1.39)),
+        "madelon": ((0.11, 0.23), (0.021, 0.028), (0.0021, 0.0028)),
+        "gisette": ((1.08, 1.74), (0.21, 0.28), (0.021, 0.028)),
+    }
+    assert e2_zigzag.PRINTED_METHOD == {
+        "sensing": ((105.90, 140.29), (0.57, 1.0018), (0.015, 0.033)),
+        "madelon": ((0.031, 0.040), (0.025, 0.029), (0.025, 0.029)),
+        "gisette": ((0.30, 0.40), (0.25, 0.11), (0.22, 0.20)),
+    }
+
+
+def test_printed_certificates():
+    assert e7_certificates.PRINTED == {
+        ("midpoint", 1): (-0.3810, 1.1429),
+        ("midpoint", 2): (-0.2222, 0.8889),
+        ("rk44", 1): (0.2449, 0.5986, 0.5714, 0.3333),
+        ("rk38", 1): (0.1758, 0.6409, 0.6818, 0.2500),
+        ("rk5", 1): (0.1821, 0.0068, 0.8416, 0.3657, 0.9956, 0.2333),
+    }
+
+
+def test_certificates_stand_beside_the_printed_ones():
+    found = e7_certificates.findings(e7_certificates.Settings(), {"norms": {"rk44": np.array([1.0, 0.5])}})
+    rows = {row[0]: row for row in found.tables[0].rows}
+    assert set(rows) == set(fw.tableaus)
+    assert rows["rk38"][2:4] == ("0.1758  0.6409  0.6818  0.2500",) * 2
+    assert rows["midpoint"][4] == "never"
+    assert rows["rk44"][4] == "k ≥ 0"
+
+
+def test_settings_are_those_of_the_paper():
+    e3, e4, e6 = e3_triangle.Settings(), e4_gisette.Settings(), e6_sensing.Settings()
+    assert (e3.iterations, e3.drawn, e3.c, e3.k0) == (400, 15, 2.0, 1)
+    assert (e4.alpha, e4.iterations, e4.methods) == (250.0, 200, ("fw", "midpoint", "rk44", "rk38", "rk5"))
+    assert (e6.alpha, e6.iterations, e6.methods) == (1000.0, 5000, e4.methods)
+    assert (e2_zigzag.Settings().windows, e2_zigzag.Settings().t_end) == ((5, 20), 100.0)
+    e5 = find_experiment("E5").Settings()
+    assert (e5.alpha, e5.rho, e5.iterations, e5.methods) == (1000.0, 10.0, 100, e4.methods)
+    assert e1_flow.Settings().deltas == (1.0, 0.1, 0.01, 0.001)
+    assert e1_flow.Settings().cs == (1.0, 2.0, 4.0)
+
+
+def test_e8_runs_every_certified_tableau():
+    assert set(e8_rates.Settings().methods) == {"euler", "heun", "kutta3", "ssprk3", "bs3", "rk44", "rk38", "rk5"}
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(weights=st.lists(st.integers(-5, 20), min_size=1, max_size=6).filter(lambda w: sum(w) > 0))
+def test_splits_evenly(weights):
+    halves = [2 * sum(w for i, w in enumerate(weights) if subset >> i & 1) for subset in range(2 ** len(weights))]
+    assert e8_rates.splits_evenly(np.array(weights) / sum(weights)) == (sum(weights) in halves)
+
+
+def test_which_tableaus_split_evenly():
+    even = {name for name, tableau in fw.tableaus.items() if e8_rates.splits_evenly(tableau.beta)}
+    assert even >= {"heun", "rk44", "rk38"}
+    assert even.isdisjoint({"euler", "midpoint", "ralston", "kutta3", "ssprk3", "bs3"})
+
+
+# The shared comparison
+
+
+@pytest.mark.parametrize(
+    ("gap", "expected"),
+    [([100.0] * 18 + [1.0, 4.0], 2.0), ([5.0, 3.0], 3.0), ([7.0], 7.0), ([9.0] * 10 + [4.0], 4.0)],
+)
+def test_settled_is_the_geometric_mean_of_the_last_tenth(gap, expected):
+    assert comparison.settled({"gap": np.array(gap)}) == pytest.approx(expected, rel=1e-15)
+
+
+def test_settled_survives_a_gap_of_zero():
+    assert 0 < comparison.settled({"gap": np.zeros(30)}) < 1e-200
+
+
+def test_table_compares_at_the_end_and_at_equal_calls(serial):
+    results = {"fw-plain": curve(1.0), "rk44-plain": curve(1.0, 4)}
+    found = comparison.findings("name", "", "", "data", ("fw", "rk44"), ("plain",), results)
+    table = found.tables[0]
+    assert table.header[-1] == "gap after 100 calls"
+    end = f"{comparison.settled(results['fw-plain']):.3e}"
+    last = f"{1 / 101:.6g}"
+    assert table.rows == [
+        ("FW", "plain", end, last, "100", "1.00", f"{1 / 101:.3e}"),
+        ("RK44", "plain", end, last, "400", "1.00", f"{1 / 26:.3e}"),
+    ]
+    assert found.data == ["data"]
+
+
+def test_columns_count_the_calls_a_method_needs():
+    p = find_problem("triangle")
+    result = fw.minimize(p.f, p.C, p.x0, method="rk44", momentum="nesterov", tol=0, max_iter=5)
+    columns = problems.columns(result, "rk44")
+    assert columns["calls"].tolist() == [0, 4, 8, 12, 16, 20]
+    np.testing.assert_array_equal(columns["gap"], result.trace["gap"])
+
+
+@settings(deadline=None, max_examples=50, derandomize=True)
+@given(n=st.integers(1, 5000), most=st.integers(2, 500))
+def test_thin_keeps_both_ends(n, most):
+    index = style.thin(np.zeros(n), most)
+    assert (index[0], index[-1]) == (0, n - 1)
+    assert (np.diff(index) > 0).all()
+    assert len(index) <= most + 1
+
+
+def test_colours_are_distinct_and_methods_keep_theirs():
+    chosen = style.colours(("fw", "a.toml", "rk44", "heun", "b.toml"))
+    assert len(set(chosen.values())) == 5
+    assert (chosen["fw"], chosen["rk44"]) == (style.COLOURS["fw"], style.COLOURS["rk44"])
+    assert len(style.colours([f"m{i}" for i in range(20)])) == 20
+
+
+@pytest.mark.parametrize(("name", "shape"), [("madelon", (500,)), ("gisette", (5000,)), ("movielens", (943, 1682))])
+def test_problems_run_on_stand_ins_and_say_so(monkeypatch, tmp_path, name, shape):
+    monkeypatch.delenv("FWFLOW_DATA", raising=False)
+    monkeypatch.setenv("FWFLOW_CACHE", str(tmp_path))
+    problems._cached.cache_clear()
+    p = find_problem(name)
+    assert p.f.shape == shape
+    assert p.data.startswith("A stand-in for")
+    assert find_problem(name) is p
+    problems._cached.cache_clear()
+
+
+def test_unknown_problem():
+    with pytest.raises(ValueError, match="problem='sensng' is not known; did you mean 'sensing'"):
+        find_problem("sensng")
+
+
+# Comparing on data of the user's own
+
+A = np.round(np.random.default_rng(3).standard_normal((12, 4)), 3)
+B = np.round(A[:, 1] - 0.5 * A[:, 2], 3)
+
+
+def write_csv(path, header=""):
+    np.savetxt(path, np.column_stack([A, B]), delimiter=",", header=header, comments="", fmt="%.3f")
+
+
+def write_svm(path):
+    lines = [f"{b} " + " ".join(f"{j}:{a}" for j, a in enumerate(row, start=1)) for row, b in zip(A, B, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+WRITERS = {
+    "ab.npz": lambda path: np.savez(path, A=A, b=B),
+    "xy.npz": lambda path: np.savez(path, X=A, y=B),
+    "more.npz": lambda path: np.savez(path, A=A, b=B, X=0 * A, y=B),
+    "plain.csv": write_csv,
+    "header.csv": lambda path: write_csv(path, "one,two,three,4,target"),
+    "UPPER.CSV": write_csv,
+    "sparse.svm": write_svm,
+    "sparse.libsvm": write_svm,
+    "sparse.txt": write_svm,
+}
+
+
+def compared(out, problem, methods=("fw",), line_searches=(), momenta=(), loss="squared", radius=2.0, iterations=5):
+    return compare(
+        str(problem), methods, line_searches, momenta,
+        iterations=iterations, loss=loss, radius=radius, out=out, workers=1,
+    )  # fmt: skip
+
+
+def rerun(out, problem, **options):
+    problems._cached.cache_clear()  # as a new process would
+    return compared(out, problem, **options)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_compare_reads_files(tmp_path, serial, name):
+    path = tmp_path / name
+    WRITERS[name](path)
+    table, page = compared(tmp_path / "out", path)
+    value = fw.minimize(fw.LinearModel(A, B), fw.L1Ball(2.0), tol=0, max_iter=5).fun
+    assert [row[:2] for row in table.rows] == [("FW", "plain")]
+    assert table.rows[0][3] == f"{value:.6g}"
+    assert f"Data: {name}, 12 x 4." in page.read_text()
+
+
+@pytest.mark.parametrize("classes", [(0, 1), (-1, 1), (1, 2), (9, 4)])
+def test_two_classes_become_labels(tmp_path, classes):
+    labels = np.where(B > 0, max(classes), min(classes))
+    np.savez(tmp_path / "a.npz", X=A, y=labels)
+    p = from_file(str(tmp_path / "a.npz"), "logistic", 3.0)
+    expected = fw.LinearModel(A, np.where(B > 0, 1.0, -1.0), "logistic")
+    x = np.arange(4.0)
+    assert p.f.value(p.f.point(x)) == expected.value(expected.point(x))
+    assert p.C.radius == 3.0
+
+
+@pytest.mark.parametrize("first", ["nan,1,2", "1,inf,2"])
+def test_first_row_that_is_not_finite_is_not_a_header(tmp_path, first):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n3,4,5\n6,7,8\n")
+    with pytest.raises(ValueError, match="finite"):
+        from_file(str(path), "squared", 1.0)
+
+
+def test_byte_order_mark_does_not_make_a_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("0,1,2\n3,4,5\n6,7,8\n", encoding="utf-8-sig")
+    assert from_file(str(path), "squared", 1.0).data == "a.csv, 3 x 2."
+
+
+def truncated(path):
+    np.savez(path, A=A, b=B)
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def bare_array(path):
+    with open(path, "wb") as file:
+        np.save(file, A)
+
+
+WRONG = {
+    "empty.npz": Path.touch,
+    "text.npz": lambda path: path.write_text("hello"),
+    "truncated.npz": truncated,
+    "array.npz": bare_array,
+    "names.npz": lambda path: np.savez(path, A=A, y=B),
+    "objects.npz": lambda path: np.savez(path, A=np.array([None]), b=np.array([None])),
+    "lengths.npz": lambda path: np.savez(path, A=A, b=B[:-1]),
+    "empty.csv": Path.touch,
+    "header-only.csv": lambda path: path.write_text("a,b\n"),
+    "one-column.csv": lambda path: path.write_text("1\n2\n"),
+    "ragged.csv": lambda path: path.write_text("1,2,3\n4,5\n"),
+    "words.csv": lambda path: path.write_text("1,2,3\n4,five,6\n"),
+    "semicolons.csv": lambda path: path.write_text("1;2;3\n4;5;6\n"),
+    "latin.csv": lambda path: path.write_bytes("größe,y\n1,2\n".encode("latin-1")),
+    "words.svm": lambda path: path.write_text("1 a:b\n"),
+    "empty.svm": Path.touch,
+    "folder.csv": Path.mkdir,
+    "missing.csv": lambda path: None,
+    "unknown.xlsx": Path.touch,
+    "overflow.csv": lambda path: path.write_text("1e200,2,1e200\n3,4,5\n"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:loadtxt:UserWarning", "ignore:overflow:RuntimeWarning")
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_files_are_errors_of_use(tmp_path, serial, name):
+    path = tmp_path / name
+    WRONG[name](path)
+    with pytest.raises((ValueError, OSError, RuntimeError)):  # what the command line shows as one line
+        compared(tmp_path / "out", path)
+    assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_messages_about_files_say_what_is_accepted(tmp_path):
+    np.savez(tmp_path / "a.npz", A=A, y=B)
+    with pytest.raises(ValueError, match=r"a\.npz:? must hold the arrays A and b, or X and y; it holds \['A', 'y'\]"):
+        from_file(str(tmp_path / "a.npz"), "squared", 1.0)
+    with pytest.raises(ValueError, match=r"neither a built-in problem \(triangle, .*nor a file ending in .npz, .csv"):
+        from_file("a.xlsx", "squared", 1.0)
+    np.savez(tmp_path / "b.npz", A=A, b=np.arange(12) % 3)
+    with pytest.raises(ValueError, match=r"loss='logistic' needs two classes; .* has 3"):
+        from_file(str(tmp_path / "b.npz"), "logistic", 1.0)
+
+
+@pytest.mark.parametrize("problem", ["file", "trinagle"])
+def test_compare_on_an_unknown_problem(tmp_path, serial, problem):
+    with pytest.raises(ValueError, match=rf"{problem}.*built-in problem \([a-z, ]*\)") as error:
+        compared(tmp_path, problem)
+    assert "movielens, file" not in str(error.value)  # how data of one's own is kept is not a problem's name
+
+
+def test_compare_on_a_built_in_problem(tmp_path, serial):
+    table, page = compared(tmp_path, "triangle", ("fw", "rk44"), ["exact"], ["nesterov"], iterations=12)
+    variants = ("plain", "exact line search", "nesterov momentum")
+    assert [row[:2] for row in table.rows] == [(m, v) for v in variants for m in ("FW", "RK44")]
+    assert [row[4] for row in table.rows] == ["12", "48"] * 3
+    text = page.read_text()
+    assert "The triangle is exact, not data." in text
+    assert all(row[2] in text for row in table.rows)
+    p = problems.triangle()
+    for row, options in zip(table.rows[::2], ({}, {"line_search": "exact"}, {"momentum": "nesterov"}), strict=True):
+        assert row[3] == f"{fw.minimize(p.f, p.C, p.x0, tol=0, max_iter=12, **options).fun:.6g}"
+
+
+def test_compare_page_does_not_speak_of_the_paper(tmp_path, serial):
+    text = compared(tmp_path, "triangle")[1].read_text()
+    assert "statements hold" not in text
+    assert "reproduced" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ["rk4"]}, "method='rk4' is not known; did you mean 'rk44'"),
+        ({"line_searches": ["exakt"]}, "line_search='exakt' is not known; did you mean 'exact'"),
+        ({"momenta": ["nestrov"]}, "momentum='nestrov' is not known; did you mean 'nesterov'"),
+    ],
+)
+def test_wrong_names_fail_before_anything_runs(tmp_path, serial, monkeypatch, options, message):
+    monkeypatch.setattr(framework, "_call", lambda task: pytest.fail("a task was run"))
+    with pytest.raises(ValueError, match=message):
+        compared(tmp_path, "triangle", **options)
+
+
+def test_compare_draws_any_number_of_variants(tmp_path, serial):
+    searches = ["aggressive", "exact", "short", "armijo", "adaptive", "secant"]
+    table, _ = compared(tmp_path, "triangle", ("fw",), searches, ["nesterov"])
+    assert len(table.rows) == 8
+
+
+TABLEAU = 'A = [[0, 0], [1, 0]]\nbeta = ["1/2", "1/2"]\n'
+
+
+def test_tableau_file_is_a_method(tmp_path, serial):
+    path = tmp_path / "mine.toml"
+    path.write_text(TABLEAU)
+    table, page = compared(tmp_path / "out", "triangle", (str(path), "heun"))
+    assert [row[0] for row in table.rows] == ["mine", "Heun"]
+    assert table.rows[0][2:5] == table.rows[1][2:5]
+    assert "mine" in page.read_text()
+
+
+def test_methods_of_one_name_are_kept_apart(tmp_path, serial):
+    path = tmp_path / "rk44.toml"
+    path.write_text(TABLEAU)  # Heun's method under another's name
+    table, _ = compared(tmp_path / "out", "triangle", ("rk44", str(path)))
+    assert [row[4] for row in table.rows] == ["20", "10"]
+
+
+def test_changed_tableau_file_runs_again(tmp_path, serial):
+    path = tmp_path / "mine.toml"
+    path.write_text(TABLEAU)
+    compared(tmp_path / "out", "triangle", (str(path),))
+    path.write_text("A = [[0]]\nbeta = [1]\n")
+    assert rerun(tmp_path / "out", "triangle", methods=(str(path),))[0].rows[0][4] == "5"
+
+
+def test_changed_data_file_runs_again(tmp_path, serial):
+    path = tmp_path / "a.npz"
+    np.savez(path, A=A, b=B)
+    first = compared(tmp_path / "out", path)[0].rows[0][3]
+    np.savez(path, A=A, b=2 * B)
+    assert rerun(tmp_path / "out", path)[0].rows[0][3] != first
+
+
+@pytest.mark.parametrize("changed", [{"loss": "huber"}, {"radius": 1.0}, {"iterations": 6}])
+def test_changed_options_run_again(tmp_path, serial, changed):
+    path = tmp_path / "a.npz"
+    np.savez(path, A=A, b=2 * B)
+    first = compared(tmp_path / "out", path)[0].rows[0][3]
+    assert compared(tmp_path / "out", path, **changed)[0].rows[0][3] != first
+    assert compared(tmp_path / "out", path)[0].rows[0][3] == first

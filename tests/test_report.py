@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import matplotlib.image
+import numpy as np
+import pytest
+
+import fwflow as fw
+from fwflow import report
+from fwflow.experiments.framework import Claim, Figure, Findings, Table, Verdict
+from fwflow.experiments.style import FAINT, INK, RC, legend_below, subplots
+from fwflow.report import write_report
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+NASTY = """<b>"bold"</b> & 'x' &amp; </style><script>alert(1)</script> ‖x‖² → Δ"""
+
+
+@dataclass(frozen=True)
+class Settings:
+    methods: tuple[str, ...] = ("fw", "rk44")
+    note: str = NASTY
+
+
+def drawing():
+    """A figure with what makes identifiers in SVG: markers, clipping and text."""
+    figure, grid = subplots(1, 1, 3.0, 2.0)
+    with mpl.rc_context(RC):
+        grid[0, 0].plot([1, 2, 3], [1, 3, 2], "o-")
+        grid[0, 0].set(xlabel="k", title="gap")
+    legend_below(figure, {"FW": "#D55E00"}, {})
+    return figure
+
+
+def findings(name):
+    return Findings(
+        summary=f"Summary of {name}: {NASTY}",
+        data=[f"First data of {name}: {NASTY}", f"Second data of {name}."],
+        figures=[Figure(f"{name}-drawing", drawing(), f"Caption of {name}: {NASTY}")],
+        tables=[Table(f"Table of {name}: {NASTY}", ("method", NASTY), [("FW", "1"), (NASTY, "2")], f"Note, {NASTY}")],
+        claims=[
+            Claim(f"Statement of {name}: {NASTY}", Verdict.HOLDS, f"evidence 1, {NASTY}"),
+            Claim(f"Denial of {name}", Verdict.FAILS, "evidence 2"),
+            Claim(f"Doubt of {name}", Verdict.UNTESTABLE, "evidence 3"),
+        ],
+    )
+
+
+SECTIONS = [("E1", f"Title, {NASTY}", Settings(), findings("e1")), ("E2", "Other", Settings(), findings("e2"))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("report")
+    assert write_report(out, SECTIONS) == out / "index.html"
+    return out
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return (folder / "index.html").read_text(encoding="utf-8")
+
+
+class Page(HTMLParser):
+    """Elements in order, as (tag, attributes, text within), and a check that they nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.elements = [], []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attributes):
+        assert len(dict(attributes)) == len(attributes), f"{tag} repeats an attribute"
+        self.elements.append((tag, dict(attributes), []))
+        if tag not in VOID:
+            self.open.append((tag, self.elements[-1][2]))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes), []))
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        name, _ = self.open.pop()
+        assert name == tag, f"</{tag}> closes <{name}>"
+
+    def handle_data(self, data):
+        for _, text in self.open:
+            text.append(data)
+
+    def texts(self, tag, **attributes):
+        return [
+            "".join(text) for name, given, text in self.elements if name == tag and attributes.items() <= given.items()
+        ]
+
+
+@pytest.fixture(scope="module")
+def parsed(page):
+    return Page(page)
+
+
+def test_checker_sees_what_is_wrong():
+    for wrong in ("<p><b></p></b>", "<p>", "</p>", '<p id="a" id="b"></p>'):
+        with pytest.raises(AssertionError):
+            Page(wrong)
+
+
+def test_page_is_valid(parsed, page):
+    assert page.startswith("<!doctype html>")
+    assert parsed.texts("html", lang="en")
+    assert [a for tag, a, _ in parsed.elements if tag == "meta"] == [
+        {"charset": "utf-8"},
+        {"name": "viewport", "content": "width=device-width, initial-scale=1"},
+    ]
+    assert [len(parsed.texts(tag)) for tag in ("h1", "title", "main", "body")] == [1, 1, 1, 1]
+
+
+def test_identifiers_are_unique_and_links_resolve(parsed):
+    ids = [a["id"] for _, a, _ in parsed.elements if "id" in a]
+    assert len(set(ids)) == len(ids)
+    links = [a[name] for _, a, _ in parsed.elements for name in ("href", "xlink:href") if name in a]
+    assert {"#E1", "#E2"} < set(links)
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+    used = {
+        match for _, a, _ in parsed.elements for v in a.values() for match in re.findall(r"url\(#([^)]*)\)", v or "")
+    }
+    assert used
+    assert used <= set(ids)
+
+
+def test_figures_refer_to_themselves_only(page):
+    figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
+    assert len(figures) == 2
+    for svg in figures:
+        ids = set(re.findall(r'\bid="([^"]+)"', svg))
+        assert set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', svg)) <= ids
+        ElementTree.fromstring(svg)  # well-formed
+
+
+def test_page_fetches_nothing(page, parsed):
+    assert not {"link", "script", "img", "iframe", "object", "embed"} & {tag for tag, _, _ in parsed.elements}
+    attributes = [(name, value) for _, a, _ in parsed.elements for name, value in a.items()]
+    assert not [name for name, _ in attributes if name in ("src", "srcset", "data", "poster") or name.startswith("on")]
+    assert all(value.startswith("#") for name, value in attributes if name in ("href", "xlink:href"))
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) == {"#"}
+    namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"""https?://[^\s"'<]+""", page)) <= namespaces
+
+
+def test_text_is_shown_as_it_is(parsed):
+    assert parsed.texts("figcaption") == [f"Caption of e1: {NASTY}", f"Caption of e2: {NASTY}"]
+    assert f"E1: Title, {NASTY}" in parsed.texts("h2")
+    assert f"Summary of e1: {NASTY}" in parsed.texts("p")
+    assert f"Table of e2: {NASTY}" in parsed.texts("h3")
+    assert NASTY in parsed.texts("th")
+    assert NASTY in parsed.texts("td")
+    notes = parsed.texts("p", **{"class": "note"})
+    assert notes[:3] == [f"Data: First data of e1: {NASTY}", "Data: Second data of e1.", f"Note, {NASTY}"]
+    assert parsed.texts("code")[0] == f"methods = ('fw', 'rk44'); note = {NASTY}"
+    labels = [a["aria-label"] for tag, a, _ in parsed.elements if tag == "svg"]
+    assert labels == parsed.texts("figcaption")
+
+
+def test_claims_come_first_with_their_verdicts(parsed, page):
+    cells = parsed.texts("td")
+    assert cells[:12] == [
+        "E1", f"Statement of e1: {NASTY}", "✓ holds", f"evidence 1, {NASTY}",
+        "E1", "Denial of e1", "✗ does not hold", "evidence 2",
+        "E1", "Doubt of e1", "? not testable here", "evidence 3",
+    ]  # fmt: skip
+    assert parsed.texts("td", **{"class": "fails"}) == ["✗ does not hold"] * 2
+    assert parsed.texts("td", **{"class": "untestable"}) == ["? not testable here"] * 2
+    assert "2 of 6 statements hold in this run." in parsed.texts("p")
+    assert page.index('id="claims"') < page.index('id="E1"') < page.index('id="E2"')
+
+
+def test_tables_have_all_their_rows(parsed):
+    assert len(parsed.texts("table")) == 3
+    assert len(parsed.texts("tr")) == (1 + 6) + 2 * (1 + 2)
+
+
+def test_page_follows_the_reader_in_light_and_dark(page):
+    assert "color-scheme: light dark" in page
+    assert "@media (prefers-color-scheme: dark)" in page
+    assert INK not in page
+    assert FAINT not in page
+    svg = page[page.index("<svg") : page.index("</svg>")]
+    assert "currentColor" in svg
+    assert "var(--faint)" in svg
+    used = set(re.findall(r"var\((--\w+)\)", page))
+    light, dark = page.split("@media (prefers-color-scheme: dark)")
+    defined = [set(re.findall(r"(--\w+):", part)) for part in (light, dark[: dark.index("} }")])]
+    assert used <= defined[0]
+    assert defined[0] == defined[1]
+
+
+def test_page_says_what_made_it(parsed):
+    footer = parsed.texts("footer")[0]
+    assert f"fwflow {fw.__version__}," in footer
+    assert f"numpy {np.__version__}," in footer
+
+
+def test_quick_run_says_so(tmp_path, page):
+    assert "Quick settings" not in page
+    quick = write_report(tmp_path, [("E1", "", Settings(), Findings("."))], quick=True).read_text()
+    assert "Quick settings: smaller runs than the paper's." in quick
+
+
+def test_figures_are_files_too(folder):
+    begins = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    expected = {f"{name}-drawing{suffix}" for name in ("e1", "e2") for suffix in begins}
+    assert {path.name for path in (folder / "figures").iterdir()} == expected
+    for path in (folder / "figures").iterdir():
+        assert path.read_bytes().startswith(begins[path.suffix])
+
+
+def test_figures_for_print_are_dark_on_white(folder):
+    pixels = mpl.image.imread(folder / "figures" / "e1-drawing.png")
+    assert (pixels[0, 0] == 1).all()
+    assert pixels[..., :3].min() < 0.1
+    svg = ElementTree.parse(folder / "figures" / "e1-drawing.svg").getroot()
+    background = next(e for e in svg.iter("{http://www.w3.org/2000/svg}path"))
+    assert "fill: #ffffff" in background.get("style")
+
+
+def test_equal_findings_are_equal_files(tmp_path):
+    for name in ("first", "second"):
+        write_report(tmp_path / name, SECTIONS[:1])
+    for path in (tmp_path / "first").rglob("*.*"):
+        assert (tmp_path / "second" / path.relative_to(tmp_path / "first")).read_bytes() == path.read_bytes(), path.name
+
+
+def test_page_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    sections = [("E1", "", Settings(), Findings("."))]
+    page = write_report(tmp_path, sections)
+    old = page.read_text()
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "_section", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_report(tmp_path, sections)
+    assert page.read_text() == old
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["index.html"]
+
+
+def test_figure_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    figure, path = drawing(), tmp_path / "a.pdf"
+    path.write_text("old")
+
+    def interrupted(file, **_):
+        if isinstance(file, (str, Path)):
+            Path(file).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, "_svg", lambda figure: "")
+    monkeypatch.setattr(figure, "savefig", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        report.save_figure(figure, tmp_path / "a")
+    assert path.read_text() == "old"
+
+
+def test_sections_without_figures_or_claims(tmp_path):
+    parsed = Page(write_report(tmp_path, [("E1", "Bare", Settings(), Findings("Nothing."))]).read_text())
+    assert parsed.texts("h2")[-1] == "E1: Bare"
+    assert parsed.texts("figure") == []
+    parsed = Page(write_report(tmp_path, []).read_text())
+    assert parsed.texts("section") == []
