@@ -119,7 +119,7 @@ def test_signature_of_minimize():
             lambda z, b: np.where(abs(z - b) <= 2, (z - b) ** 2 / 2, 2 * abs(z - b) - 2).mean(),
         ),
     ],
-    ids=str,
+    ids=lambda value: "" if callable(value) else str(value),
 )
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_array])
 def test_linear_model(convert, options, formula):

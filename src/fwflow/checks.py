@@ -47,7 +47,7 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
             worst,
             abs(difference - float(np.vdot(dense, d))) / max(scale, abs(difference)),
         )
-    return worst
+    return float(worst)
 
 
 def adjoint_error(design: Design, *, seed: int = 0) -> float:

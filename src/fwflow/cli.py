@@ -14,6 +14,7 @@ try:
     import typer
     from rich.console import Console
     from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table
 except ModuleNotFoundError as missing:  # the console script is installed with the core
     sys.exit(f"fwflow's command line needs {missing.name}: pip install 'fwflow[cli]'")
@@ -122,12 +123,8 @@ def list_data(data: DataOption = None) -> None:
     from fwflow import datasets
 
     _use_data(data)
-    rows = datasets.available()
-    _print(
-        "data sets",
-        ("name", "found", "where", "terms"),
-        [(r.name, r.found, str(r.where or "-"), r.terms) for r in rows],
-    )
+    rows = [(r.name, r.split, r.found, str(r.where or "-"), r.terms) for r in datasets.available()]
+    _print("data sets", ("name", "split", "found", "where", "terms"), rows, text=5)
 
 
 @data_app.command()
@@ -151,13 +148,15 @@ def where(name: Annotated[str, typer.Argument(help="madelon, gisette or movielen
     typer.echo(found)
 
 
-def _print(title: str, header: Any, rows: Any) -> None:
+def _print(title: str, header: Any, rows: Any, text: int = 2) -> None:
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(header):
-        table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
+        table.add_column(name, overflow="fold", justify="left" if i < text else "right")
     for row in rows:
         table.add_row(*map(escape, row))
-    console.print(table)
+    # As wide as it must be: a terminal that folds a line is better than a number cut in two.
+    wanted = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
+    Console(width=max(wanted, 20)).print(table)
 
 
 def main() -> None:

@@ -13,11 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from fwflow.experiments.framework import Claim, Figure, Findings, Table, Verdict, replacing
-from fwflow.experiments.style import FAINT, INK
+from fwflow.experiments.style import FAINT, INK, RC
 
 Section = tuple[str, str, Any, Findings]
 
@@ -31,7 +32,7 @@ _CSS = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 68rem; color: var(--ink); background: var(--paper);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-body, h1, h2, h3, a, p { overflow-wrap: anywhere; }
+h1, h2, h3, p, nav a { overflow-wrap: anywhere; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0 .25rem; }
 h2 { font-size: 1.25rem; margin: 3rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--faint); }
 h3 { font-size: 1rem; margin: 1.75rem 0 .4rem; }
@@ -43,6 +44,7 @@ nav a { display: inline-block; margin: 0 .9rem .25rem 0; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
 th { font-weight: 600; color: var(--muted); }
+table:not(.claims) td { white-space: nowrap; }
 .claims td:nth-child(3) { white-space: nowrap; font-weight: 600; }
 .holds { color: var(--good); } .fails { color: var(--bad); } .untestable { color: var(--muted); }
 figure { margin: 1.25rem 0; }
@@ -85,7 +87,8 @@ def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
         buffer = io.BytesIO()
         # Without dates, equal figures are equal files.
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
-        figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
+        with mpl.rc_context(RC):
+            figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
         temporary = stem.with_suffix(suffix + ".part")
         temporary.write_bytes(buffer.getvalue())
         os.replace(temporary, stem.with_suffix(suffix))
@@ -102,7 +105,8 @@ def freeze(figure: MatplotlibFigure) -> None:
 def _svg(figure: MatplotlibFigure) -> str:
     freeze(figure)
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with mpl.rc_context(RC):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 

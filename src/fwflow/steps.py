@@ -86,7 +86,7 @@ class OpenLoop(Schedule):
 
     def certifies(self, tableau: Tableau) -> bool:
         """Whether every step of a run is a convex combination: decided exactly."""
-        first = tableau.certificate(c=self.c, delta=self.delta).feasible_from
+        first = tableau.certificate(c=self.c, k=self.k0, delta=self.delta).feasible_from
         return first is not None and first <= self.k0
 
 

@@ -319,7 +319,8 @@ def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
                 first_failure = min(first_failure, root)
                 break
     # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is allowed.
-    return max(0, math.ceil(c / first_failure - c / delta - 1e-9))
+    defined_from = math.floor(-float(tableau.omega.min()) - c / delta) + 1  # gamma must be defined at every stage
+    return max(0, defined_from, math.ceil(c / first_failure - c / delta - 1e-9))
 
 
 def _read(name: str, drawing: str) -> Tableau:

@@ -15,7 +15,7 @@ from fwflow._validation import Array, finite_array, suggest
 Kind = Literal["real", "stand-in", "generated"]
 
 
-class DataError(Exception):
+class DataError(RuntimeError):
     """Data is missing, damaged or cannot be fetched; the message says what to do."""
 
 

@@ -90,6 +90,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             ax.set_xlabel("1 + t")
         for axes in grid:
             axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
+    worst = max((ratio for ratio in ratios if not np.isnan(ratio)), default=0.0)
     legend_below(figure, {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)}, {"bound (c/(c+t))^c": "--"})
     caption = (
         f"Error of Euler's method along time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
@@ -111,8 +112,8 @@ def findings(settings: Settings, results: Results) -> Findings:
         claims=[
             Claim.check(
                 "The flow's error obeys E(t)/E(0) ≤ (c/(c+t))^c",
-                None if np.isnan(ratios).all() else bool(np.nanmax(ratios) <= 1.0 + 1e-9),
-                f"largest error / bound of the finest run, above ten times its floor: {max(ratios):.4f}",
+                worst <= 1.0 + 1e-9 if worst else None,
+                f"largest error / bound of the finest run, above ten times its floor: {worst:.4f}",
             ),
             Claim.check(
                 "The error floor shrinks with Δ",

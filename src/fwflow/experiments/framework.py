@@ -14,6 +14,7 @@ import io
 import json
 import multiprocessing
 import os
+import signal
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -166,20 +167,30 @@ def _side_by_side(waiting: Sequence[tuple[str, Task]], workers: int) -> Iterable
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     saved = {name: os.environ.get(name) for name in limits}
     os.environ.update(limits)
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     running: dict[Future[Columns], tuple[str, Task]] = {}
     left = iter(waiting)
     try:
         while True:  # no more is handed out than is worked on, so that nothing begins after an interrupt
             running |= {pool.submit(_call, item[1]): item for item in islice(left, workers - len(running))}
             if not running:
-                return
+                break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield *running.pop(future), future.result()
+    except BaseException:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for name, value in saved.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _call(task: Task) -> dict[str, Array]:

@@ -71,6 +71,12 @@ class Objective(ABC):
     dtype: np.dtype[Any] | None = None
     counts: Counts = Counts()
 
+    def __copy__(self) -> Self:
+        """Shallow also where pickling is not: a copy shares everything."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def counted_by(self, counts: Counts) -> Self:
         """This objective, reporting its work to `counts`; the original is not touched."""
         watched = copy.copy(self)

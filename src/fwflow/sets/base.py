@@ -91,6 +91,8 @@ class CallableSet(ConstraintSet):
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
         s = self.oracle(g.matrix if isinstance(g, Sampled) else g)
         if isinstance(s, Vertex):
+            if s.shape != g.shape:
+                raise ValueError(f"constraint returned shape {s.shape} for a gradient of shape {g.shape}")
             return s
         if isinstance(g, Sampled):
             raise ValueError(f"constraint returned a {type(s).__name__}; {NEEDS_RANK_ONE}")

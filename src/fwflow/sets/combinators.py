@@ -16,7 +16,7 @@ from fwflow.sets.base import ConstraintSet, finite, size_of
 
 
 class ScaledSet(ConstraintSet):
-    """``factor * C``, also written ``factor * C``; a negative factor reflects."""
+    """The members of a set times a number, written ``factor * C``; a negative factor reflects."""
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
         self.constraint = constraint
@@ -51,7 +51,7 @@ class ScaledSet(ConstraintSet):
 
 
 class Translated(ConstraintSet):
-    """``C + shift``, also written ``C + shift``. The image of the shift is computed once per objective."""
+    """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once."""
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
         self.constraint = constraint

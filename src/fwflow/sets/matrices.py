@@ -161,7 +161,7 @@ def _unit_bound(G: Any, sigma: float) -> float:
         gram = G.T @ G
         gram = gram.toarray() if sp.issparse(gram) else gram
         # t^2 I - G^T G is positive definite exactly when t exceeds the norm.
-        for margin in (1e-8, 1e-6, 1e-4, 1e-2):
+        for margin in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
             t2 = (1 + margin) * sigma**2
             shifted = -gram
             shifted[np.diag_indices(n)] += t2

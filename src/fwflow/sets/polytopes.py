@@ -123,8 +123,11 @@ class Polytope(ConstraintSet):
 
     def _solve(self, g: Array) -> Array:
         scale = float(np.abs(g).max()) or 1.0  # HiGHS' tolerances are absolute
+        return np.asarray(self._minimise(g / scale).x)
+
+    def _minimise(self, g: Array) -> Any:
         answer = linprog(
-            g / scale,
+            g,
             A_ub=self.A,
             b_ub=self.b,
             A_eq=self.C,
@@ -139,7 +142,7 @@ class Polytope(ConstraintSet):
             raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
         if answer.status != 0:
             raise RuntimeError(f"HiGHS could not minimise over the polytope: {answer.message}")
-        return np.asarray(answer.x)
+        return answer
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(self._solve(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
@@ -162,17 +165,27 @@ class Polytope(ConstraintSet):
         return bool(inside)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        # To HiGHS, reduced costs within its tolerance are zero.
-        return vertex.dot(g) - _HIGHS * float(np.abs(g).max()) * float(self._widths.sum())
+        """The value of a dual point, which holds however loosely HiGHS has solved the problem."""
+        scale = float(np.abs(g).max()) or 1.0
+        g = np.asarray(g, dtype=np.float64) / scale
+        answer = self._minimise(g)
+        reduced, value = g, 0.0
+        for M, rhs, dual in ((self.A, self.b, answer.ineqlin.marginals), (self.C, self.d, answer.eqlin.marginals)):
+            if M is not None and rhs is not None:
+                y = np.minimum(dual, 0) if M is self.A else dual
+                reduced, value = reduced - M.T @ y, value + float(rhs @ y)
+        lower, upper = self._box
+        return scale * (value + float(np.minimum(reduced * lower, reduced * upper).sum()))
 
     @cached_property
-    def _widths(self) -> Array:
-        """Sides of the bounding box, by linear programs where the bounds themselves are not finite."""
-        widths = self.upper - self.lower
-        for j in np.flatnonzero(~np.isfinite(widths)).tolist():
-            e = np.eye(1, self.shape[0], j)[0]
-            widths[j] = self._solve(-e) @ e - self._solve(e) @ e
-        return widths
+    def _box(self) -> tuple[Array, Array]:
+        """The bounds, and linear programs where they are not finite."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        for j in np.flatnonzero(~np.isfinite(lower)).tolist():
+            lower[j] = self._solve(np.eye(1, self.shape[0], j)[0])[j]
+        for j in np.flatnonzero(~np.isfinite(upper)).tolist():
+            upper[j] = self._solve(-np.eye(1, self.shape[0], j)[0])[j]
+        return lower, upper
 
     def diameter(self, shape: Shape | None = None) -> float:
         unit = np.eye(self.shape[0])
