@@ -128,9 +128,8 @@ def overhead() -> list[Row]:
 
 
 def main() -> None:
-    print(
-        f"fwflow {fw.__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, Python {platform.python_version()}"
-    )
+    versions = f"NumPy {np.__version__}, SciPy {scipy.__version__}, Python {platform.python_version()}"
+    print(f"fwflow {fw.__version__}, {versions}")
     print(f"{'':<58}{'ours, ms':>10}{'peer, ms':>10}{'ratio':>8}  limit")
     for part in (dense, sparse, completion, overhead):
         for row in part():
