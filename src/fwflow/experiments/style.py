@@ -126,13 +126,16 @@ def convergence(
         for ax, (column, label) in zip(grid[0], axes, strict=True):
             for _, colour, variant, columns in curves:
                 index = thin(columns["gap"])
-                x, gap, best = (
-                    c[index] for c in (columns[column], columns["gap"], np.minimum.accumulate(columns["gap"]))
-                )
-                shown = (x > 0) & (best > 0)
+                x, gap, best = (c[index] for c in (columns[column], columns["gap"], best_so_far(columns["gap"])))
+                shown = (index > 0) & (x > 0) & (best > 0)
                 ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
                 ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant])
             ax.set_xlabel(label)
         grid[0][0].set_ylabel(ylabel)
     legend_below(figure, {label: colour for label, colour, _, _ in curves}, styles if len(styles) > 1 else {})
     return figure
+
+
+def best_so_far(gap: Array) -> Array:
+    """The smallest gap of the iterates so far; the start, which no method has chosen, does not count."""
+    return np.concatenate([gap[:1], np.minimum.accumulate(gap[1:])])
