@@ -68,9 +68,6 @@ def reproduced(monkeypatch):
     return calls
 
 
-# Reproduce
-
-
 def test_reproduce_writes_the_report(serial, tmp_path, monkeypatch):
     monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
     result = invoke("reproduce", "e7", "--quick", "--out", tmp_path / "out", "--set", "E7.c=3.0")
@@ -130,7 +127,7 @@ def test_data_option_reaches_the_loaders(reproduced, tmp_path):
         (["E7", "--set", "[/red]"], "--set '[/red]': expected EXPERIMENT.SETTING=VALUE"),
         (["E7", "--set", "E7.c=many"], "c must be"),
         (["E7", "--set", "E7.c=0.5"], "c must be at least 1"),
-        (["E8", "--set", "E8.iterations=-3"], "max_iter must be"),
+        (["E8", "--set", "E8.iterations=-3"], "iterations must be"),
         (["E7", "--config", "missing.toml"], "missing.toml"),
     ],
 )
@@ -161,9 +158,6 @@ def test_path_of_the_report_can_be_copied(reproduced, tmp_path, monkeypatch, nam
     terminal(monkeypatch, 80)
     out = tmp_path / name
     assert str(out / "index.html") in invoke("reproduce", "--out", out).output
-
-
-# Errors and interrupts
 
 
 @pytest.mark.parametrize(
@@ -239,9 +233,6 @@ def test_interrupted_command_continues(tmp_path):
     assert lengths == 4 * lengths[:1]
 
 
-# Compare
-
-
 def test_compare_prints_the_table(serial, tmp_path):
     result = invoke(
         "compare", "triangle", "-m", "fw", "-m", "rk44", "-l", "exact", "--momentum", "nesterov",
@@ -307,9 +298,6 @@ def test_iterations_must_be_positive():
     assert invoke("compare", "triangle", "-n", 0).exit_code == 2
 
 
-# Data
-
-
 def test_data_list(monkeypatch):
     rows = [
         Available("madelon", "train", "real", Path("/some/where"), 10, "CC BY 4.0 [sic]"),
@@ -359,9 +347,6 @@ def test_failed_download_is_one_line(monkeypatch, capsys):
 @pytest.mark.parametrize("what", ["fetch", "where"])
 def test_unknown_data_set_is_one_line(capsys, monkeypatch, what):
     assert "did you mean 'madelon'?" in fails(capsys, monkeypatch, "data", what, "madeln")
-
-
-# Help
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,6 @@ def same(first, second):
                 np.testing.assert_array_equal(one[name], other[name])
 
 
-# Settings
-
-
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_configure(name):
     module = find_experiment(name)
@@ -151,8 +148,6 @@ def test_unknown_experiment(name):
         find_experiment(name)
 
 
-# Results on disk
-
 numbers = st.lists(st.floats(), min_size=1, max_size=5)
 
 
@@ -177,7 +172,7 @@ def test_rerun_takes_up_what_is_there(tmp_path, calls):
     first = run(tmp_path, task("b"), task("a", x=[4.0]))
     again = run(tmp_path, task("a", x=[4.0]), task("b"))
     assert len(calls) == 2
-    assert list(first), list(again) == (["b", "a"], ["a", "b"])
+    assert (list(first), list(again)) == (["b", "a"], ["a", "b"])
     same(first, {key: again[key] for key in first})
 
 
@@ -329,9 +324,6 @@ def test_interrupt_keeps_results_written_so_far(tmp_path, calls, monkeypatch):
     assert len(calls) == 3
 
 
-# Processes
-
-
 def blas_threads():
     return {"threads": [int(os.environ.get(name, 0)) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")]}
 
@@ -373,9 +365,6 @@ def test_warnings_of_uncertified_tableaus_are_left_to_the_report(serial):
     with pytest.warns(fw.UncertifiedWarning):
         comparison.run(**arguments)
     assert len(framework._call(Task("a", comparison.run, arguments))["gap"]) == 4
-
-
-# Every experiment
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -425,6 +414,22 @@ def test_reproduce_takes_names_overrides_and_earlier_results(serial, tmp_path, m
         reproduce(["E3"], tmp_path, overrides={"E99": {}})
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        ("E1", "alpha", 0.1),  # smaller than the solution: the optimal value is not known
+        ("E1", "deltas", []),
+        ("E2", "alphas", [1.0]),  # for three problems
+        ("E3", "drawn", 99),  # of 30 iterations
+        ("E4", "methods", []),
+        ("E8", "iterations", 5),
+    ],
+)
+def test_setting_that_cannot_work_is_named(serial, tmp_path, name, setting, value):
+    with pytest.raises(ValueError, match=setting):
+        reproduce([name], tmp_path, overrides={name: {**SMALL[name], setting: value}})
+
+
 def interrupt():
     raise KeyboardInterrupt
 
@@ -441,9 +446,6 @@ def test_run_that_ends_early_is_not_passed_off_as_whole(serial, monkeypatch, tro
     monkeypatch.setitem(problems.PROBLEMS, "triangle", lambda: p)
     with pytest.raises((KeyboardInterrupt, ValueError, RuntimeError)):
         comparison.run("triangle", {}, "fw", {}, 10)
-
-
-# Claims can come out false
 
 
 def verdicts(found):
@@ -508,6 +510,21 @@ def test_e2_claims_flip(serial):
     assert found(by_delta=np.sqrt) == [FAILS, HOLDS]
     assert found(by_method=(1.0, 0.5, 0.5)) == [HOLDS, FAILS]
     assert found(by_method=(1.0, 1.5, 0.25)) == [HOLDS, FAILS]
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [("gisette-rk44-delta1", [HOLDS, FAILS]), ("gisette-fw-delta0.01", [FAILS, HOLDS])]
+)
+def test_e2_claims_are_about_every_data_set_and_window(serial, key, expected):
+    chosen = e2_zigzag.Settings()
+    results = zigzag_results(chosen)
+    results[key]["projector-20"] = np.array([0.6])
+    assert verdicts(e2_zigzag.findings(chosen, results)) == expected
+
+
+def test_e2_exponent_of_a_single_time_step_is_not_testable(serial):
+    chosen = e2_zigzag.Settings(deltas=(1.0,))
+    assert verdicts(e2_zigzag.findings(chosen, zigzag_results(chosen))) == [UNTESTABLE, HOLDS]
 
 
 def test_e2_shows_the_printed_energies_beside_ours(serial):
@@ -635,14 +652,16 @@ def test_e8_claims_flip(doctored, expected):
     assert verdicts(e8_rates.findings(chosen, rates_results(chosen, **doctored))) == expected
 
 
+def test_e8_short_run_is_refused():
+    with pytest.raises(ValueError, match="iterations must be at least 100"):
+        e8_rates.tasks(e8_rates.Settings(iterations=50))
+
+
 @pytest.mark.parametrize(("method", "missing"), [("euler", [3]), ("heun", [1, 2])])
 def test_e8_says_what_its_methods_cannot_test(method, missing):
     chosen = e8_rates.Settings(iterations=1000, methods=(method,))
     found = verdicts(e8_rates.findings(chosen, rates_results(chosen)))
     assert found == [UNTESTABLE if i in missing else HOLDS for i in range(4)]
-
-
-# The paper's numbers
 
 
 def test_printed_zigzag_tables():
@@ -706,9 +725,6 @@ def test_which_tableaus_split_evenly():
     even = {name for name, tableau in fw.tableaus.items() if e8_rates.splits_evenly(tableau.beta)}
     assert even >= {"heun", "rk44", "rk38"}
     assert even.isdisjoint({"euler", "midpoint", "ralston", "kutta3", "ssprk3", "bs3"})
-
-
-# The shared comparison
 
 
 @pytest.mark.parametrize(
@@ -777,8 +793,6 @@ def test_unknown_problem():
     with pytest.raises(ValueError, match="problem='sensng' is not known; did you mean 'sensing'"):
         find_problem("sensng")
 
-
-# Comparing on data of the user's own
 
 A = np.round(np.random.default_rng(3).standard_normal((12, 4)), 3)
 B = np.round(A[:, 1] - 0.5 * A[:, 2], 3)

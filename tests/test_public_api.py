@@ -192,6 +192,12 @@ def test_uncertified_methods_say_so(method):
 
 
 @pytest.mark.parametrize("method", ["away", "pairwise"])
+def test_methods_with_an_active_set(method):
+    r = fw.minimize(fw.Quadratic(np.eye(5), targets(5)), fw.Simplex(), method=method)
+    assert r.success
+
+
+@pytest.mark.parametrize("method", ["apg", "flow"])
 def test_methods_of_a_later_release_say_so(method):
     with pytest.raises(NotImplementedError, match=f"{method}.*later release"):
         fw.minimize(fw.Quadratic(np.eye(5), targets(5)), fw.Simplex(), method=method)

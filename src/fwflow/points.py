@@ -9,7 +9,7 @@ so that keeping an old one is free and an interrupted step leaves nothing half-d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -54,6 +54,11 @@ class Vertex(ABC):
     def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
         """The vertex as a sum of numbers times vertices."""
         yield factor, self
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for equal vertices of one set, so that an active set holds each once."""
+        return self.to_dense().tobytes()
 
     def to_dense(self, dtype: Any = np.float64) -> Array:
         """The vertex as an array."""
@@ -103,6 +108,10 @@ class OneHot(Vertex):
     def image(self, column: Callable[[int], Vertex]) -> Vertex:
         return Scaled(self.value, column(self.index))
 
+    @property
+    def key(self) -> Hashable:
+        return self.index, self.value
+
     def scaled(self, factor: float) -> OneHot:
         return replace(self, value=factor * self.value)
 
@@ -141,6 +150,10 @@ class Permutation(Vertex):
     def dot(self, g: Array) -> float:
         return self.scale * float(g.reshape(-1)[self._flat].sum())
 
+    @property
+    def key(self) -> Hashable:
+        return self.columns.tobytes()
+
     def image(self, column: Callable[[int], Vertex]) -> Vertex:
         return Scaled(self.scale, Sum(tuple(column(int(j)) for j in self._flat)))
 
@@ -163,6 +176,10 @@ class RankOne(Vertex):
     def dot(self, g: Any) -> float:
         g = g.matrix if isinstance(g, Sampled) else g.reshape(self.shape)
         return self.scale * float(self.u @ (g @ self.v))
+
+    @property
+    def key(self) -> Hashable:
+        return self.u.tobytes(), self.v.tobytes(), self.scale
 
     def scaled(self, factor: float) -> RankOne:
         return replace(self, scale=factor * self.scale)
@@ -189,6 +206,10 @@ class Scaled(Vertex):
         image = self.vertex.image(column)
         return None if image is None else Scaled(self.factor, image)
 
+    @property
+    def key(self) -> Hashable:
+        return self.factor, self.vertex.key
+
     def scaled(self, factor: float) -> Vertex:
         return self.vertex if factor * self.factor == 1 else Scaled(factor * self.factor, self.vertex)
 
@@ -214,6 +235,10 @@ class Slice(Vertex):
     def dot(self, g: Array) -> float:
         return self.vertex.dot(g[self._range].reshape(self.vertex.shape))
 
+    @property
+    def key(self) -> Hashable:
+        return self.start, self.vertex.key
+
     def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
         return self.vertex.image(lambda j: column(self.start + j))
 
@@ -234,6 +259,10 @@ class Sum(Vertex):
 
     def dot(self, g: Any) -> float:
         return sum(part.dot(g) for part in self.parts)
+
+    @property
+    def key(self) -> Hashable:
+        return tuple(part.key for part in self.parts)
 
     def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
         for part in self.parts:

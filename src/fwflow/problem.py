@@ -44,7 +44,7 @@ class Problem:
         return value
 
     def _check_domain(self, point: Point) -> None:
-        if self.objective.restricted and not self.objective.defined_at(point):
+        if self.objective.has_domain and not self.objective.defined_at(point):
             raise NumericalTrouble("the point lies outside the objective's domain")
 
     def gradient(self, point: Point) -> Any:
@@ -57,7 +57,7 @@ class Problem:
 
     def segment_inside(self, x: Point, direction: Sequence[tuple[float, Lifted | Point]], limit: float) -> float:
         """The length `limit`, halved until a step of that length stays in the objective's domain."""
-        while self.objective.restricted and limit > 1e-15:
+        while self.objective.has_domain and limit > 1e-15:
             if self.objective.defined_at(x.mix((limit * w, s) for w, s in direction)):
                 break
             limit /= 2

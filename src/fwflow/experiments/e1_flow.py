@@ -50,6 +50,11 @@ def euler(problem: str, alpha: float, c: float, delta: float, t_end: float) -> d
 
 
 def tasks(settings: Settings) -> list[Task]:
+    for problem in settings.problems:
+        if _problem(problem, settings.alpha).optimum is None:
+            raise ValueError(
+                f"alpha={settings.alpha:g} leaves the optimum of {problem} unknown; a larger ball holds it"
+            )
     return [
         Task(
             f"{problem}-c{c:g}-delta{delta:g}",

@@ -67,6 +67,8 @@ def _key(problem: str, method: str, delta: float) -> str:
 
 
 def tasks(settings: Settings) -> list[Task]:
+    if len(settings.alphas) != len(settings.problems):
+        raise ValueError(f"alphas must have one entry per problem ({len(settings.problems)}); got {settings.alphas}")
     out = {}
     for problem, alpha in zip(settings.problems, settings.alphas, strict=True):
         options = {"loss": "logistic"} if problem == "sensing" else {}
@@ -87,7 +89,7 @@ def _pair(run: Any, windows: tuple[int, ...], how: str = "projector") -> tuple[f
 
 def _exponent(deltas: list[float], energy: tuple[float, ...]) -> float:
     """The exponent of Δ in the energy; NaN where a run goes straight, as to an optimum at a vertex."""
-    if min(energy) <= 0:
+    if min(energy) <= 0 or len(deltas) < 2:
         return float("nan")
     return float(np.polyfit(np.log10(deltas), np.log10(energy), 1)[0])
 
@@ -156,7 +158,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 all(abs(s - 1) <= 0.2 for s in measured) if measured else None,
                 f"exponent of Δ, {header}: "
                 + "; ".join(f"{p} {_show(s)}" for p, s in slopes.items())
-                + ("" if len(measured) == len(below) else " (nan: no zig-zag at all)"),
+                + ("" if len(measured) == len(below) else " (nan: no zig-zag at all, or one Δ only)"),
             ),
             Claim.check(
                 "Higher-order methods zig-zag less",

@@ -72,6 +72,8 @@ def reference(iterations: int, c: float, k0: int, delta: float) -> dict[str, Any
 
 
 def tasks(settings: Settings) -> list[Task]:
+    if settings.drawn > settings.iterations:
+        raise ValueError(f"drawn must not exceed iterations; got {settings.drawn} and {settings.iterations}")
     s, data = settings, find_problem("triangle").data
     runs = [
         Task(

@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {}
 
 
 def certificates(c: float) -> dict[str, Any]:
-    """The largest entry of z for k = 1, ..., 1000, by tableau: the paper says that it falls."""
+    """The largest entry of z for k = 1, ..., 100, by tableau: the paper says that it falls."""
     return {
         name: [float(np.abs(tableau.certificate(c=c, k=k).z).max()) for k in range(1, 101)]
         for name, tableau in tableaus.items()

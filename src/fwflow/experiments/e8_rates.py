@@ -68,6 +68,8 @@ def _list(exponents: dict[str, float], methods: list[str]) -> str:
 
 
 def tasks(settings: Settings) -> list[Task]:
+    if settings.iterations < 100:
+        raise ValueError(f"iterations must be at least 100 to see decades of k; got {settings.iterations}")
     return [
         Task(f"{function.__name__}-{method}", function, {"method": method, "iterations": settings.iterations})
         for function in (interval, triangle)

@@ -119,7 +119,7 @@ def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> 
 def _fitting(name: str, value: Any, default: Any) -> Any:
     """The value of a setting in the type of its default."""
     if isinstance(default, tuple):
-        if not isinstance(value, list | tuple) or not all(_like(v, default[0]) for v in value):
+        if not isinstance(value, list | tuple) or not value or not all(_like(v, default[0]) for v in value):
             raise ValueError(f"{name} must be a list such as {list(default)}; got {value!r}")
         return tuple(type(default[0])(v) for v in value)
     if not _like(value, default):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
 from fwflow.methods.base import Method, Proposal
+from fwflow.methods.corrective import Corrective
 from fwflow.methods.multistep import Multistep
 from fwflow.momentum import Momentum, find_momentum
 from fwflow.steps import LineSearch, Schedule, find_line_search
@@ -14,8 +16,11 @@ from fwflow.tableaus import Tableau, find_tableau
 __all__ = ["Method", "Multistep", "Proposal", "UncertifiedWarning", "find_method"]
 
 
-#: Methods that keep an active set of vertices, or follow the flow exactly: promised, not there yet.
-PLANNED = ("away", "pairwise", "blended-pairwise", "corrective", "apg", "flow")
+#: Methods with an active set of vertices, by name.
+ACTIVE_SET = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise}
+
+#: Promised, not there yet.
+PLANNED = ("apg", "flow")
 
 
 class UncertifiedWarning(UserWarning):
@@ -34,6 +39,14 @@ def find_method(
     search, momentum_object = find_line_search(line_search), find_momentum(momentum)
     if isinstance(method, str) and method in PLANNED:
         raise NotImplementedError(f"method={method!r} belongs to a later release; see fw.tableaus for what there is")
+    if isinstance(method, str) and (method in ACTIVE_SET or method == "corrective"):
+        if momentum_object is not None:
+            raise ValueError(f"momentum belongs to tableaus; method={method!r} has none")
+        if method != "corrective":
+            return ACTIVE_SET[method]() if search is None else ACTIVE_SET[method](search)
+        if search is not None:
+            raise ValueError(f"line_search belongs to other methods; method={method!r} corrects all weights at once")
+        return Corrective()
     if isinstance(method, str):
         method = find_tableau("fw" if method == "auto" else method)
     if not isinstance(method, Tableau):

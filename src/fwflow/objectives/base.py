@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -54,6 +54,22 @@ class Line:
     norm2: float
     curvature: float | None
     quadratic: bool = False
+
+
+class Restricted(ABC):
+    """An objective on the convex hull of a few atoms, as a function of their weights, from images alone."""
+
+    @abstractmethod
+    def gradient(self, weights: Array) -> Array:
+        """The derivative in each weight."""
+
+    @abstractmethod
+    def hessian(self, weights: Array) -> Array:
+        """The second derivatives, a matrix as small as the active set."""
+
+    @abstractmethod
+    def along(self, weights: Array, direction: Array) -> Line:
+        """The objective on the segment from `weights` along `direction`."""
 
 
 class Objective(ABC):
@@ -117,7 +133,7 @@ class Objective(ABC):
         return self
 
     #: Whether f may be undefined somewhere, so that `defined_at` must be asked.
-    restricted = False
+    has_domain = False
 
     def defined_at(self, point: Point) -> bool:
         """Whether f is defined there. Stage points of some tableaus leave the constraint set."""
@@ -129,6 +145,13 @@ class Objective(ABC):
     @abstractmethod
     def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
         """f on the segment from `start` (with its value, and its gradient if known) through `end`."""
+
+    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
+        """f on the convex hull of atoms, for methods that correct all weights at once."""
+        raise ValueError(
+            f'method="corrective" needs an objective that is linear in an image; {type(self).__name__} is not. '
+            'Use method="blended-pairwise"'
+        )
 
 
 class DesignImage(Objective):
@@ -230,3 +253,32 @@ class LossOfImage(Objective):
             curvature=self.factor * self.loss.curvature * norm2,
             quadratic=self.loss.quadratic,
         )
+
+    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
+        return _RestrictedLoss(self, images_of(atoms))
+
+
+def images_of(atoms: Sequence[Lifted | Point]) -> Array:
+    """The images of atoms, one per row."""
+    return np.stack([np.asarray(atom.image, dtype=np.float64) for atom in atoms])
+
+
+@dataclass(frozen=True)
+class _RestrictedLoss(Restricted):
+    f: LossOfImage
+    images: Array
+
+    def _at(self, weights: Array) -> Point:
+        return Point(None, weights @ self.images)
+
+    def gradient(self, weights: Array) -> Array:
+        return self.images @ self.f.dual(self._at(weights))
+
+    def hessian(self, weights: Array) -> Array:
+        # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one.
+        second = np.maximum(self.f.loss.second(weights @ self.images, self.f.b), 1e-3 * self.f.loss.curvature)
+        return (self.images * (self.f.factor * second)) @ self.images.T
+
+    def along(self, weights: Array, direction: Array) -> Line:
+        start = self._at(weights)
+        return self.f.along(start, self._at(weights + direction), self.f.value(start), None)

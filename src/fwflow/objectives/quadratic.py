@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array
-from fwflow.objectives.base import DesignImage, Line, image_of, targets
-from fwflow.points import Point
+from fwflow.objectives.base import DesignImage, Line, Restricted, image_of, images_of, targets
+from fwflow.points import Lifted, Point
+
+
+def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
+    """The line on which a function is quadratic."""
+    return Line(
+        value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
+        slope=lambda gamma: slope0 + gamma * curvature,
+        second=lambda gamma: curvature,
+        value0=value0,
+        slope0=slope0,
+        norm2=norm2,
+        curvature=curvature,
+        quadratic=True,
+    )
 
 
 class Quadratic(DesignImage):
@@ -56,13 +72,24 @@ class Quadratic(DesignImage):
         d = end.x - start.x
         slope0 = float((image_of(start) - self.b) @ d)
         curvature = float((image_of(end) - image_of(start)) @ d)
-        return Line(
-            value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
-            slope=lambda gamma: slope0 + gamma * curvature,
-            second=lambda gamma: curvature,
-            value0=value0,
-            slope0=slope0,
-            norm2=float(d @ d),
-            curvature=curvature,
-            quadratic=True,
-        )
+        return parabola(value0, slope0, curvature, float(d @ d))
+
+    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
+        rows = [np.asarray(atom.x if isinstance(atom, Point) else atom.vertex, dtype=np.float64) for atom in atoms]
+        x = np.stack(rows).reshape(len(rows), -1)
+        return _RestrictedQuadratic(x @ images_of(atoms).T, x @ self.b)
+
+
+@dataclass(frozen=True)
+class _RestrictedQuadratic(Restricted):
+    H: Array
+    b: Array
+
+    def gradient(self, weights: Array) -> Array:
+        return self.H @ weights - self.b
+
+    def hessian(self, weights: Array) -> Array:
+        return self.H
+
+    def along(self, weights: Array, direction: Array) -> Line:
+        return parabola(0.0, float(self.gradient(weights) @ direction), float(direction @ self.H @ direction), 1.0)

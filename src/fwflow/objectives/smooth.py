@@ -54,7 +54,7 @@ class Smooth(Objective):
         self.fun, self.grad, self.domain = fun, grad, domain
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = shape
-        self.restricted = domain is not None
+        self.has_domain = domain is not None
         self._last: tuple[Point, float, Any] | None = None
 
     def value(self, point: Point) -> float:

@@ -39,6 +39,10 @@ class ConstraintSet(ABC):
     def diameter(self, shape: Shape | None = None) -> float:
         """The largest Euclidean distance between two members."""
 
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
+        return [best]
+
     #: Whether the oracle takes gradients on observed entries and answers with rank-one matrices.
     factored = False
 

@@ -13,6 +13,13 @@ from fwflow.points import DenseVertex, OneHot, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
 
 
+def smallest(values: Array, count: int) -> list[int]:
+    """Places of the smallest entries in ascending order; ties go to the first."""
+    enough = count >= len(values)
+    chosen = np.arange(len(values)) if enough else np.sort(np.argpartition(values, count)[:count])
+    return chosen[np.argsort(values[chosen], kind="stable")].tolist()
+
+
 class _Ball(ConstraintSet):
     """A norm ball around the origin; it starts at its centre."""
 
@@ -51,6 +58,11 @@ class L1Ball(_Ball):
         flat = g.reshape(-1)
         i = int(np.abs(flat).argmax())
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        flat = g.reshape(-1)
+        chosen = smallest(-np.abs(flat), count)
+        return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
@@ -126,6 +138,9 @@ class Simplex(ConstraintSet):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)

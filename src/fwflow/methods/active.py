@@ -1,0 +1,140 @@
+"""Methods that keep x as weights on an active set of vertices: away-step, pairwise and blended pairwise Frank-Wolfe.
+
+Where the optimum lies on a face, plain Frank-Wolfe zig-zags towards it; a method that can take weight away from
+vertices that were a mistake converges linearly on polytopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.methods.base import Proposal
+from fwflow.points import Lifted, LowRank, Point
+from fwflow.problem import Evaluation, Problem
+from fwflow.steps import Exact, LineSearch
+
+Atom = Lifted | Point
+Terms = list[tuple[float, Atom]]
+
+# After so many steps x is put together anew from its atoms, free of accumulated rounding.
+_REBUILD_EVERY = 100
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveSet:
+    """Atoms with positive weights that sum to one. The start may be among them as a point; the others are vertices."""
+
+    atoms: tuple[Atom, ...]
+    weights: Array
+
+    def scores(self, g: Any) -> Array:
+        """The inner product of a gradient with every atom."""
+        return np.array([a.inner(g) if isinstance(a, Point) else a.vertex.dot(g) for a in self.atoms])
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int]:
+        return {_key(atom): i for i, atom in enumerate(self.atoms)}
+
+    def joined(self, new: Iterable[Atom]) -> ActiveSet:
+        """With further atoms of weight zero, unless they are there already."""
+        fresh = {_key(atom): atom for atom in new if _key(atom) not in self._places}
+        return ActiveSet((*self.atoms, *fresh.values()), np.concatenate([self.weights, np.zeros(len(fresh))]))
+
+    def moved(self, length: float, terms: Sequence[tuple[float, Atom]]) -> ActiveSet:
+        """After a step of that length along ``sum of w (atom - x)``; atoms left without weight are dropped."""
+        joined = self.joined(atom for _, atom in terms)
+        weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
+        for w, atom in terms:
+            weights[joined._places[_key(atom)]] += length * w
+        return ActiveSet(joined.atoms, weights).pruned()
+
+    def pruned(self) -> ActiveSet:
+        """Without atoms of no weight, the weights summing to one."""
+        # Rounding leaves of a dropped weight some ulps, which would hold a useless atom forever.
+        kept = np.flatnonzero(self.weights > 1e-14)
+        weights = self.weights[kept]
+        return ActiveSet(tuple(self.atoms[i] for i in kept), weights / weights.sum())
+
+    def point(self, like: Point) -> Point:
+        """x and its image, put together from the atoms."""
+        zero = LowRank.zeros(like.x.shape, like.x.dtype) if isinstance(like.x, LowRank) else np.zeros_like(like.x)
+        origin = Point(zero, None if like.image is None else np.zeros_like(like.image))
+        return origin.mix(zip(self.weights.tolist(), self.atoms, strict=True))
+
+
+def _key(atom: Atom) -> Hashable:
+    return id(atom) if isinstance(atom, Point) else atom.vertex.key
+
+
+@dataclass(frozen=True)
+class _ActiveSetMethod:
+    line_search: LineSearch = field(default_factory=Exact)
+
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
+    def init(self, problem: Problem, x: Point) -> tuple[ActiveSet, Any]:
+        return ActiveSet((x,), np.ones(1)), None
+
+    def step(
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: tuple[ActiveSet, Any]
+    ) -> Proposal:
+        assert known is not None
+        active, search = memory
+        terms, limit = self.direction(active, known, x)
+        limit = problem.segment_inside(x, terms, limit)
+        line = problem.objective.along(x, x.mix(terms), fun, known.gradient)
+        length, search = self.line_search.step(line, min(1.0, limit), limit, search)
+        length = float(length)
+        moved = active.moved(length, terms)
+        if k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
+            return Proposal(moved.point(x), length, (moved, search))
+        return Proposal(x.mix((length * w, atom) for w, atom in terms), length, (moved, search))
+
+    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        """Along which ``sum of w (atom - x)`` to move, and how far that is possible."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AwayStep(_ActiveSetMethod):
+    r"""Frank-Wolfe steps or steps away from the worst atom, whichever promises more (Lacoste-Julien & Jaggi, 2015)."""
+
+    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        scores = active.scores(known.gradient)
+        worst = int(scores.argmax())
+        if len(scores) == 1 or known.gap >= scores[worst] - x.inner(known.gradient):
+            return [(1.0, known.vertex)], 1.0
+        weight = float(active.weights[worst])
+        return [(-1.0, active.atoms[worst])], weight / (1 - weight)
+
+
+@dataclass(frozen=True)
+class Pairwise(_ActiveSetMethod):
+    """Move weight from the worst atom to the Frank-Wolfe vertex."""
+
+    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        worst = int(active.scores(known.gradient).argmax())
+        return [(1.0, known.vertex), (-1.0, active.atoms[worst])], float(active.weights[worst])
+
+
+@dataclass(frozen=True)
+class BlendedPairwise(_ActiveSetMethod):
+    """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
+
+    It needs no swap steps, and its active sets stay small.
+    """
+
+    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        scores = active.scores(known.gradient)
+        best, worst = int(scores.argmin()), int(scores.argmax())
+        if scores[worst] - scores[best] >= known.gap:
+            return [(1.0, active.atoms[best]), (-1.0, active.atoms[worst])], float(active.weights[worst])
+        return [(1.0, known.vertex)], 1.0
