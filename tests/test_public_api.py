@@ -197,7 +197,7 @@ def test_methods_with_an_active_set(method):
     assert r.success
 
 
-@pytest.mark.parametrize("method", ["apg", "flow"])
+@pytest.mark.parametrize("method", ["flow"])
 def test_methods_of_a_later_release_say_so(method):
     with pytest.raises(NotImplementedError, match=f"{method}.*later release"):
         fw.minimize(fw.Quadratic(np.eye(5), targets(5)), fw.Simplex(), method=method)

@@ -1090,7 +1090,6 @@ BAD_ARGUMENTS = [
     ("check_every", -1),
     ("check_every", 1.5),
     ("check_every", np.nan),
-    ("check_every", None),
     ("check_every", "often"),
 ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow.methods.base import Proposal
 from fwflow.objectives.base import Counts
 from fwflow.points import Lifted, LowRank, Point
 from fwflow.trace import Trace
@@ -49,6 +50,7 @@ class State:
     memory: Any
     hint: Lifted | None = None
     step: float = np.nan
+    gap_estimate: float = np.nan
     k: int = 0
     fun: float = np.nan
     gap: float = np.nan
@@ -63,9 +65,16 @@ class State:
     def x(self) -> Any:
         return self.point.x
 
-    def advance(self, point: Point, step: float, memory: Any, hint: Lifted | None) -> None:
+    def advance(self, proposal: Proposal, point: Point, hint: Lifted | None) -> None:
         """Go on to the next iterate, in one piece: an interrupt comes before or after."""
-        self.__dict__.update(point=point, step=step, memory=memory, hint=hint, k=self.k + 1)
+        self.__dict__.update(
+            point=point,
+            step=proposal.step,
+            memory=proposal.memory,
+            gap_estimate=proposal.gap_estimate,
+            hint=hint,
+            k=self.k + 1,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file, completely or not at all."""

@@ -43,7 +43,7 @@ def minimize(
     max_time: float | None = None,
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
-    check_every: int = 1,
+    check_every: int | None = None,
     state: State | None = None,
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
@@ -76,10 +76,11 @@ def minimize(
         Called with the `State` at every iterate, the start included; a true return value stops the run.
     progress : bool
         Show a progress bar.
-    check_every : int
-        Compute the gap at every so-many-th iterate. It matters only with momentum that looks
-        elsewhere than at the iterate ("nesterov"), where the gap costs an extra gradient and
-        oracle call; otherwise the gap is free and known at every iterate.
+    check_every : int, optional
+        Compute the gap at every so-many-th iterate. It matters only where the method looks
+        elsewhere than at the iterate: with momentum="nesterov" (default 1) and method="apg"
+        (default 20), where the gap costs an extra gradient and oracle call. Otherwise the gap is
+        free and known at every iterate.
     state : State, optional
         Continue the run that returned it, exactly where it stopped, with the same arguments.
 
@@ -105,11 +106,12 @@ def minimize(
     if f.factored and not C.factored:
         raise ValueError(f"C is {C!r}; {NEEDS_RANK_ONE}")
     tol, rtol = (number(v, name, "not be negative", lambda x: x >= 0) for name, v in (("tol", tol), ("rtol", rtol)))
-    max_iter, check_every = whole(max_iter, "max_iter", 0), whole(check_every, "check_every", 1)
+    max_iter = whole(max_iter, "max_iter", 0)
     max_time = math.inf if max_time is None else positive(max_time, "max_time")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable; got {callback!r}")
     chosen = find_method(method, schedule, line_search, momentum)
+    every = getattr(chosen, "check_every", 1) if check_every is None else whole(check_every, "check_every", 1)
     if state is not None and x0 is not None:
         raise ValueError("x0 and state exclude each other: a state knows its point")
 
@@ -119,7 +121,7 @@ def minimize(
     problem = Problem(f.counted_by(state.counts), C, state.counts)
     if state.memory is None:
         state.memory = chosen.init(problem, state.point)
-    return _run(problem, chosen, state, tol, rtol, max_iter, max_time, callback, progress, check_every)
+    return _run(problem, chosen, state, tol, rtol, max_iter, max_time, callback, progress, every)
 
 
 def _begin(f: Objective, C: ConstraintSet, x0: Any, method: Method) -> State:
@@ -189,7 +191,9 @@ def _run(
     try:
         while True:
             known: Evaluation | None = None
-            if method.uses_iterate or state.k % check_every == 0 or state.k == k_end:
+            threshold = max(tol, rtol * state.first_gap)
+            due = state.k % check_every == 0 or state.k == k_end or state.gap_estimate <= 2 * threshold
+            if method.uses_iterate or due:
                 known = problem.evaluate(state.point, state.hint)
             state.gap = math.nan if known is None else known.gap
             new = _record(problem, state, time.perf_counter() - started)
@@ -197,7 +201,7 @@ def _run(
                 bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
             stopped = new and callback is not None and bool(callback(state))
-            threshold = max(tol, rtol * state.first_gap)
+            threshold = max(tol, rtol * state.first_gap)  # again: the first gap may be known only now
             if known is not None and threshold > 0 and known.gap <= min(threshold, recheck_below):
                 verified = _verify(problem, state.point, known)
                 if verified.gap <= threshold and verified.feasible is not False:
@@ -218,7 +222,7 @@ def _run(
             point = proposal.point
             if (state.k + 1) % _REFRESH_EVERY == 0:
                 point = problem.objective.refresh(point)
-            state.advance(point, proposal.step, proposal.memory, state.hint if known is None else known.vertex)
+            state.advance(proposal, point, state.hint if known is None else known.vertex)
             bar.update()
         return _finish(problem, state, status, verified or _verify(problem, state.point, known), detail)
     except KeyboardInterrupt:

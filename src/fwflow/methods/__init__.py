@@ -9,6 +9,7 @@ from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
 from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.multistep import Multistep
+from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.momentum import Momentum, find_momentum
 from fwflow.steps import LineSearch, Schedule, find_line_search
 from fwflow.tableaus import Tableau, find_tableau
@@ -19,8 +20,11 @@ __all__ = ["Method", "Multistep", "Proposal", "UncertifiedWarning", "find_method
 #: Methods with an active set of vertices, by name.
 ACTIVE_SET = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise}
 
+#: Methods that find their own step lengths, by name.
+CORRECTING = {"corrective": Corrective, "apg": AcceleratedProjectedGradient}
+
 #: Promised, not there yet.
-PLANNED = ("apg", "flow")
+PLANNED = ("flow",)
 
 
 class UncertifiedWarning(UserWarning):
@@ -39,14 +43,14 @@ def find_method(
     search, momentum_object = find_line_search(line_search), find_momentum(momentum)
     if isinstance(method, str) and method in PLANNED:
         raise NotImplementedError(f"method={method!r} belongs to a later release; see fw.tableaus for what there is")
-    if isinstance(method, str) and (method in ACTIVE_SET or method == "corrective"):
+    if isinstance(method, str) and (method in ACTIVE_SET or method in CORRECTING):
         if momentum_object is not None:
             raise ValueError(f"momentum belongs to tableaus; method={method!r} has none")
-        if method != "corrective":
+        if method in ACTIVE_SET:
             return ACTIVE_SET[method]() if search is None else ACTIVE_SET[method](search)
         if search is not None:
-            raise ValueError(f"line_search belongs to other methods; method={method!r} corrects all weights at once")
-        return Corrective()
+            raise ValueError(f"line_search belongs to other methods; method={method!r} finds its own lengths")
+        return CORRECTING[method]()
     if isinstance(method, str):
         method = find_tableau("fw" if method == "auto" else method)
     if not isinstance(method, Tableau):

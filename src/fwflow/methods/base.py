@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +17,8 @@ class Proposal:
     point: Point
     step: float
     memory: Any
+    #: A guess at the gap there, from methods that look elsewhere; a small one makes the loop compute it.
+    gap_estimate: float = math.nan
 
 
 class Method(Protocol):

@@ -39,6 +39,13 @@ class ConstraintSet(ABC):
     def diameter(self, shape: Shape | None = None) -> float:
         """The largest Euclidean distance between two members."""
 
+    #: Whether `project` is there, which few sets offer cheaply.
+    projectable = False
+
+    def project(self, x: Array) -> Array:
+        """The member nearest to x."""
+        raise NotImplementedError(f"{self!r} has no cheap projection")
+
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]

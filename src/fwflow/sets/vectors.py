@@ -20,6 +20,17 @@ def smallest(values: Array, count: int) -> list[int]:
     return chosen[np.argsort(values[chosen], kind="stable")].tolist()
 
 
+def _threshold(x: Array, radius: float) -> Any:
+    """The t with ``sum(max(x - t, 0)) = radius``, by Michelot's shrinking sets: a few passes, no sort."""
+    active = x
+    while True:
+        t = (active.sum() - radius) / len(active)
+        kept = active[active > t]
+        if len(kept) == len(active):
+            return x.dtype.type(t)
+        active = kept
+
+
 class _Ball(ConstraintSet):
     """A norm ball around the origin; it starts at its centre."""
 
@@ -51,6 +62,8 @@ class L1Ball(_Ball):
     array([0., 2., 0.])
     """
 
+    projectable = True
+
     def norm(self, x: Array) -> float:
         return float(np.abs(x).sum())
 
@@ -58,6 +71,12 @@ class L1Ball(_Ball):
         flat = g.reshape(-1)
         i = int(np.abs(flat).argmax())
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
+
+    def project(self, x: Array) -> Array:
+        size = np.abs(x)
+        if size.sum() <= self.radius:
+            return x
+        return np.sign(x) * np.maximum(size - _threshold(size.reshape(-1), self.radius), 0)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -76,6 +95,11 @@ class LInfBall(_Ball):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
+
+    projectable = True
+
+    def project(self, x: Array) -> Array:
+        return np.clip(x, -self.radius, self.radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
@@ -123,12 +147,20 @@ class L2Ball(LpBall):
     def __init__(self, radius: float = 1.0) -> None:
         super().__init__(2.0, radius)
 
+    projectable = True
+
+    def project(self, x: Array) -> Array:
+        length = self.norm(x)
+        return x if length <= self.radius else x * x.dtype.type(self.radius / length)
+
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
 
 
 class Simplex(ConstraintSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
+
+    projectable = True
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = positive(radius, "radius")
@@ -138,6 +170,9 @@ class Simplex(ConstraintSet):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
+
+    def project(self, x: Array) -> Array:
+        return np.maximum(x - _threshold(x.reshape(-1), self.radius), 0)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
@@ -182,6 +217,11 @@ class Box(ConstraintSet):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(float_dtype(g.dtype), copy=False))
+
+    projectable = True
+
+    def project(self, x: Array) -> Array:
+        return np.clip(x, self.lower, self.upper).astype(x.dtype, copy=False)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2

@@ -1,0 +1,128 @@
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fwflow as fw
+from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
+from tests.test_optima import ACCURACY, CONSTRAINTS, assert_bounds, optimum, solve
+
+PROJECTABLE = [name for name, (C, _) in SETS.items() if C.projectable]
+VECTORS = [name for name in PROJECTABLE if len(SETS[name][1]) == 1]
+EPS = np.finfo(float).eps
+
+
+def test_which_sets_offer_a_projection():
+    assert PROJECTABLE == [
+        "l1",
+        "l1-matrix",
+        "simplex",
+        "simplex-radius",
+        "box",
+        "box-arrays",
+        "interval",
+        "linf",
+        "l2",
+    ]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("name", PROJECTABLE)
+def test_projections_against_an_independent_solver(name, scale):
+    C, shape = SETS[name]
+    x = scale * np.random.default_rng(1).standard_normal(shape)
+    p = C.project(x)
+    assert p.shape == shape
+    assert C.contains(p) is True
+    y = cp.Variable(shape)
+    nearest = solve(cp.sum_squares(y - x) / 2, CONSTRAINTS[name](y))
+    assert np.sum((p - x) ** 2) / 2 == pytest.approx(nearest, abs=1e-6 * (1 + nearest))
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 30), dtype=st.sampled_from([np.float32, np.float64]))
+def test_projections_obey_their_inequality(seed, n, dtype):
+    rng = np.random.default_rng(seed)
+    x = (3 * rng.standard_normal(n)).round(rng.integers(0, 3)).astype(dtype)  # ties and zeros
+    for C in (fw.L1Ball(1.5), fw.Simplex(2.0), fw.L2Ball(1.0), fw.LInfBall(0.5), fw.Box(-1.0, 0.5)):
+        p = C.project(x)
+        assert p.dtype == dtype
+        few = 100 * n * np.finfo(dtype).eps
+        assert C.contains(p, few)
+        # <x - p, s - p> <= 0 for every member s; the oracle finds the worst.
+        away = (x - p).astype(float)
+        assert -C.lmo(-away).dot(-away) - away @ p <= few * (1 + np.abs(x).sum()) ** 2
+        np.testing.assert_allclose(C.project(p), p, rtol=0, atol=few)
+
+
+def test_a_member_is_its_own_projection():
+    x = np.array([0.2, -0.3, 0.1])
+    for C in (fw.L1Ball(1.0), fw.L2Ball(1.0), fw.LInfBall(1.0), fw.Box(-1.0, 1.0)):
+        np.testing.assert_array_equal(C.project(x), x)
+
+
+def test_sets_without_a_projection_say_so():
+    with pytest.raises(NotImplementedError, match="Birkhoff"):
+        fw.Birkhoff(3).project(np.zeros((3, 3)))
+    with pytest.raises(ValueError, match=r"apg.*needs a set with a projection"):
+        fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
+
+
+@pytest.mark.parametrize("objective_name", OBJECTIVES)
+@pytest.mark.parametrize("set_name", VECTORS)
+def test_optima_agree_with_an_independent_solver(set_name, objective_name):
+    C, (n,) = SETS[set_name]
+    best = optimum(set_name, objective_name)
+    r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method="apg", tol=1e-7, max_iter=5000)
+    assert_bounds(r, best)
+    assert r.success
+    assert r.fun <= best + ACCURACY * (1 + abs(best))
+
+
+def test_the_gap_is_computed_now_and_then_and_when_it_is_time():
+    f, C = fw.LinearModel(design(60, 30), labels(60), "logistic"), fw.L1Ball(2.0)
+    r = fw.minimize(f, C, method="apg", tol=0, rtol=1e-6)
+    assert r.success
+    known = np.flatnonzero(~np.isnan(r.trace["gap"]))
+    assert set(range(0, r.nit, 20)) <= set(known)
+    assert len(known) < r.nit / 2
+    every = fw.minimize(f, C, method="apg", tol=0, rtol=1e-6, check_every=1)
+    assert not np.isnan(every.trace["gap"]).any()
+    assert every.nit <= r.nit
+
+
+def test_values_do_not_drown_in_rounding():
+    f, C = fw.LinearModel(design(60, 30), 1e3 + targets(60)), fw.L1Ball(2.0)
+    r = fw.minimize(f, C, method="apg", tol=0, rtol=1e-12)
+    assert r.success
+
+
+def test_a_state_continues_exactly():
+    f, C = fw.LinearModel(design(30, 15), labels(30), "logistic"), fw.L1Ball(2.0)
+    whole = fw.minimize(f, C, method="apg", tol=0, max_iter=30)
+    half = fw.minimize(f, C, method="apg", tol=0, max_iter=13)
+    rest = fw.minimize(f, C, method="apg", tol=0, max_iter=17, state=pickle.loads(pickle.dumps(half.state)))
+    np.testing.assert_array_equal(rest.x, whole.x)
+
+
+def test_functions_are_evaluated_in_their_domain_only():
+    seen = []
+
+    def fun(x):
+        seen.append(x.min())
+        return float((x - np.log(x)).sum())
+
+    f = fw.Smooth(fun, lambda x: 1 - 1 / x, domain=lambda x: x.min() > 0)
+    r = fw.minimize(f, fw.Box(0.05, 0.5), [0.06, 0.4], method="apg", tol=1e-8)
+    assert r.success
+    assert min(seen) > 0
+    np.testing.assert_allclose(r.x, 0.5)
+
+
+@pytest.mark.parametrize("option", [{"momentum": "nesterov"}, {"line_search": "exact"}])
+def test_what_belongs_to_other_methods_is_refused(option):
+    with pytest.raises(ValueError, match=next(iter(option))):
+        fw.minimize(fw.Quadratic(np.eye(3)), fw.Simplex(), method="apg", **option)
