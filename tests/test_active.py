@@ -43,7 +43,7 @@ def test_convergence_is_linear_where_plain_steps_crawl(method):
     f, C = fw.LinearModel(A, b), fw.L1Ball(1.0)
     r = fw.minimize(f, C, method=method, tol=0, rtol=1e-9, max_iter=2000)
     assert r.success
-    plain = fw.minimize(f, C, tol=0, max_iter=r.nit)
+    plain = fw.minimize(f, C, method="fw", tol=0, max_iter=r.nit)
     assert r.gap < 1e-3 * plain.gap
 
 

@@ -205,7 +205,7 @@ def test_a_gradient_is_one_transposed_product_and_nothing_else_is(method, line_s
 def test_the_only_products_in_the_loop_are_the_periodic_refreshes(momentum):
     own = Counting(design(12, 6))
     f = fw.LinearModel(own, labels(12), "logistic")
-    r = fw.minimize(f, fw.L1Ball(2.0), momentum=momentum, tol=0, max_iter=3 * _REFRESH_EVERY + 7)
+    r = fw.minimize(f, fw.L1Ball(2.0), method="fw", momentum=momentum, tol=0, max_iter=3 * _REFRESH_EVERY + 7)
     assert own.products == 1 + 3 + 1
     assert own.transposed == r.n_grad
     assert r.n_design == own.products + own.transposed
@@ -234,9 +234,11 @@ def test_a_quadratic_takes_ones_own_design():
     own = Counting(A @ A.T)
     f = fw.Quadratic(own, targets(6))
     before = own.products, own.transposed
-    r = fw.minimize(f, fw.L1Ball(1.0), tol=0, max_iter=30)
+    r = fw.minimize(f, fw.L1Ball(1.0), method="fw", tol=0, max_iter=30)
     assert (own.products, own.transposed) == (before[0] + 2, before[1])
     assert r.n_design == 2
     np.testing.assert_allclose(
-        r.x, fw.minimize(fw.Quadratic(A @ A.T, targets(6)), fw.L1Ball(1.0), tol=0, max_iter=30).x, atol=1e-12
+        r.x,
+        fw.minimize(fw.Quadratic(A @ A.T, targets(6)), fw.L1Ball(1.0), method="fw", tol=0, max_iter=30).x,
+        atol=1e-12,
     )

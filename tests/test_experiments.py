@@ -837,7 +837,7 @@ def test_compare_reads_files(tmp_path, serial, name):
     path = tmp_path / name
     WRITERS[name](path)
     table, page = compared(tmp_path / "out", path)
-    value = fw.minimize(fw.LinearModel(A, B), fw.L1Ball(2.0), tol=0, max_iter=5).fun
+    value = fw.minimize(fw.LinearModel(A, B), fw.L1Ball(2.0), method="fw", tol=0, max_iter=5).fun
     assert [row[:2] for row in table.rows] == [("FW", "plain")]
     assert table.rows[0][3] == f"{value:.6g}"
     assert f"Data: {name}, 12 x 4." in page.read_text()
@@ -940,7 +940,7 @@ def test_compare_on_a_built_in_problem(tmp_path, serial):
     assert all(row[2] in text for row in table.rows)
     p = problems.triangle()
     for row, options in zip(table.rows[::2], ({}, {"line_search": "exact"}, {"momentum": "nesterov"}), strict=True):
-        assert row[3] == f"{fw.minimize(p.f, p.C, p.x0, tol=0, max_iter=12, **options).fun:.6g}"
+        assert row[3] == f"{fw.minimize(p.f, p.C, p.x0, method='fw', tol=0, max_iter=12, **options).fun:.6g}"
 
 
 def test_compare_page_does_not_speak_of_the_paper(tmp_path, serial):

@@ -302,7 +302,7 @@ def test_iterates_stay_in_the_set(momentum, constraint):
 
 def test_nesterov_is_ahead_of_plain_frank_wolfe_on_a_ball():
     f, C = OBJECTIVES["logistic"](6, 0), fw.L2Ball(1.0)
-    plain, fast = (fw.minimize(f, C, momentum=m, tol=0, max_iter=200).gap for m in (None, "nesterov"))
+    plain, fast = (fw.minimize(f, C, method="fw", momentum=m, tol=0, max_iter=200).gap for m in (None, "nesterov"))
     assert fast < plain
 
 

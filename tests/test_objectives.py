@@ -175,7 +175,9 @@ def test_losses_are_accepted_as_objects(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
-@pytest.mark.parametrize("options", [{}, {"method": "rk44"}, {"momentum": "nesterov"}, {"line_search": "aggressive"}])
+@pytest.mark.parametrize(
+    "options", [{"method": "fw"}, {"method": "rk44"}, {"momentum": "nesterov"}, {"line_search": "aggressive"}]
+)
 def test_dense_csr_and_csc_give_one_trajectory(loss, options):
     A = design(15, 8) * (design(15, 8, 1) > 0)
     b = labels(15)
@@ -338,7 +340,7 @@ class Drifting(DenseDesign):
 def test_results_never_come_from_a_drifted_image(tol):
     A, b = design(20, 6), targets(20)
     true = fw.LinearModel(A, b)
-    r = fw.minimize(fw.LinearModel(Drifting(A), b), fw.L1Ball(1.0), tol=tol, max_iter=150)
+    r = fw.minimize(fw.LinearModel(Drifting(A), b), fw.L1Ball(1.0), method="fw", tol=tol, max_iter=150)
     assert r.trace["fun"][-1] != pytest.approx(r.fun, rel=1e-6)
     point = true.point(r.x)
     g = true.gradient(point)
@@ -536,7 +538,7 @@ def test_quadratics_have_a_zero_linear_term_by_default():
 
 
 def test_a_run_on_a_quadratic_makes_no_pass_but_the_periodic_refresh():
-    r = fw.minimize(OBJECTIVES["quadratic"](6, 0), fw.L1Ball(1.0), tol=0, max_iter=2 * _REFRESH_EVERY + 10)
+    r = fw.minimize(OBJECTIVES["quadratic"](6, 0), fw.L1Ball(1.0), method="fw", tol=0, max_iter=2 * _REFRESH_EVERY + 10)
     assert r.n_design == 1 + 2 + 1  # start, refreshes, verification
 
 

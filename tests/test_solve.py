@@ -308,7 +308,7 @@ class Lossy(CountingDesign):
 
 def test_a_drifted_image_is_not_reported():
     A, b = design(12, 6), targets(12)
-    r = fw.minimize(fw.LinearModel(Lossy(A), b), fw.L1Ball(2.0), tol=0, max_iter=50)
+    r = fw.minimize(fw.LinearModel(Lossy(A), b), fw.L1Ball(2.0), method="fw", tol=0, max_iter=50)
     value, g = squared_model(A, b, r.x)
     assert abs(r.trace["fun"][-1] - value) > 1e-3 * value
     assert r.fun == pytest.approx(value, rel=1e-12)
@@ -484,7 +484,9 @@ def test_the_oracle_sees_the_precision_of_x():
 def test_storage_of_the_data_does_not_matter(convert, loss):
     A = design(12, 6) * (design(12, 6, 1) > 0)
     b = labels(12)
-    plain, other = (fw.minimize(fw.LinearModel(M, b, loss), fw.L1Ball(2.0), max_iter=50) for M in (A, convert(A)))
+    plain, other = (
+        fw.minimize(fw.LinearModel(M, b, loss), fw.L1Ball(2.0), method="fw", max_iter=50) for M in (A, convert(A))
+    )
     # The same vertices with the same weights; only sums of the gradient may be rounded differently.
     np.testing.assert_array_equal(other.x, plain.x)
     assert other.gap == pytest.approx(plain.gap, abs=(12 + 6) * EPS * 4 * np.abs(A).sum())
@@ -502,7 +504,7 @@ def test_huge_radius():
 def test_overflow_is_reported_and_the_start_returned():
     f = fw.LinearModel(np.eye(3), np.ones(3))
     with np.errstate(over="ignore"):
-        r = fw.minimize(f, fw.L1Ball(1e200))
+        r = fw.minimize(f, fw.L1Ball(1e200), method="fw")
     assert (r.status, r.nit) == (fw.Status.NUMERICAL, 1)
     np.testing.assert_array_equal(r.x, np.zeros(3))
 
@@ -885,9 +887,10 @@ def test_a_saved_run_continues_bit_for_bit(problem, momentum, line_search, tmp_p
 @pytest.mark.parametrize("split", [0, 1, 199, 200, 201])
 def test_a_run_may_be_split_anywhere(split, tmp_path):
     f, C = OBJECTIVES["logistic"](6, 0), fw.L1Ball(3.0)
-    whole = fw.minimize(f, C, tol=0, max_iter=204)
-    part = fw.minimize(f, C, tol=0, max_iter=split)
-    assert_same_run(fw.minimize(f, C, tol=0, max_iter=204 - split, state=reload(part.state, tmp_path)), whole)
+    options = {"method": "fw", "tol": 0}
+    whole = fw.minimize(f, C, max_iter=204, **options)
+    part = fw.minimize(f, C, max_iter=split, **options)
+    assert_same_run(fw.minimize(f, C, max_iter=204 - split, state=reload(part.state, tmp_path), **options), whole)
 
 
 def test_a_state_saved_by_the_callback_continues(tmp_path):

@@ -24,7 +24,7 @@ def grad(x):
 
 
 def run(**options):
-    return fw.minimize(fw.LinearModel(A, B), fw.L1Ball(2.0), **({"tol": 0, "max_iter": 8} | options))
+    return fw.minimize(fw.LinearModel(A, B), fw.L1Ball(2.0), **({"method": "fw", "tol": 0, "max_iter": 8} | options))
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._validation import number, positive, whole
-from fwflow.methods import Method, find_method
+from fwflow.methods import DEFAULT_SCHEDULE, Method, find_method
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import Counts, Objective
 from fwflow.points import NEEDS_RANK_ONE, Point
 from fwflow.problem import Evaluation, NumericalTrouble, Problem
 from fwflow.result import Result, State, Status
 from fwflow.sets.base import CallableSet, ConstraintSet
-from fwflow.steps import LineSearch, OpenLoop, Schedule
+from fwflow.steps import LineSearch, Schedule
 from fwflow.tableaus import Tableau
 
 # Carried images are recomputed from x after so many steps. Each step forgets a share gamma of the
@@ -34,7 +34,7 @@ def minimize(
     x0: Any = None,
     *,
     method: str | Tableau | Method = "auto",
-    schedule: Schedule = OpenLoop(),
+    schedule: Schedule = DEFAULT_SCHEDULE,
     line_search: str | LineSearch | None = None,
     momentum: str | Momentum | None = None,
     tol: float = 1e-6,
@@ -57,8 +57,11 @@ def minimize(
     x0 : array_like, optional
         A point of the set. Default: ``C.start()``, the centre for norm balls.
     method : str, Tableau or Method
-        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, a `Tableau`,
-        or "auto", which today is "fw".
+        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
+        "away", "pairwise", "blended-pairwise", "corrective", which keep an active set of vertices;
+        "apg", accelerated projected gradient. "auto" takes "apg" or "corrective" for linear models
+        and quadratics, by whether the set has a cheap projection, and "fw" otherwise, or if a
+        schedule, line search or momentum is given.
     schedule : Schedule
         The mixing coefficients gamma(t).
     line_search : str or LineSearch, optional
@@ -110,7 +113,7 @@ def minimize(
     max_time = math.inf if max_time is None else positive(max_time, "max_time")
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be callable; got {callback!r}")
-    chosen = find_method(method, schedule, line_search, momentum)
+    chosen = find_method(method, f, C, schedule, line_search, momentum)
     every = getattr(chosen, "check_every", 1) if check_every is None else whole(check_every, "check_every", 1)
     if state is not None and x0 is not None:
         raise ValueError("x0 and state exclude each other: a state knows its point")

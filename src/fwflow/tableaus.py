@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -401,11 +401,11 @@ tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, drawing) f
 _ALIASES = {"fw": "euler"}
 
 
-def find_tableau(name: str) -> Tableau:
+def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
     """The catalogue entry of that name ("fw" is Euler's method), or the tableau in a .toml or .json file."""
     if name.endswith((".toml", ".json")):
         return Tableau.from_file(name)
     key = _ALIASES.get(name, name)
     if key not in tableaus:
-        raise ValueError(f"method={name!r} is not known; {suggest(name, [*_ALIASES, *tableaus])}")
+        raise ValueError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
     return tableaus[key]

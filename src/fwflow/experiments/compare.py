@@ -11,9 +11,9 @@ import fwflow
 from fwflow.experiments import comparison
 from fwflow.experiments.framework import Table, run_tasks
 from fwflow.experiments.problems import PROBLEMS, find_problem
-from fwflow.methods import find_method
+from fwflow.momentum import find_momentum
 from fwflow.report import write_report
-from fwflow.steps import OpenLoop
+from fwflow.steps import find_line_search
 from fwflow.tableaus import find_tableau
 
 
@@ -47,7 +47,8 @@ def compare(
     variants |= {f"{search} line search": {"line_search": search} for search in line_searches}
     variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}
     for variant in variants.values():  # a wrong name fails here, not in a worker
-        find_method("fw", OpenLoop(), variant.get("line_search"), variant.get("momentum"))
+        find_line_search(variant.get("line_search"))
+        find_momentum(variant.get("momentum"))
     for method in methods:
         find_tableau(method)
     settings = Settings(problem, tuple(methods), tuple(variants), iterations)

@@ -157,7 +157,7 @@ def find_problem(name: str, **options: Any) -> ProblemInstance:
 
 def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     """Run so many iterations; a run that does not get there must not pass for a shorter one."""
-    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **options)
+    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **({"method": "fw"} | options))
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if result.status is Status.NUMERICAL:

@@ -11,52 +11,71 @@ from fwflow.methods.corrective import Corrective
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.momentum import Momentum, find_momentum
-from fwflow.steps import LineSearch, Schedule, find_line_search
+from fwflow.objectives.base import Objective
+from fwflow.sets.base import ConstraintSet
+from fwflow.steps import LineSearch, OpenLoop, Schedule, find_line_search
 from fwflow.tableaus import Tableau, find_tableau
 
 __all__ = ["Method", "Multistep", "Proposal", "UncertifiedWarning", "find_method"]
 
 
-#: Methods with an active set of vertices, by name.
+#: Methods with an active set of vertices, by name; they take any line search.
 ACTIVE_SET = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise}
 
 #: Methods that find their own step lengths, by name.
-CORRECTING = {"corrective": Corrective, "apg": AcceleratedProjectedGradient}
+SELF_STEPPING = {"corrective": Corrective, "apg": AcceleratedProjectedGradient}
 
 #: Promised, not there yet.
 PLANNED = ("flow",)
+
+#: What runs unless told otherwise; passing another schedule, even an equal one, asks for a tableau.
+DEFAULT_SCHEDULE = OpenLoop()
 
 
 class UncertifiedWarning(UserWarning):
     """The chosen tableau does not guarantee that every iterate stays in the set."""
 
 
+def choose(f: Objective, C: ConstraintSet) -> str:
+    """What ``method="auto"`` runs.
+
+    =============================  ===========================  ==================
+    objective                      set                          method
+    =============================  ===========================  ==================
+    linear in an image             with a cheap projection      "apg"
+    linear in an image             any other                    "corrective"
+    matrix completion, black box   any                          "fw"
+    =============================  ===========================  ==================
+    """
+    if f.image_size is None or f.factored:
+        return "fw"
+    return "apg" if C.projectable else "corrective"
+
+
 def find_method(
     method: str | Tableau | Method,
+    f: Objective,
+    C: ConstraintSet,
     schedule: Schedule,
     line_search: str | LineSearch | None,
     momentum: str | Momentum | None,
 ) -> Method:
-    """The method that `minimize` runs. ``"auto"`` is plain Frank-Wolfe."""
+    """The method that `minimize` runs. ``"auto"`` with a schedule, line search or momentum is "fw" with those."""
     if not isinstance(schedule, Schedule):
         raise ValueError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
-    search, momentum_object = find_line_search(line_search), find_momentum(momentum)
-    if isinstance(method, str) and method in PLANNED:
-        raise NotImplementedError(f"method={method!r} belongs to a later release; see fw.tableaus for what there is")
-    if isinstance(method, str) and (method in ACTIVE_SET or method in CORRECTING):
-        if momentum_object is not None:
-            raise ValueError(f"momentum belongs to tableaus; method={method!r} has none")
-        if method in ACTIVE_SET:
-            return ACTIVE_SET[method]() if search is None else ACTIVE_SET[method](search)
-        if search is not None:
-            raise ValueError(f"line_search belongs to other methods; method={method!r} finds its own lengths")
-        return CORRECTING[method]()
+    search, average = find_line_search(line_search), find_momentum(momentum)
     if isinstance(method, str):
-        method = find_tableau("fw" if method == "auto" else method)
+        if method == "auto":
+            plain = schedule is DEFAULT_SCHEDULE and search is None and average is None
+            method = choose(f, C) if plain else "fw"
+        found = _named(method, search, average)
+        if found is not None:
+            return found
+        method = find_tableau(method, others=("auto", *ACTIVE_SET, *SELF_STEPPING))
     if not isinstance(method, Tableau):
-        if not (hasattr(method, "init") and hasattr(method, "step")):
+        if not (hasattr(method, "init") and hasattr(method, "step")) or isinstance(method, type):
             raise ValueError(f"method must be a name, a Tableau, or have methods init and step; got {method!r}")
-        return _bare(method, search, momentum_object)
+        return _bare(method, search, average)
     if not schedule.certifies(method):
         warnings.warn(
             f"tableau {method.name!r} is not certified for {schedule}: iterates may leave the set. "
@@ -64,7 +83,22 @@ def find_method(
             UncertifiedWarning,
             stacklevel=3,
         )
-    return Multistep(method, schedule, search, momentum_object)
+    return Multistep(method, schedule, search, average)
+
+
+def _named(name: str, search: LineSearch | None, momentum: Momentum | None) -> Method | None:
+    """The method of that name, if it is not a tableau's."""
+    if name in PLANNED:
+        raise NotImplementedError(f"method={name!r} belongs to a later release")
+    if name not in ACTIVE_SET and name not in SELF_STEPPING:
+        return None
+    if momentum is not None:
+        raise ValueError(f"momentum belongs to tableaus; method={name!r} has none")
+    if name in ACTIVE_SET:
+        return ACTIVE_SET[name]() if search is None else ACTIVE_SET[name](search)
+    if search is not None:
+        raise ValueError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
+    return SELF_STEPPING[name]()
 
 
 def _bare(method: Any, line_search: object, momentum: object) -> Method:

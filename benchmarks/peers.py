@@ -1,0 +1,287 @@
+"""Who is fastest to a certified solution? fwflow against its peers on the same data, in the same run, on one core.
+
+Run with ``make bench``, or ``python benchmarks/peers.py --problems P2 P4 --limit 5``. Everybody is judged by one
+measure, computed here in plain NumPy while the clock stands still: the Frank-Wolfe gap relative to that of the start.
+Peers marked * solve the penalised problem and are *given* the lambda at which its solution has the L1 norm of ours.
+For their sake a fourth column asks for the value: f - f* at most 1e-4 of that at the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import importlib.metadata
+import io
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from problems import PROBLEMS, Array, Problem
+from solvers import SOLVERS, Run, Skipped, Solver
+
+LEVELS = (1e-2, 1e-4, 1e-6)
+VALUE = 1e-4
+HERE = Path(__file__).parent
+PACKAGES = (
+    *("fwflow", "numpy", "scipy", "copt", "jaxopt", "jax", "scikit-learn"),
+    *("celer", "skglm", "numba", "cvxpy", "clarabel"),
+)
+THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")
+
+
+@dataclass
+class Stopwatch:
+    """The clock of one run. It stands still while an iterate is looked at, about once per 3% of the time."""
+
+    problem: Problem
+    limit: float
+    first_gap: float
+    rows: list[tuple[float, float, float]] = field(default_factory=list)
+    elapsed: float = 0.0
+    done: bool = False
+    resumed: float = field(default_factory=time.perf_counter)
+
+    @property
+    def left(self) -> float:
+        return self.limit - self.elapsed
+
+    def __call__(self, x: Any) -> bool:
+        self.elapsed += time.perf_counter() - self.resumed
+        if not self.done and (not self.rows or self.left <= 0 or self.elapsed >= 1.03 * self.rows[-1][0]):
+            self._look(self.elapsed, x() if callable(x) else x)
+            self.done |= self.left <= 0
+        self.resumed = time.perf_counter()
+        return self.done
+
+    def whole(self, solve: Callable[[], Any]) -> bool:
+        started = time.perf_counter()
+        x = solve()
+        seconds = time.perf_counter() - started
+        self.elapsed += seconds
+        self._look(seconds, self.problem.repaired(x))
+        self.done |= self.left <= seconds  # the next takes longer
+        return self.done
+
+    def _look(self, seconds: float, x: Any) -> None:
+        value, gap = self.problem.measure(x)
+        self.rows.append((seconds, gap / self.first_gap, value))
+        self.done |= gap <= LEVELS[-1] * self.first_gap
+
+
+@dataclass
+class Outcome:
+    """What one solver did on one problem: the rows (seconds, relative gap, value) of every repeat."""
+
+    solver: Solver
+    warm_up: float = 0.0
+    repeats: list[Array] = field(default_factory=list)
+    elapsed: float = 0.0
+    note: str = ""
+
+    def seconds(self, level: float, column: int = 1) -> float:
+        """The median time to a level of the gap (column 1) or of the value (column 2)."""
+        return float(np.median([rows[rows[:, column] <= level, 0].min(initial=np.inf) for rows in self.repeats]))
+
+
+def attempt(solver: Solver, problem: Problem, limit: float, most: int) -> Outcome:
+    """Prepare and run a solver, again if that is quick; whatever goes wrong is said, not dropped."""
+    outcome = Outcome(solver)
+    started = time.perf_counter()
+    try:
+        run = solver.prepare(problem)
+    except Skipped as reason:
+        return Outcome(solver, note=f"no part: {reason}")
+    except ModuleNotFoundError as error:
+        return Outcome(solver, note=f"not installed: {error}")
+    except Exception as error:
+        return Outcome(solver, note=complaint(error))
+    outcome.warm_up = time.perf_counter() - started
+    spent = 0.0
+    while len(outcome.repeats) < most and spent <= 2.0 and not outcome.note:
+        rows, elapsed, outcome.note = measure(run, problem, limit)
+        outcome.repeats += [rows] if len(rows) else []
+        outcome.elapsed = max(outcome.elapsed, elapsed)
+        spent += elapsed
+    return outcome
+
+
+def measure(run: Run, problem: Problem, limit: float) -> tuple[Array, float, str]:
+    watch, note = Stopwatch(problem, limit, problem.measure(problem.x0)[1]), ""
+    try:
+        run(watch)
+    except Exception as error:
+        note = complaint(error)
+    return np.array(watch.rows), watch.elapsed, note
+
+
+def complaint(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:100]}"
+
+
+def compare(problem: Problem, limit: float, patience: float, most: int) -> list[Outcome]:
+    """All solvers on one problem. None is waited for longer than `patience` times the best, or 5 seconds."""
+    outcomes: list[Outcome] = []
+    for solver in SOLVERS:
+        best = min((o.seconds(1e-4) for o in outcomes if o.repeats), default=np.inf)
+        with quiet():
+            outcome = attempt(solver, problem, min(limit, max(5.0, patience * best)), most)
+        outcomes.append(outcome)
+        print(f"  {solver.name}: {outcome.elapsed:.2f} s {outcome.note}", file=sys.stderr)
+    return outcomes
+
+
+@contextlib.contextmanager
+def quiet() -> Any:
+    """Some peers print and warn at every turn."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
+    """Seconds, and in brackets the ratio to the best of the column."""
+    ran = [o for o in outcomes if o.repeats]
+    best = min(float(rows[:, 2].min()) for o in ran for rows in o.repeats)
+    first = problem.measure(problem.x0)[0]
+    columns = [(level, 1) for level in LEVELS] + [(best + VALUE * (first - best), 2)]
+    least = [min(o.seconds(*column) for o in ran) for column in columns]
+    header = ["solver", *(f"gap {level:.0e}" for level in LEVELS), f"value {VALUE:.0e}", "last gap", "warm-up"]
+    lines = [header, ["---"] * len(header)]
+    for o in ran:
+        cells = [cell(o, o.seconds(*column), floor) for column, floor in zip(columns, least, strict=True)]
+        last = min(float(rows[:, 1].min()) for rows in o.repeats)
+        lines.append([o.solver.name, *cells, f"{last:.1e}", f"{o.warm_up:.2f}"])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    body = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    notes = [f"* {o.solver.name}: {o.note}" for o in outcomes if o.note]
+    return "\n".join([f"## {problem.name}: {problem.title}", "", problem.source, "", *body, "", *notes, ""])
+
+
+def cell(outcome: Outcome, seconds: float, least: float) -> str:
+    if np.isfinite(seconds):
+        return f"{seconds:.3g} ({seconds / least:.3g})"
+    return f"> {outcome.elapsed:.3g}"
+
+
+def plot(problem: Problem, outcomes: Sequence[Outcome], folder: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(9, 5.5), layout="constrained")
+    styles = {"fwflow": "-", "copt": "--", "jaxopt": "--"}
+    for i, outcome in enumerate(o for o in outcomes if o.repeats):
+        rows = outcome.repeats[0]
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        gap = np.minimum.accumulate(rows[:, 1])
+        shown = (gap > 0) & (rows[:, 0] > 0)
+        style = styles.get(outcome.solver.package, ":")
+        ax.loglog(rows[shown, 0], gap[shown], style, marker="." if style == ":" else None, color=f"C{i % 10}")
+        ax.lines[-1].set_label(outcome.solver.name)
+    ax.set(xlabel="seconds", ylabel="best relative Frank-Wolfe gap", title=f"{problem.name}: {problem.title}")
+    ax.set_ylim(bottom=1e-7)
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{problem.name}.png", dpi=120)
+    plt.close(figure)
+
+
+def setting(arguments: argparse.Namespace) -> str:
+    """Date, machine, versions and how to read the tables."""
+    installed = []
+    for package in PACKAGES:
+        try:
+            installed.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            installed.append(f"{package} missing")
+    return "\n".join(
+        [
+            f"{datetime.date.today()}, Python {platform.python_version()}, {', '.join(installed)}.",
+            "",
+            f"{processor()}, {os.cpu_count()} cores, of which one is used with one thread.",
+            "",
+            "Seconds, medians of repeats, in brackets the ratio to the best of the column; `>`: not reached in that",
+            f"time. A solver may take {arguments.limit:g} s, and no more than {arguments.patience:g} times the best",
+            "time to a gap of 1e-4 so far, or 5 s. Gap: the Frank-Wolfe gap relative to that of the start. Value:",
+            f"f - f* relative to that of the start, at most {VALUE:.0e}, with f* the best value that anybody found.",
+            "Peers marked * are given the lambda at which the penalised solution has the L1 norm of ours",
+            "(where the ball does not bind: so small a lambda that it costs at most half of the value asked for), and are",
+            "run from scratch with tighter and tighter tolerances; the quickest run that gets there counts.",
+            "`whole call` is `fw.minimize(rtol=...)` from start to verified result.",
+            "Warm-up (compilation, copies of the data, canonicalisation, lambda) is not part of the times.",
+            "",
+        ]
+    )
+
+
+def processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def on_one_core() -> None:
+    """Start again with one thread per library, on one core: thread pools are sized when libraries are loaded."""
+    if os.environ.get("FWFLOW_BENCH_ONE_CORE"):
+        return
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    one = {f"{library}_NUM_THREADS": "1" for library in THREADS}
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+    os.execve(
+        sys.executable,
+        [sys.executable, *sys.argv],
+        os.environ | one | {"XLA_FLAGS": flags, "FWFLOW_BENCH_ONE_CORE": "1"},
+    )
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS), metavar="P1")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds per solver and problem")
+    parser.add_argument("--patience", type=float, default=60.0, help="stop at so many times the best to 1e-4")
+    parser.add_argument("--repeats", type=int, default=5, help="most repeats of quick runs")
+    parser.add_argument("--quick", action="store_true", help="2 seconds per solver and problem, no repeats")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md and its figures")
+    parser.add_argument("--out", type=Path, help="folder of the plots; build/bench, or benchmarks/figures with --write")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.limit, arguments.repeats = min(arguments.limit, 2.0), 1
+    return arguments
+
+
+def main() -> None:
+    on_one_core()
+    arguments = parse()
+    out = arguments.out or (HERE / "figures" if arguments.write else HERE.parent / "build" / "bench")
+    head = setting(arguments)
+    print(head)
+    sections = []
+    for make in (make for name in arguments.problems for make in PROBLEMS[name]):
+        problem = make()
+        outcomes = compare(problem, arguments.limit, arguments.patience, arguments.repeats)
+        plot(problem, outcomes, out)
+        figure = f"![Gap against seconds](figures/{problem.name}.png)\n"
+        sections.append(table(problem, outcomes) + "\n" + figure)
+        print(table(problem, outcomes), flush=True)
+    print(f"Plots: {os.path.relpath(out)}")
+    if arguments.write:
+        (HERE / "RESULTS.md").write_text("\n".join(["# fwflow and its peers", "", head, *sections]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
