@@ -128,15 +128,31 @@ def complaint(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:100]}"
 
 
-def compare(problem: Problem, limit: float, patience: float, most: int) -> list[Outcome]:
-    """All solvers on one problem. None is waited for longer than `patience` times the best, or 5 seconds."""
+@dataclass
+class Patience:
+    """How long a solver is waited for, so that the many that are slow do not take hours."""
+
+    limit: float
+    times: float
+    deadline: float
+    runs_left: int
+
+    def seconds(self, best: float) -> float:
+        """At most `times` the best time to a gap of 1e-4, and three even shares of the time left; at least 3 s."""
+        share = 3 * (self.deadline - time.monotonic()) / max(self.runs_left, 1)
+        self.runs_left -= 1
+        return min(self.limit, max(3.0, min(self.times * best, share)))
+
+
+def compare(problem: Problem, patience: Patience, most: int) -> list[Outcome]:
+    """All solvers on one problem."""
     outcomes: list[Outcome] = []
     for solver in SOLVERS:
         best = min((o.seconds(1e-4) for o in outcomes if o.repeats), default=np.inf)
         with quiet():
-            outcome = attempt(solver, problem, min(limit, max(5.0, patience * best)), most)
+            outcome = attempt(solver, problem, patience.seconds(best), most)
         outcomes.append(outcome)
-        print(f"  {solver.name}: {outcome.elapsed:.2f} s {outcome.note}", file=sys.stderr)
+        print(f"  {solver.name}: {outcome.elapsed:.2f} s {outcome.note}", file=sys.stderr, flush=True)
     return outcomes
 
 
@@ -170,7 +186,7 @@ def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
 def cell(outcome: Outcome, seconds: float, least: float) -> str:
     if np.isfinite(seconds):
         return f"{seconds:.3g} ({seconds / least:.3g})"
-    return f"> {outcome.elapsed:.3g}"
+    return f"> {max(float(rows[:, 0].max()) for rows in outcome.repeats):.3g}"
 
 
 def plot(problem: Problem, outcomes: Sequence[Outcome], folder: Path) -> None:
@@ -200,30 +216,30 @@ def plot(problem: Problem, outcomes: Sequence[Outcome], folder: Path) -> None:
 
 def setting(arguments: argparse.Namespace) -> str:
     """Date, machine, versions and how to read the tables."""
-    installed = []
-    for package in PACKAGES:
-        try:
-            installed.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            installed.append(f"{package} missing")
-    return "\n".join(
-        [
-            f"{datetime.date.today()}, Python {platform.python_version()}, {', '.join(installed)}.",
-            "",
-            f"{processor()}, {os.cpu_count()} cores, of which one is used with one thread.",
-            "",
-            "Seconds, medians of repeats, in brackets the ratio to the best of the column; `>`: not reached in that",
-            f"time. A solver may take {arguments.limit:g} s, and no more than {arguments.patience:g} times the best",
-            "time to a gap of 1e-4 so far, or 5 s. Gap: the Frank-Wolfe gap relative to that of the start. Value:",
-            f"f - f* relative to that of the start, at most {VALUE:.0e}, with f* the best value that anybody found.",
-            "Peers marked * are given the lambda at which the penalised solution has the L1 norm of ours",
-            "(where the ball does not bind: so small a lambda that it costs at most half of the value asked for), and are",
-            "run from scratch with tighter and tighter tolerances; the quickest run that gets there counts.",
-            "`whole call` is `fw.minimize(rtol=...)` from start to verified result.",
-            "Warm-up (compilation, copies of the data, canonicalisation, lambda) is not part of the times.",
-            "",
-        ]
-    )
+    installed = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    return f"""{datetime.date.today()}, Python {platform.python_version()}, {installed}.
+
+{processor()}, {os.cpu_count()} cores, of which one is used with one thread.
+
+Seconds, medians of repeats, in brackets the ratio to the best of the column; `>`: not reached in that time. A solver
+may take {arguments.limit:g} s, and beyond 3 s no more than {arguments.patience:g} times the best time to a gap of 1e-4
+so far, nor three even shares of what is left of the whole run's {arguments.total:g} s.
+
+* Gap: the Frank-Wolfe gap relative to that of the start. Value: f - f* relative to that of the start, with f* the best
+  value that anybody found.
+* Peers marked * are given the lambda at which the penalised solution has the L1 norm of ours (where the ball does not
+  bind: so small that it costs at most half of the accuracy asked for), and are run from scratch with tighter and
+  tighter tolerances; the quickest run that gets there counts.
+* `whole call` is `fw.minimize(rtol=...)` from start to verified result.
+* Warm-up (compilation, copies of the data, canonicalisation, lambda) is not part of the times.
+"""
+
+
+def version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
 
 
 def processor() -> str:
@@ -253,7 +269,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS), metavar="P1")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds per solver and problem")
-    parser.add_argument("--patience", type=float, default=60.0, help="stop at so many times the best to 1e-4")
+    parser.add_argument("--patience", type=float, default=40.0, help="stop at so many times the best to 1e-4")
+    parser.add_argument("--total", type=float, default=480.0, help="seconds of the whole run, roughly")
     parser.add_argument("--repeats", type=int, default=5, help="most repeats of quick runs")
     parser.add_argument("--quick", action="store_true", help="2 seconds per solver and problem, no repeats")
     parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md and its figures")
@@ -271,9 +288,12 @@ def main() -> None:
     head = setting(arguments)
     print(head)
     sections = []
-    for make in (make for name in arguments.problems for make in PROBLEMS[name]):
+    makers = [make for name in arguments.problems for make in PROBLEMS[name]]
+    deadline = time.monotonic() + arguments.total
+    patience = Patience(arguments.limit, arguments.patience, deadline, len(makers) * len(SOLVERS))
+    for make in makers:
         problem = make()
-        outcomes = compare(problem, arguments.limit, arguments.patience, arguments.repeats)
+        outcomes = compare(problem, patience, arguments.repeats)
         plot(problem, outcomes, out)
         figure = f"![Gap against seconds](figures/{problem.name}.png)\n"
         sections.append(table(problem, outcomes) + "\n" + figure)

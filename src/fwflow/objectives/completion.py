@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.objectives.base import LossOfImage
+from fwflow.objectives.base import LossOfImage, Restricted
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.points import NEEDS_RANK_ONE, DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex
 
@@ -91,6 +92,12 @@ class MatrixCompletion(LossOfImage):
         doubled = copy.copy(self)
         doubled.b, doubled.dtype = self.b.astype(np.float64), np.dtype(np.float64)
         return doubled
+
+    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
+        # The images of all atoms would take O(nnz |S|) memory; the place for corrections is the span of the factors.
+        raise NotImplementedError(
+            'method="corrective" for factored matrices belongs to a later release; use "fw" or "blended-pairwise"'
+        )
 
     def gradient(self, point: Point) -> Sampled:
         self.counts.n_grad += 1
