@@ -190,9 +190,3 @@ def test_what_belongs_to_tableaus_is_refused(method):
 def test_corrective_steps_need_an_image():
     with pytest.raises(ValueError, match="blended-pairwise"):
         fw.minimize(OBJECTIVES["smooth"](6, 0), fw.L1Ball(2.0), np.zeros(6), method="corrective")
-
-
-def test_corrective_steps_on_factors_are_for_later():
-    f = fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2))
-    with pytest.raises(NotImplementedError, match="later release"):
-        fw.minimize(f, fw.NuclearBall(1.0), method="corrective")

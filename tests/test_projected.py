@@ -135,12 +135,13 @@ def test_what_belongs_to_other_methods_is_refused(option):
         (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "apg"}),
         (fw.LinearModel(design(12, 6), targets(12)), SETS["hull"][0], {}, {"method": "corrective"}),
         (OBJECTIVES["smooth"](6, 0), fw.Box(np.zeros(6), np.ones(6)), {}, {"method": "fw"}),
-        (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), fw.NuclearBall(2.0), {}, {"method": "fw"}),
+        (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), fw.NuclearBall(2.0), {}, {"method": "corrective"}),
+        (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), 2.0 * fw.NuclearBall(), {}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"line_search": "exact"}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"momentum": "nesterov"}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"schedule": fw.OpenLoop()}, {"method": "fw"}),
     ],
-    ids=["linear", "quadratic", "hull", "black box", "completion", "line search", "momentum", "schedule"],
+    ids=["linear", "quadratic", "hull", "black box", "completion", "scaled", "line search", "momentum", "schedule"],
 )
 def test_what_auto_chooses(f, C, options, same_as):
     auto, named = (fw.minimize(f, C, max_iter=7, tol=0, **options, **more) for more in ({}, same_as))

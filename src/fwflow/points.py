@@ -340,13 +340,7 @@ class LowRank:
     def entries(self, i: Any, j: Any) -> Array:
         """Entries ``x[i, j]`` at index arrays, in chunks so that no large temporary is formed."""
         i, j = np.broadcast_arrays(np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp))
-        out = np.zeros(i.shape, self.dtype)
-        flat_i, flat_j, flat = i.ravel(), j.ravel(), out.reshape(-1)
-        chunk = max(1, 2**20 // max(1, self.rank))
-        for k in range(0, len(flat), chunk):
-            rows, cols = self.U[flat_i[k : k + chunk]], self.V[flat_j[k : k + chunk]]
-            np.einsum("er,er->e", rows, cols, out=flat[k : k + chunk])
-        return out
+        return entries_of(self.U, self.V, i.ravel(), j.ravel()).reshape(i.shape)
 
     def singular_values(self) -> Array:
         """The non-zero singular values, largest first."""
@@ -376,6 +370,16 @@ class LowRank:
     def dot(self, g: Any) -> float:
         """Inner product with a dense or sparse matrix."""
         return float(np.vdot(self.U, g @ self.V))
+
+
+def entries_of(U: Array, V: Array, i: Array, j: Array) -> Array:
+    """Entries of ``U @ V.T`` at index vectors, in chunks that stay in the cache."""
+    out = np.zeros(len(i), U.dtype)
+    chunk = max(1, 2**17 // max(1, U.shape[1]))
+    for k in range(0, len(out), chunk):
+        place = slice(k, k + chunk)
+        np.einsum("er,er->e", U[i[place]], V[j[place]], out=out[place])
+    return out
 
 
 def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:

@@ -60,8 +60,8 @@ def minimize(
         "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
         "away", "pairwise", "blended-pairwise", "corrective", which keep an active set of vertices;
         "apg", accelerated projected gradient. "auto" takes "apg" or "corrective" for linear models
-        and quadratics, by whether the set has a cheap projection, and "fw" otherwise, or if a
-        schedule, line search or momentum is given.
+        and quadratics, by whether the set has a cheap projection, "corrective" for completion on the
+        nuclear ball, and "fw" otherwise, or if a schedule, line search or momentum is given.
     schedule : Schedule
         The mixing coefficients gamma(t).
     line_search : str or LineSearch, optional

@@ -10,9 +10,11 @@ from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.projected import AcceleratedProjectedGradient
+from fwflow.methods.span import SpanCorrective
 from fwflow.momentum import Momentum, find_momentum
 from fwflow.objectives.base import Objective
 from fwflow.sets.base import ConstraintSet
+from fwflow.sets.matrices import NuclearBall
 from fwflow.steps import LineSearch, OpenLoop, Schedule, find_line_search
 from fwflow.tableaus import Tableau, find_tableau
 
@@ -39,15 +41,18 @@ class UncertifiedWarning(UserWarning):
 def choose(f: Objective, C: ConstraintSet) -> str:
     """What ``method="auto"`` runs.
 
-    =============================  ===========================  ==================
-    objective                      set                          method
-    =============================  ===========================  ==================
-    linear in an image             with a cheap projection      "apg"
-    linear in an image             any other                    "corrective"
-    matrix completion, black box   any                          "fw"
-    =============================  ===========================  ==================
+    ========================  ==========================  ==============
+    objective                 set                         method
+    ========================  ==========================  ==============
+    linear model, quadratic   with a cheap projection     "apg"
+    linear model, quadratic   any other                   "corrective"
+    matrix completion         nuclear ball                "corrective"
+    anything else             anything else               "fw"
+    ========================  ==========================  ==============
     """
-    if f.image_size is None or f.factored:
+    if f.factored:
+        return "corrective" if isinstance(C, NuclearBall) else "fw"
+    if f.image_size is None:
         return "fw"
     return "apg" if C.projectable else "corrective"
 
@@ -68,7 +73,7 @@ def find_method(
         if method == "auto":
             plain = schedule is DEFAULT_SCHEDULE and search is None and average is None
             method = choose(f, C) if plain else "fw"
-        found = _named(method, search, average)
+        found = _named(method, f.factored, search, average)
         if found is not None:
             return found
         method = find_tableau(method, others=("auto", *ACTIVE_SET, *SELF_STEPPING))
@@ -86,7 +91,7 @@ def find_method(
     return Multistep(method, schedule, search, average)
 
 
-def _named(name: str, search: LineSearch | None, momentum: Momentum | None) -> Method | None:
+def _named(name: str, factored: bool, search: LineSearch | None, momentum: Momentum | None) -> Method | None:
     """The method of that name, if it is not a tableau's."""
     if name in PLANNED:
         raise NotImplementedError(f"method={name!r} belongs to a later release")
@@ -98,7 +103,7 @@ def _named(name: str, search: LineSearch | None, momentum: Momentum | None) -> M
         return ACTIVE_SET[name]() if search is None else ACTIVE_SET[name](search)
     if search is not None:
         raise ValueError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
-    return SELF_STEPPING[name]()
+    return SpanCorrective() if name == "corrective" and factored else SELF_STEPPING[name]()
 
 
 def _bare(method: Any, line_search: object, momentum: object) -> Method:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.objectives.base import LossOfImage, Restricted
+from fwflow.objectives.base import LossOfImage
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.points import NEEDS_RANK_ONE, DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex
+from fwflow.points import NEEDS_RANK_ONE, DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex, entries_of
 
 
 class MatrixCompletion(LossOfImage):
@@ -93,15 +93,20 @@ class MatrixCompletion(LossOfImage):
         doubled.b, doubled.dtype = self.b.astype(np.float64), np.dtype(np.float64)
         return doubled
 
-    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
-        # The images of all atoms would take O(nnz |S|) memory; the place for corrections is the span of the factors.
-        raise NotImplementedError(
-            'method="corrective" for factored matrices belongs to a later release; use "fw" or "blended-pairwise"'
-        )
-
     def gradient(self, point: Point) -> Sampled:
         self.counts.n_grad += 1
+        return self._sampled(point)
+
+    def _sampled(self, point: Point) -> Sampled:
         return Sampled(self.dual(point), self.cols, self._indptr, self.shape)
+
+    def gradient_matrix(self, image: Array) -> sp.csr_array:
+        """The gradient at a matrix with those observed entries, as a sparse matrix; not counted as a gradient."""
+        return self._sampled(Point(None, image)).matrix
+
+    def entries(self, U: Array, V: Array) -> Array:
+        """The observed entries of ``U @ V.T``."""
+        return entries_of(U, V, self.rows, self.cols)
 
     def lift(self, vertex: Vertex) -> Lifted:
         if not isinstance(vertex, RankOne):
