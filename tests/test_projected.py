@@ -3,6 +3,7 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,7 @@ def test_what_belongs_to_other_methods_is_refused(option):
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {}, {"method": "apg"}),
         (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "apg"}),
         (fw.LinearModel(design(12, 6), targets(12)), SETS["hull"][0], {}, {"method": "corrective"}),
+        (fw.Quadratic(sp.eye_array(1024).tocsc(), targets(1024)), fw.Birkhoff(32), {}, {"method": "blended-pairwise"}),
         (OBJECTIVES["smooth"](6, 0), fw.Box(np.zeros(6), np.ones(6)), {}, {"method": "fw"}),
         (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), fw.NuclearBall(2.0), {}, {"method": "corrective"}),
         (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), 2.0 * fw.NuclearBall(), {}, {"method": "fw"}),
@@ -141,7 +143,18 @@ def test_what_belongs_to_other_methods_is_refused(option):
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"momentum": "nesterov"}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"schedule": fw.OpenLoop()}, {"method": "fw"}),
     ],
-    ids=["linear", "quadratic", "hull", "black box", "completion", "scaled", "line search", "momentum", "schedule"],
+    ids=[
+        "linear",
+        "quadratic",
+        "hull",
+        "many dimensions",
+        "black box",
+        "completion",
+        "scaled",
+        "line search",
+        "momentum",
+        "schedule",
+    ],
 )
 def test_what_auto_chooses(f, C, options, same_as):
     auto, named = (fw.minimize(f, C, max_iter=7, tol=0, **options, **more) for more in ({}, same_as))

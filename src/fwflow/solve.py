@@ -59,9 +59,10 @@ def minimize(
     method : str, Tableau or Method
         "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
         "away", "pairwise", "blended-pairwise", "corrective", which keep an active set of vertices;
-        "apg", accelerated projected gradient. "auto" takes "apg" or "corrective" for linear models
-        and quadratics, by whether the set has a cheap projection, "corrective" for completion on the
-        nuclear ball, and "fw" otherwise, or if a schedule, line search or momentum is given.
+        "apg", accelerated projected gradient. "auto" takes "apg" for linear models and quadratics if
+        the set has a cheap projection, else "corrective" or, beyond 1000 dimensions,
+        "blended-pairwise"; "corrective" for completion on the nuclear ball; and "fw" otherwise, or
+        if a schedule, line search or momentum is given.
     schedule : Schedule
         The mixing coefficients gamma(t).
     line_search : str or LineSearch, optional

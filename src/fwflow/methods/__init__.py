@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -41,20 +42,25 @@ class UncertifiedWarning(UserWarning):
 def choose(f: Objective, C: ConstraintSet) -> str:
     """What ``method="auto"`` runs.
 
-    ========================  ==========================  ==============
-    objective                 set                         method
-    ========================  ==========================  ==============
-    linear model, quadratic   with a cheap projection     "apg"
-    linear model, quadratic   any other                   "corrective"
-    matrix completion         nuclear ball                "corrective"
-    anything else             anything else               "fw"
-    ========================  ==========================  ==============
+    ========================  ================================  ====================
+    objective                 set                               method
+    ========================  ================================  ====================
+    linear model, quadratic   with a cheap projection           "apg"
+    linear model, quadratic   other, dimension up to 1000       "corrective"
+    linear model, quadratic   other, more dimensions            "blended-pairwise"
+    matrix completion         nuclear ball                      "corrective"
+    anything else             anything else                     "fw"
+    ========================  ================================  ====================
+
+    An active set may grow to one atom more than there are dimensions, and correcting it costs their cube.
     """
     if f.factored:
         return "corrective" if isinstance(C, NuclearBall) else "fw"
     if f.image_size is None:
         return "fw"
-    return "apg" if C.projectable else "corrective"
+    if C.projectable:
+        return "apg"
+    return "corrective" if math.prod(f.shape) <= 1000 else "blended-pairwise"
 
 
 def find_method(
