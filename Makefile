@@ -4,6 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+BENCH       := .venv-bench
+BENCH_STAMP := $(BENCH)/.installed
+PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel
+BENCH_ARGS  ?=
+
 .PHONY: test test-slow reproduce check format bench clean
 
 $(STAMP): pyproject.toml
@@ -30,8 +35,17 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)
-	$(BIN)/python benchmarks/core.py
+# One by one: a peer that cannot be installed is named in the tables, and does not keep the others out.
+$(BENCH_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --upgrade pip
+	$(BENCH)/bin/pip install --quiet --editable '.[plot,data]'
+	for peer in $(PEERS); do $(BENCH)/bin/pip install --quiet $$peer || echo "$$peer cannot be installed"; done
+	touch $(BENCH_STAMP)
+
+bench: $(BENCH_STAMP)
+	$(BENCH)/bin/python benchmarks/core.py
+	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist reproduction
+	rm -rf $(VENV) $(BENCH) build dist reproduction
