@@ -13,13 +13,14 @@ from fwflow.points import Lifted, OneHot, Point
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, VECTOR_SETS, assert_bounds, optimum
 
-METHODS = ("away", "pairwise", "blended-pairwise", "corrective")
+LAZY = ("lazy-away", "lazy-pairwise", "lazy-blended-pairwise")
+METHODS = ("away", "pairwise", "blended-pairwise", *LAZY, "corrective")
 POLYTOPES = [name for name in VECTOR_SETS if name not in ("l2", "lp-1.5", "lp-3")]
 EPS = np.finfo(float).eps
 
 
 def active_set(result):
-    return result.state.memory if isinstance(result.state.memory, ActiveSet) else result.state.memory[0]
+    return result.state.memory if isinstance(result.state.memory, ActiveSet) else result.state.memory.active
 
 
 @pytest.mark.parametrize(
@@ -30,9 +31,9 @@ def active_set(result):
 def test_optima_agree_with_an_independent_solver(method, set_name, objective_name):
     C, (n,) = SETS[set_name]
     best = optimum(set_name, objective_name)
-    r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method=method, tol=1e-7, max_iter=500)
+    r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method=method, tol=1e-7, max_iter=2000)
     assert_bounds(r, best)
-    if set_name in POLYTOPES and method != "pairwise":  # swap steps may hold pairwise up for long
+    if set_name in POLYTOPES and method not in ("pairwise", "lazy-pairwise"):  # swaps may hold those up for long
         assert r.success
         assert r.fun <= best + ACCURACY * (1 + abs(best))
 
@@ -48,7 +49,7 @@ def test_convergence_is_linear_where_plain_steps_crawl(method):
 
 
 @pytest.mark.parametrize("set_name", [*POLYTOPES, "birkhoff", "l1-matrix", "nuclear"])
-@pytest.mark.parametrize("method", METHODS[:3])
+@pytest.mark.parametrize("method", METHODS[:-1])
 def test_the_decomposition_reproduces_x(method, set_name):
     C, shape = SETS[set_name]
     T = np.random.default_rng(3).standard_normal(shape)
@@ -56,7 +57,7 @@ def test_the_decomposition_reproduces_x(method, set_name):
     sizes = []
 
     def check(state):
-        active = state.memory[0]
+        active = state.memory.active
         sizes.append(len(active.atoms))
         assert (active.weights > 0).all()
         assert abs(active.weights.sum() - 1) <= 8 * EPS * len(active.weights)
@@ -148,10 +149,11 @@ def test_a_state_continues_exactly(method):
     half = fw.minimize(f, C, method=method, tol=0, max_iter=5)
     rest = fw.minimize(f, C, method=method, tol=0, max_iter=7, state=pickle.loads(pickle.dumps(half.state)))
     np.testing.assert_array_equal(rest.x, whole.x)
-    np.testing.assert_array_equal(rest.trace["gap"], whole.trace["gap"])
+    both = ~np.isnan(rest.trace["gap"]) & ~np.isnan(whole.trace["gap"])  # lazy runs know it where they end
+    np.testing.assert_array_equal(rest.trace["gap"][both], whole.trace["gap"][both])
 
 
-@pytest.mark.parametrize("method", METHODS[:3])
+@pytest.mark.parametrize("method", METHODS[:-1])
 @pytest.mark.parametrize("search", ["short", "adaptive", "armijo", "secant"])
 def test_any_line_search_will_do(method, search):
     f, C = fw.LinearModel(design(20, 8), labels(20), "logistic"), fw.L1Ball(1.0)
@@ -190,3 +192,16 @@ def test_what_belongs_to_tableaus_is_refused(method):
 def test_corrective_steps_need_an_image():
     with pytest.raises(ValueError, match="blended-pairwise"):
         fw.minimize(OBJECTIVES["smooth"](6, 0), fw.L1Ball(2.0), np.zeros(6), method="corrective")
+
+
+@pytest.mark.parametrize("lazy", LAZY)
+def test_lazy_methods_ask_the_oracle_less(lazy):
+    n = 12
+    f = fw.Quadratic(np.eye(n * n), np.random.default_rng(0).random(n * n))
+    eager, saved = (
+        fw.minimize(f, fw.Birkhoff(n), method=m, tol=0, rtol=1e-4, max_iter=3000) for m in (lazy[len("lazy-") :], lazy)
+    )
+    assert eager.success
+    assert saved.success
+    assert saved.n_lmo < 0.7 * eager.n_lmo
+    assert abs(saved.fun - eager.fun) <= max(saved.gap, eager.gap)

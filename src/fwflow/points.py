@@ -155,7 +155,8 @@ class Permutation(Vertex):
         return self.columns.tobytes()
 
     def image(self, column: Callable[[int], Vertex]) -> Vertex:
-        return Scaled(self.scale, Sum(tuple(column(int(j)) for j in self._flat)))
+        # Added up once here: the image of an atom is used again and again.
+        return DenseVertex(Scaled(self.scale, Sum(tuple(column(int(j)) for j in self._flat))).to_dense())
 
 
 @dataclass(frozen=True, eq=False)

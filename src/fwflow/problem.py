@@ -23,7 +23,7 @@ class Evaluation:
     """What is known at a point."""
 
     gradient: Any
-    vertex: Lifted
+    vertex: Any  # a Lifted; a lazy method may put a Point in its place
     gap: float
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
@@ -23,7 +25,14 @@ __all__ = ["Method", "Multistep", "Proposal", "UncertifiedWarning", "find_method
 
 
 #: Methods with an active set of vertices, by name; they take any line search.
-ACTIVE_SET = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise}
+ACTIVE_SET: dict[str, Callable[..., Method]] = {
+    "away": AwayStep,
+    "pairwise": Pairwise,
+    "blended-pairwise": BlendedPairwise,
+    "lazy-away": partial(AwayStep, lazy=True),
+    "lazy-pairwise": partial(Pairwise, lazy=True),
+    "lazy-blended-pairwise": partial(BlendedPairwise, lazy=True),
+}
 
 #: Methods that find their own step lengths, by name.
 SELF_STEPPING = {"corrective": Corrective, "apg": AcceleratedProjectedGradient}

@@ -73,30 +73,73 @@ def _key(atom: Atom) -> Hashable:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """The active set, the line search's memory, and for lazy methods the gap to be expected and the oracle's hint."""
+
+    active: ActiveSet
+    search: Any = None
+    expected: float = np.inf
+    hint: Lifted | None = None
+
+
+@dataclass(frozen=True)
 class _ActiveSetMethod:
+    """Steps that shift weight between atoms.
+
+    Parameters
+    ----------
+    line_search : LineSearch
+    lazy : bool
+        Try the atoms before the oracle: one that promises half of the gap last seen will do (Braun, Pokutta & Zink,
+        2017). For sets whose oracle costs more than a gradient; the gap is then known only where it is checked.
+    """
+
     line_search: LineSearch = field(default_factory=Exact)
+    lazy: bool = False
 
     @property
     def uses_iterate(self) -> bool:
-        return True
+        return not self.lazy
 
-    def init(self, problem: Problem, x: Point) -> tuple[ActiveSet, Any]:
-        return ActiveSet((x,), np.ones(1)), None
+    @property
+    def check_every(self) -> int:
+        """How often the loop computes the gap."""
+        return 20 if self.lazy else 1
+
+    def init(self, problem: Problem, x: Point) -> Memory:
+        return Memory(ActiveSet((x,), np.ones(1)))
 
     def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: tuple[ActiveSet, Any]
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
     ) -> Proposal:
-        assert known is not None
-        active, search = memory
+        active, expected, hint = memory.active, memory.expected, memory.hint
+        if known is None:
+            known = self._cached(problem, active, x, expected, hint)
+        if isinstance(known.vertex, Lifted):
+            hint = known.vertex
+        expected = min(expected, known.gap)
         terms, limit = self.direction(active, known, x)
         limit = problem.segment_inside(x, terms, limit)
         line = problem.objective.along(x, x.mix(terms), fun, known.gradient)
-        length, search = self.line_search.step(line, min(1.0, limit), limit, search)
+        length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
         length = float(length)
         moved = active.moved(length, terms)
-        if k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
-            return Proposal(moved.point(x), length, (moved, search))
-        return Proposal(x.mix((length * w, atom) for w, atom in terms), length, (moved, search))
+        rebuilt = k % _REBUILD_EVERY == _REBUILD_EVERY - 1
+        point = moved.point(x) if rebuilt else x.mix((length * w, atom) for w, atom in terms)
+        return Proposal(point, length, Memory(moved, search, expected, hint), known.gap)
+
+    def _cached(
+        self, problem: Problem, active: ActiveSet, x: Point, expected: float, hint: Lifted | None
+    ) -> Evaluation:
+        """What is known of x with an atom in the oracle's place, if one promises half of the expected gap."""
+        g = problem.gradient(x)
+        scores = active.scores(g)
+        best = int(scores.argmin())
+        gap = x.inner(g) - float(scores[best])
+        if gap >= expected / 2:
+            return Evaluation(g, active.atoms[best], gap)
+        s = problem.lmo(g, hint)
+        return Evaluation(g, s, x.inner(g) - s.vertex.dot(g))
 
     def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
         """Along which ``sum of w (atom - x)`` to move, and how far that is possible."""
