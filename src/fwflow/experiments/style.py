@@ -79,12 +79,6 @@ RC: dict[Any, Any] = {
 }
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure in the style of the report, not tied to any window or global state."""
-    with mpl.rc_context(RC):
-        return Figure(figsize=(width, height), layout="constrained")
-
-
 def subplots(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, Any]:
     """A figure with a grid of axes, always a two-dimensional array."""
     with mpl.rc_context(RC):
