@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.methods.active import ActiveSet
-from fwflow.methods.corrective import Corrective, simplex_qp
+from fwflow.methods.corrective import Corrective, Pool, follow
+from fwflow.objectives.base import CoordinateModel
 from fwflow.points import Lifted, OneHot, Point
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, VECTOR_SETS, assert_bounds, optimum
@@ -110,6 +111,12 @@ def test_one_vertex_at_a_time_is_fully_corrective():
     )
     assert r.success
     assert (np.diff(sizes) <= 1).all()
+
+
+def simplex_qp(H, c, start):
+    n = len(c)
+    pool = Pool(tuple(range(n)), start, np.zeros(n), np.full(n, np.inf), affine=True)
+    return follow(CoordinateModel(1.0, -c), pool, np.eye(n), H, np.zeros(n), start, H @ start + c)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)

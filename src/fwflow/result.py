@@ -24,6 +24,7 @@ class Status(Enum):
     TOLERANCE = "The gap, verified at the returned point, is within the tolerance."
     ITERATIONS = "The iteration limit was reached; raise max_iter, or continue with state=result.state."
     TIME = "The time limit was reached; raise max_time, or continue with state=result.state."
+    FINISHED = "The method has come to its end: what is left of the gap is rounding."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
     NUMERICAL = "A value or gradient was not finite; the best point so far is returned."

@@ -223,6 +223,9 @@ def _run(
                 break
 
             proposal = method.step(problem, state.k, state.point, state.fun, known, state.memory)
+            if proposal.finished:
+                status = Status.FINISHED
+                break
             point = proposal.point
             if (state.k + 1) % _REFRESH_EVERY == 0:
                 point = problem.objective.refresh(point)

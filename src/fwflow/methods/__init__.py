@@ -11,6 +11,7 @@ from typing import Any
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
 from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.exact import find_flow
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.span import SpanCorrective
@@ -35,10 +36,11 @@ ACTIVE_SET: dict[str, Callable[..., Method]] = {
 }
 
 #: Methods that find their own step lengths, by name.
-SELF_STEPPING = {"corrective": Corrective, "apg": AcceleratedProjectedGradient}
-
-#: Promised, not there yet.
-PLANNED = ("flow",)
+SELF_STEPPING: dict[str, Callable[[Objective, ConstraintSet], Method]] = {
+    "corrective": lambda f, C: SpanCorrective() if f.factored else Corrective(),
+    "apg": lambda f, C: AcceleratedProjectedGradient(),
+    "flow": find_flow,
+}
 
 #: What runs unless told otherwise; passing another schedule, even an equal one, asks for a tableau.
 DEFAULT_SCHEDULE = OpenLoop()
@@ -88,7 +90,7 @@ def find_method(
         if method == "auto":
             plain = schedule is DEFAULT_SCHEDULE and search is None and average is None
             method = choose(f, C) if plain else "fw"
-        found = _named(method, f.factored, search, average)
+        found = _named(method, f, C, search, average)
         if found is not None:
             return found
         method = find_tableau(method, others=("auto", *ACTIVE_SET, *SELF_STEPPING))
@@ -106,10 +108,10 @@ def find_method(
     return Multistep(method, schedule, search, average)
 
 
-def _named(name: str, factored: bool, search: LineSearch | None, momentum: Momentum | None) -> Method | None:
+def _named(
+    name: str, f: Objective, C: ConstraintSet, search: LineSearch | None, momentum: Momentum | None
+) -> Method | None:
     """The method of that name, if it is not a tableau's."""
-    if name in PLANNED:
-        raise NotImplementedError(f"method={name!r} belongs to a later release")
     if name not in ACTIVE_SET and name not in SELF_STEPPING:
         return None
     if momentum is not None:
@@ -118,7 +120,7 @@ def _named(name: str, factored: bool, search: LineSearch | None, momentum: Momen
         return ACTIVE_SET[name]() if search is None else ACTIVE_SET[name](search)
     if search is not None:
         raise ValueError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
-    return SpanCorrective() if name == "corrective" and factored else SELF_STEPPING[name]()
+    return SELF_STEPPING[name](f, C)
 
 
 def _bare(method: Any, line_search: object, momentum: object) -> Method:

@@ -19,6 +19,8 @@ class Proposal:
     memory: Any
     #: A guess at the gap there, from methods that look elsewhere; a small one makes the loop compute it.
     gap_estimate: float = math.nan
+    #: There is nothing left to do: the point is where it was.
+    finished: bool = False
 
 
 class Method(Protocol):

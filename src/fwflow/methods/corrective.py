@@ -7,16 +7,18 @@ Newton step: one pass over the data per iteration, however much is corrected in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from fwflow._validation import Array
 from fwflow.methods.active import ActiveSet
 from fwflow.methods.base import Proposal
-from fwflow.objectives.base import Restricted
+from fwflow.methods.face import Face
+from fwflow.objectives.base import Model
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
+from fwflow.sets.vectors import first_below
 from fwflow.steps import Exact
 
 
@@ -50,64 +52,99 @@ class Corrective:
         here = x.inner(known.gradient)
         useful = [v for v in best[1:] if v.dot(known.gradient) < here]
         active = memory.joined([known.vertex, *map(problem.objective.lift, useful)])
-        restricted = problem.objective.restricted(active.atoms)
-        weights = minimise_on_simplex(restricted, active.weights, self.accuracy * known.gap)
+        weights = minimise_on(problem, x, Pool.hull(active), self.accuracy * known.gap)
         corrected = ActiveSet(active.atoms, weights).pruned()
         return Proposal(corrected.point(x), float(np.abs(weights - active.weights).sum() / 2), corrected)
 
 
-def minimise_on_simplex(f: Restricted, weights: Array, tol: float, most: int = 50) -> Array:
-    """Weights whose gap on the simplex is at most `tol`: Newton steps, each an exact quadratic program."""
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """What a restricted problem may move: generators with values between bounds, on top of what stays fixed.
+
+    Vertices have weights that keep their sum (`affine`); coordinates of a box move one by one.
+    """
+
+    generators: tuple[Any, ...]
+    values: Array
+    lower: Array
+    upper: Array
+    affine: bool
+    fixed: Point | None = None
+
+    @classmethod
+    def hull(cls, active: ActiveSet) -> Pool:
+        """The hull of the atoms of an active set."""
+        k = len(active.atoms)
+        return cls(active.atoms, active.weights, np.zeros(k), np.full(k, np.inf), True)
+
+    def sides(self, model: Model) -> tuple[Array, Array, Any, Any]:
+        """The sides of all generators, one per row, and those of what is fixed."""
+        left, right = (np.stack(side) for side in zip(*map(model.sides, self.generators), strict=True))
+        return left, right, *((0.0, 0.0) if self.fixed is None else model.sides(self.fixed))
+
+    def gap(self, slopes: Array, values: Array) -> float:
+        """The gap of the restricted problem where it has these derivatives."""
+        if self.affine:
+            return float(slopes @ values - slopes.min())
+        return float(slopes @ (values - np.where(slopes > 0, self.lower, self.upper)))
+
+    def slack(self, slopes: Array, values: Array) -> Array:
+        """By how much generators at a bound deserve it; negative where they should move."""
+        if self.affine:
+            return slopes - slopes @ values
+        return np.where(values > self.lower, -slopes, slopes)
+
+
+def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 50) -> Array:
+    """Values whose gap is at most `tol`: models of f at x and after, each minimised exactly, and a line search on f."""
+    f, at, values, sides = problem.objective, x, pool.values, None
     for _ in range(most):
-        g = f.gradient(weights)
-        if g @ weights - g.min() <= tol:
+        model = f.model(at)
+        if sides is None or model.moving:
+            sides = pool.sides(model)
+        left, right, fixed_left, fixed_right = sides
+        slopes = left @ (model.second * (fixed_right + values @ right) - model.pull)
+        if pool.gap(slopes, values) <= tol:
             break
-        H = f.hessian(weights)
-        d = simplex_qp(H, g - H @ weights, weights) - weights
-        line = f.along(weights, d)
-        length, _ = Exact().step(line, 1.0, 1.0, None)
+        target = follow(model, pool, left, right, fixed_right, values, slopes)
+        end = model.point(fixed_left + target @ left, fixed_right + target @ right, x.x.shape)
+        limit = problem.segment_inside(at, [(1.0, end)], 1.0)
+        length, _ = Exact().step(f.along(at, end, f.value(at), None), 1.0, limit, None)
         if length == 0:
             break
-        weights = np.maximum(weights + length * d, 0.0)
-        weights /= weights.sum()
-    return weights
+        values = np.clip(values + length * (target - values), pool.lower, pool.upper)
+        at = model.point(fixed_left + values @ left, fixed_right + values @ right, x.x.shape)
+    return values
 
 
-def simplex_qp(H: Array, c: Array, weights: Array) -> Array:
-    r"""Minimise :math:`\tfrac12 w^T H w + c^T w` over the simplex by a primal active-set method, from `weights`.
+def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
+    """The flow of a model over what a pool can reach, from values with these derivatives to its end.
 
-    On the free weights a Newton step keeps their sum; it stops at the first weight that vanishes, which is fixed.
-    When the step is whole, the fixed weight with the smallest derivative is freed, until none is below the others.
+    While the same generators move, the flow heads for the minimum on their face, and its derivatives change linearly
+    on the way; the first other generator that becomes as good as those joins them. Where nothing does, it ends.
     """
-    n = len(c)
-    w = weights.copy()
-    H = H + 1e-12 * max(float(np.trace(H)) / n, 1e-300) * np.eye(n)  # duplicate atoms make H singular
-    free = w > 0
-    size = float(np.abs(c).max()) + float(np.abs(H).max())
-    for _ in range(20 * n + 100):
-        g = H @ w + c
-        index = np.flatnonzero(free)
-        solved = scipy.linalg.solve(
-            H[np.ix_(index, index)],
-            np.column_stack([g[index], np.ones(len(index))]),
-            assume_a="pos",
-            check_finite=False,
-        )
-        level = solved[:, 0].sum() / solved[:, 1].sum()  # the multiplier of the sum
-        d = level * solved[:, 1] - solved[:, 0]
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            ratios = np.where(d < 0, -w[index] / d, np.inf)
-        blocking = int(ratios.argmin())
-        if ratios[blocking] < 1:
-            w[index] += ratios[blocking] * d
-            w[index[blocking]] = 0.0
-            free[index[blocking]] = False
-            continue
-        w[index] = np.maximum(w[index] + d, 0.0)
-        g = H @ w + c
-        candidates = np.where(free, np.inf, g)
-        best = int(candidates.argmin())
-        if candidates[best] >= float(g @ w) - 1e-14 * size:
+    moving = (values > pool.lower) & (values < pool.upper)
+    base = fixed + np.where(moving, 0.0, values) @ right
+    columns = (values, pool.lower, pool.upper, left, right)
+    face = Face.spanned(model, pool.affine, base, np.flatnonzero(moving), columns).minimised()
+    rigid = pool.upper <= pool.lower
+    target = values.copy()
+    for _ in range(10 * len(values) + 100):
+        for key, bound in face.dropped:
+            target[key] = bound
+        target[list(face.keys)] = face.values
+        ahead = left @ (model.second * face.image - model.pull)
+        slack = pool.slack(ahead, target)
+        slack[list(face.keys)] = np.inf
+        slack[rigid] = np.inf
+        noise = 1e-14 * float(np.abs(ahead).max() + np.abs(slopes).max())
+        event = first_below(pool.slack(slopes, target), slack, noise)
+        if event is None:
             break
-        free[best] = True
-    return w / w.sum()
+        theta, i = event
+        sides = (left[i], right[i])
+        face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
+        if face.dropped and face.dropped[0][0] == i:  # it did not move: only rounding let it in
+            break
+        slopes = (1 - theta) * slopes + theta * ahead
+    return target

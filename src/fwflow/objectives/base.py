@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from fwflow._validation import Array, finite_array
 from fwflow.designs import as_design
 from fwflow.objectives.losses import Loss
-from fwflow.points import DenseVertex, Lifted, LowRank, Point, Sum, Vertex
+from fwflow.points import DenseVertex, Lifted, LowRank, Point, Shape, Sum, Vertex
 
 
 @dataclass
@@ -56,20 +56,40 @@ class Line:
     quadratic: bool = False
 
 
-class Restricted(ABC):
-    """An objective on the convex hull of a few atoms, as a function of their weights, from images alone."""
+@dataclass(frozen=True)
+class Model:
+    r"""A quadratic that is or approximates an objective: its derivative in the image z is ``second * z - pull``.
 
-    @abstractmethod
-    def gradient(self, weights: Array) -> Array:
-        """The derivative in each weight."""
+    Attributes
+    ----------
+    second : array or float
+        Second derivatives, entry by entry of the image.
+    pull : array
+    """
 
-    @abstractmethod
-    def hessian(self, weights: Array) -> Array:
-        """The second derivatives, a matrix as small as the active set."""
+    second: Any
+    pull: Array
+    #: Whether images belong to this model alone, so that another model needs them anew.
+    moving: ClassVar[bool] = False
 
-    @abstractmethod
-    def along(self, weights: Array, direction: Array) -> Line:
-        """The objective on the segment from `weights` along `direction`."""
+    def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
+        """What the derivative in the image is multiplied with to give the derivative along an atom; and its image."""
+        image = np.asarray(atom.image, dtype=np.float64).reshape(-1)
+        return image, image
+
+    def point(self, left: Array, right: Array, shape: Shape) -> Point:
+        """The point of which these are the sides, with as much of it as the objective needs."""
+        return Point(None, right)
+
+
+class CoordinateModel(Model):
+    """A quadratic whose derivative in the image is the gradient itself."""
+
+    def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
+        return coordinates_of(atom), np.asarray(atom.image, dtype=np.float64).reshape(-1)
+
+    def point(self, left: Array, right: Array, shape: Shape) -> Point:
+        return Point(left.reshape(shape), right)
 
 
 class Objective(ABC):
@@ -146,10 +166,13 @@ class Objective(ABC):
     def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
         """f on the segment from `start` (with its value, and its gradient if known) through `end`."""
 
-    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
-        """f on the convex hull of atoms, for methods that correct all weights at once."""
+    #: Whether f is a quadratic, so that `model` is f itself wherever it is taken.
+    quadratic = False
+
+    def model(self, point: Point) -> Model:
+        """The quadratic with the value, gradient and curvature of f at a point."""
         raise ValueError(
-            f'method="corrective" needs an objective that is linear in an image; {type(self).__name__} is not. '
+            f'method="corrective" and "flow" need second derivatives; {type(self).__name__} has none. '
             'Use method="blended-pairwise"'
         )
 
@@ -254,31 +277,18 @@ class LossOfImage(Objective):
             quadratic=self.loss.quadratic,
         )
 
-    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
-        return _RestrictedLoss(self, images_of(atoms))
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        return self.loss.quadratic
 
-
-def images_of(atoms: Sequence[Lifted | Point]) -> Array:
-    """The images of atoms, one per row."""
-    return np.stack([np.asarray(atom.image, dtype=np.float64) for atom in atoms])
-
-
-@dataclass(frozen=True)
-class _RestrictedLoss(Restricted):
-    f: LossOfImage
-    images: Array
-
-    def _at(self, weights: Array) -> Point:
-        return Point(None, weights @ self.images)
-
-    def gradient(self, weights: Array) -> Array:
-        return self.images @ self.f.dual(self._at(weights))
-
-    def hessian(self, weights: Array) -> Array:
+    def model(self, point: Point) -> Model:
+        z = np.asarray(image_of(point), dtype=np.float64)
+        z = np.zeros_like(z) if self.quadratic else z  # the same model everywhere, and there without rounding
         # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one.
-        second = np.maximum(self.f.loss.second(weights @ self.images, self.f.b), 1e-3 * self.f.loss.curvature)
-        return (self.images * (self.f.factor * second)) @ self.images.T
+        second = self.factor * np.maximum(self.loss.second(z, self.b), 1e-3 * self.loss.curvature)
+        return Model(second, second * z - self.factor * self.loss.derivative(z, self.b))
 
-    def along(self, weights: Array, direction: Array) -> Line:
-        start = self._at(weights)
-        return self.f.along(start, self._at(weights + direction), self.f.value(start), None)
+
+def coordinates_of(atom: Lifted | Point) -> Array:
+    """The coordinates of an atom as a vector."""
+    return np.asarray(atom.x if isinstance(atom, Point) else atom.vertex, dtype=np.float64).reshape(-1)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array
-from fwflow.objectives.base import DesignImage, Line, Restricted, image_of, images_of, targets
-from fwflow.points import Lifted, Point
+from fwflow.objectives.base import (
+    CoordinateModel,
+    DesignImage,
+    Line,
+    Model,
+    image_of,
+    targets,
+)
+from fwflow.points import Point
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
@@ -74,22 +79,7 @@ class Quadratic(DesignImage):
         curvature = float((image_of(end) - image_of(start)) @ d)
         return parabola(value0, slope0, curvature, float(d @ d))
 
-    def restricted(self, atoms: Sequence[Lifted | Point]) -> Restricted:
-        rows = [np.asarray(atom.x if isinstance(atom, Point) else atom.vertex, dtype=np.float64) for atom in atoms]
-        x = np.stack(rows).reshape(len(rows), -1)
-        return _RestrictedQuadratic(x @ images_of(atoms).T, x @ self.b)
+    quadratic = True
 
-
-@dataclass(frozen=True)
-class _RestrictedQuadratic(Restricted):
-    H: Array
-    b: Array
-
-    def gradient(self, weights: Array) -> Array:
-        return self.H @ weights - self.b
-
-    def hessian(self, weights: Array) -> Array:
-        return self.H
-
-    def along(self, weights: Array, direction: Array) -> Line:
-        return parabola(0.0, float(self.gradient(weights) @ direction), float(direction @ self.H @ direction), 1.0)
+    def model(self, point: Point) -> Model:
+        return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))

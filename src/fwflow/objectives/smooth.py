@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fwflow._validation import Array, float_array, positive
-from fwflow.objectives.base import Line, Objective
-from fwflow.points import Point, Shape
+from fwflow.objectives.base import CoordinateModel, Line, Model, Objective, coordinates_of
+from fwflow.points import Lifted, Point, Shape
 
 
 class Smooth(Objective):
@@ -25,6 +26,8 @@ class Smooth(Objective):
         A Lipschitz constant of the gradient, for ``line_search="short"``.
     shape : tuple of int, optional
         Shape of x, needed only if neither x0 nor the set tells.
+    hess_product : callable, optional
+        ``hess_product(x, v) -> array``: the Hessian at x times v, for ``method="corrective"`` and ``"flow"``.
     domain : callable, optional
         ``domain(x) -> bool``: where the function is defined. The stage points of some tableaus
         leave the constraint set (see `Certificate.stages_feasible`); a run that meets a stage
@@ -45,13 +48,16 @@ class Smooth(Objective):
         *,
         smoothness: float | None = None,
         shape: Shape | None = None,
+        hess_product: Callable[[Array, Array], Any] | None = None,
         domain: Callable[[Array], bool] | None = None,
     ) -> None:
         if not callable(fun):
             raise ValueError(f"fun must be callable; got {type(fun).__name__}")
         if not callable(grad) and grad is not True:
             raise ValueError(f"grad must be a callable, or True if fun returns both; got {grad!r}")
-        self.fun, self.grad, self.domain = fun, grad, domain
+        if hess_product is not None and not callable(hess_product):
+            raise ValueError(f"hess_product must be callable; got {hess_product!r}")
+        self.fun, self.grad, self.domain, self.hess_product = fun, grad, domain, hess_product
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = shape
         self.has_domain = domain is not None
@@ -93,6 +99,26 @@ class Smooth(Objective):
     def defined_at(self, point: Point) -> bool:
         return self.domain is None or bool(self.domain(point.x.copy()))
 
+    def model(self, point: Point) -> Model:
+        if self.hess_product is None:
+            raise ValueError(
+                'method="corrective" and "flow" need second derivatives: give Smooth(..., hess_product=...), '
+                'or use method="blended-pairwise"'
+            )
+        here = _CurvedModel(1.0, np.zeros(point.x.size), self._hessian_at(point))
+        _, image = here.sides(point)
+        return replace(here, pull=image - np.asarray(self.gradient(point), dtype=np.float64).reshape(-1))
+
+    def _hessian_at(self, point: Point) -> Callable[[Array], Array]:
+        def times(v: Array) -> Array:
+            assert self.hess_product is not None
+            product = float_array(self.hess_product(point.x.copy(), v.reshape(point.x.shape)), "hess_product's result")
+            if product.shape != point.x.shape:
+                raise ValueError(f"hess_product returned shape {product.shape} for an x of shape {point.x.shape}")
+            return np.array(product, dtype=np.float64).reshape(-1)
+
+        return times
+
     def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
         d = end.x - start.x
         norm2 = float(np.vdot(d, d))
@@ -112,3 +138,18 @@ class Smooth(Objective):
             norm2=norm2,
             curvature=None if self.smoothness is None else self.smoothness * norm2,
         )
+
+
+@dataclass(frozen=True)
+class _CurvedModel(CoordinateModel):
+    """A quadratic known by the products of its Hessian, which are the images."""
+
+    hessian: Callable[[Array], Array]
+    moving: ClassVar[bool] = True
+
+    def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
+        x = coordinates_of(atom)
+        return x, self.hessian(x)
+
+    def point(self, left: Array, right: Array, shape: Shape) -> Point:
+        return Point(left.reshape(shape))

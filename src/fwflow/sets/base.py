@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,31 @@ class ConstraintSet(ABC):
     def project(self, x: Array) -> Array:
         """The member nearest to x."""
         raise NotImplementedError(f"{self!r} has no cheap projection")
+
+    #: Whether the set is known to have finitely many vertices.
+    polytope = False
+
+    #: Whether bounds on the entries are all there is to the set.
+    has_bounds = False
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array]:
+        """Lower and upper bounds of the entries of an array, for sets that are nothing else."""
+        raise NotImplementedError(f"{self!r} is not a box")
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> tuple[float, Vertex] | None:
+        r"""Which vertex is first below a level, as a gradient moves from `start` to `end`? If a closed form tells.
+
+        Both the gradient and the level move linearly with :math:`\theta \in [0, 1]`; vertices to skip stay at the
+        level, and all others begin at it or above.
+
+        Returns
+        -------
+        theta, vertex
+            None if no vertex is below the level by more than `noise` at the end. NotImplementedError: ask the oracle.
+        """
+        raise NotImplementedError
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
@@ -95,6 +120,7 @@ class CallableSet(ConstraintSet):
     """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones."""
 
     factored = True
+    polytope = True  # as far as anyone can tell
 
     def __init__(self, oracle: Callable[[Any], Any]) -> None:
         self.oracle = oracle

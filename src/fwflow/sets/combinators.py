@@ -21,7 +21,7 @@ class ScaledSet(ConstraintSet):
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
         self.constraint = constraint
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
-        self.factored = constraint.factored
+        self.factored, self.polytope = constraint.factored, constraint.polytope
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
@@ -60,6 +60,7 @@ class Translated(ConstraintSet):
             raise ValueError("shift must be an array of the shape of x, not a number")
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
+        self.polytope = constraint.polytope
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
@@ -113,6 +114,7 @@ class Product(ConstraintSet):
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
+        self.polytope = all(constraint.polytope or length == 1 for constraint, length in self.blocks)
 
     def __repr__(self) -> str:
         return f"Product({self.blocks!r})"

@@ -186,6 +186,8 @@ class Birkhoff(ConstraintSet):
     Vectors of length n^2 are read as matrices row by row, so linear models work too.
     """
 
+    polytope = True
+
     def __init__(self, n: int) -> None:
         self.n = int(number(n, "n", "be a positive integer", lambda x: 1 <= x < math.inf and x == int(x)))
         self.shape = (self.n, self.n)

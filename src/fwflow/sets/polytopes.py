@@ -36,6 +36,8 @@ class ConvexHull(ConstraintSet):
             raise ValueError(f"vertices is empty: its shape is {self.vertices.shape}")
         self.shape = (self.vertices.shape[1],)
 
+    polytope = True
+
     def __repr__(self) -> str:
         return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
 
@@ -117,6 +119,8 @@ class Polytope(ConstraintSet):
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise ValueError("lower and upper must not be NaN")
         self._start = self._solve(np.zeros(self.shape))
+
+    polytope = True
 
     def __repr__(self) -> str:
         return f"Polytope(dimension {self.shape[0]})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,17 @@ def _threshold(x: Array, radius: float) -> Any:
         if len(kept) == len(active):
             return x.dtype.type(t)
         active = kept
+
+
+def first_below(start: Array, end: Array, noise: float) -> tuple[float, int] | None:
+    """Which entry is first below zero on the way from `start` (not below) to `end`? Only those below `-noise` count."""
+    below = np.flatnonzero(end < -noise)
+    if not len(below):
+        return None
+    above = np.maximum(start[below], 0)
+    theta = above / (above - end[below])
+    first = int(theta.argmin())
+    return float(theta[first]), int(below[first])
 
 
 class _Ball(ConstraintSet):
@@ -83,6 +95,21 @@ class L1Ball(_Ball):
         chosen = smallest(-np.abs(flat), count)
         return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
 
+    polytope = True
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> tuple[float, Vertex] | None:
+        both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
+        for v in skip:
+            assert isinstance(v, OneHot)
+            both[1][v.index + (start.size if v.value < 0 else 0)] = np.inf
+        found = first_below(both[0] - levels[0], both[1] - levels[1], noise)
+        if found is None:
+            return None
+        side, i = divmod(found[1], start.size)
+        return found[0], OneHot(i, -self.radius if side else self.radius, start.shape)
+
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
 
@@ -97,6 +124,11 @@ class LInfBall(_Ball):
         return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
 
     projectable = True
+
+    polytope = has_bounds = True
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array]:
+        return np.full(shape, -self.radius), np.full(shape, self.radius)
 
     def project(self, x: Array) -> Array:
         return np.clip(x, -self.radius, self.radius)
@@ -177,6 +209,16 @@ class Simplex(ConstraintSet):
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
 
+    polytope = True
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> tuple[float, Vertex] | None:
+        above = self.radius * end.reshape(-1) - levels[1]
+        above[[v.index for v in skip if isinstance(v, OneHot)]] = np.inf
+        found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
+        return None if found is None else (found[0], OneHot(found[1], self.radius, start.shape))
+
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
         return np.full(shape, self.radius / size_of(shape), dtype)
@@ -219,6 +261,11 @@ class Box(ConstraintSet):
         return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(float_dtype(g.dtype), copy=False))
 
     projectable = True
+
+    polytope = has_bounds = True
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array]:
+        return np.broadcast_to(self.lower, shape), np.broadcast_to(self.upper, shape)
 
     def project(self, x: Array) -> Array:
         return np.clip(x, self.lower, self.upper).astype(x.dtype, copy=False)

@@ -1,0 +1,301 @@
+r"""The flow followed exactly: from event to event, with no time step.
+
+With tau the integral of gamma, the flow is x' = s - x. While the same vertices V minimise the linear function, s is the
+minimiser of f over their hull: then all that carry weight stay tied and the others fall behind. So x moves straight
+towards s, and for a quadratic the gradient goes linearly from that at x to that at s as theta = 1 - exp(-tau) goes from
+0 to 1. The next event, a vertex that becomes as good as those in V, is a ratio test. If none comes, s is optimal.
+
+It ends: a vertex that enters lies below the others for the gradient at s, so every s has a lower value than the one
+before, and each is the minimiser over the hull of one of finitely many sets of vertices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.methods.active import ActiveSet
+from fwflow.methods.base import Method, Proposal
+from fwflow.methods.corrective import Corrective, Pool, minimise_on
+from fwflow.methods.face import Face
+from fwflow.objectives.base import Objective
+from fwflow.points import DenseVertex, Lifted, OneHot, Point, SparseVector, Vertex
+from fwflow.problem import Evaluation, Problem
+from fwflow.sets.base import ConstraintSet
+from fwflow.sets.vectors import first_below, smallest
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A straight piece of the flow: from time `tau` on it heads for `target`, until the next piece begins.
+
+    Attributes
+    ----------
+    tau : float
+    target : Vertex
+        A point of the set, as a flat vector.
+    entered, left : tuple
+        What became tied at the event with which the piece begins, and what fell behind: vertices, or on boxes, whose
+        faces have too many of them, indices of entries that leave a bound and that come to one.
+    active : tuple
+        All that carry weight, or move, from now on.
+    """
+
+    tau: float
+    target: Vertex
+    entered: tuple[Any, ...]
+    left: tuple[Any, ...]
+    active: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The face on which the flow slides, the gradient and time at its last event, and its pieces so far."""
+
+    face: Face
+    names: dict[Hashable, Any]
+    gradient: Array
+    tau: float = 0.0
+    scale: float = 0.0
+    segments: tuple[Segment, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExactFlow:
+    """One event per iteration. The iterates are the targets s, whose gradients tell the next event anyway.
+
+    That is one pass over the data and one oracle call per event, and some more of these for sets whose ratio test has
+    no closed form.
+    """
+
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
+    def init(self, problem: Problem, x: Point) -> None: ...
+
+    def step(
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory | None
+    ) -> Proposal:
+        assert known is not None
+        ahead = np.asarray(known.gradient, dtype=np.float64)
+        size = abs(x.inner(ahead)) + known.gap
+        if memory is None:
+            face, key, name, target = self._begin(problem, x, known.vertex)
+            return self._proposal(Memory(face, {key: name}, ahead, 0.0, size), target, 0.0, (key,))
+        scale = max(memory.scale, size)
+        noise = max(50 * scale, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
+        for event in self._events(problem, x, known, ahead, memory, noise):
+            theta, key, name, joined = event
+            face = joined.minimised()
+            if not (face.dropped and face.dropped[0][0] == key):  # else it did not move: rounding had made it up
+                break
+        else:
+            return Proposal(x, 0.0, memory, finished=True)
+        following = replace(
+            memory,
+            face=face,
+            names=memory.names | {key: name},
+            gradient=memory.gradient + theta * (ahead - memory.gradient),
+            tau=memory.tau - math.log1p(-theta),
+            scale=scale,
+        )
+        return self._proposal(following, self._target(x, following), theta, (key,))
+
+    @staticmethod
+    def _proposal(memory: Memory, target: Point, theta: float, entered: tuple[Hashable, ...]) -> Proposal:
+        names = memory.names
+        active = tuple(names[key] for key in memory.face.keys)
+        left = tuple(names[key] for key, _ in memory.face.dropped)
+        piece = Segment(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
+        return Proposal(target, theta, replace(memory, segments=(*memory.segments, piece)))
+
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Hashable, Any, Point]:
+        """The face of the first vertex alone."""
+        model = problem.objective.model(x)
+        sides = model.sides(vertex)
+        face = Face(model, True, sides[1]).joined(vertex.vertex.key, sides, 1.0)
+        return face, vertex.vertex.key, vertex.vertex, x.mix([(1.0, vertex)])
+
+    def _events(
+        self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
+    ) -> Iterator[tuple[float, Hashable, Any, Face]]:
+        """The event, and should rounding have made it up, the vertex that is best for the gradient at the target."""
+        levels = (x.inner(memory.gradient), x.inner(ahead))
+        tied = [memory.names[key] for key in memory.face.keys]
+        crossing = first_crossing(problem, memory.gradient, ahead, levels, tied, known.vertex, noise)
+        if crossing is None:
+            return
+        theta, atom = crossing
+        for vertex in (atom, known.vertex):
+            key, sides = vertex.vertex.key, memory.face.model.sides(vertex)
+            if key not in memory.face.keys:
+                yield theta, key, vertex.vertex, memory.face.joined(key, sides)
+
+    def _target(self, x: Point, memory: Memory) -> Point:
+        target = np.zeros(x.x.shape)
+        for key, weight in zip(memory.face.keys, memory.face.values.tolist(), strict=True):
+            memory.names[key].add_to(target, weight)
+        return _cast(target, memory.face, x)
+
+
+@dataclass(frozen=True)
+class ExactBoxFlow(ExactFlow):
+    """On a box: a face is given by the entries that move, and these by a gradient entry that has come to zero."""
+
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Hashable, Any, Point]:
+        corner = x.mix([(1.0, vertex)])
+        return Face(problem.objective.model(x), False, np.asarray(corner.image, dtype=np.float64)), None, None, corner
+
+    def _events(
+        self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
+    ) -> Iterator[tuple[float, Hashable, Any, Face]]:
+        bounds = problem.constraint.bounds(x.x.shape)
+        assert bounds is not None
+        lower, upper = (np.ravel(bound) for bound in bounds)
+        values = x.x.reshape(-1)
+        inwards = np.where(values > (lower + upper) / 2, -1.0, 1.0)
+        slack = inwards * ahead.reshape(-1)
+        slack[list(memory.face.keys)] = np.inf
+        slack[lower == upper] = np.inf
+        width = float((upper - lower).max())
+        while (
+            event := first_below(inwards * memory.gradient.reshape(-1), slack, noise / max(width, 1e-300))
+        ) is not None:
+            theta, j = event
+            unit = problem.objective.lift(OneHot(j, 1.0, x.x.shape))
+            sides = memory.face.model.sides(unit)
+            yield theta, j, j, memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
+            slack[j] = np.inf  # rounding had made it up
+
+    def _target(self, x: Point, memory: Memory) -> Point:
+        target = np.array(x.x, dtype=np.float64)
+        for key, value in (*memory.face.dropped, *zip(memory.face.keys, memory.face.values, strict=True)):
+            target.flat[key] = value
+        return _cast(target, memory.face, x)
+
+
+def _cast(target: Array, face: Face, like: Point) -> Point:
+    return Point(target.astype(like.x.dtype, copy=False), face.image.astype(like.x.dtype, copy=False))
+
+
+def _compact(x: Array) -> Vertex:
+    """A point as a flat vector, by its non-zero entries where they are few."""
+    flat = x.reshape(-1)
+    places = np.flatnonzero(flat)
+    return SparseVector(places, flat[places], flat.shape) if 2 * len(places) <= len(flat) else DenseVertex(flat)
+
+
+def first_crossing(
+    problem: Problem,
+    start: Array,
+    end: Array,
+    levels: tuple[float, float],
+    tied: Sequence[Vertex],
+    last: Lifted,
+    noise: float,
+) -> tuple[float, Lifted] | None:
+    r"""The first :math:`\theta` at which a vertex is below the tied ones, and that vertex; None if none is at the end.
+
+    In closed form where the set has one. Otherwise by Dinkelbach's method, Newton on the concave function
+    :math:`\min_v \langle g(\theta), v\rangle`: `last` is the oracle's answer at the end, the line on which it lies
+    meets the level at an earlier theta, where the oracle is asked again, until it finds nothing below the level.
+    """
+    try:
+        closed = problem.constraint.crossing(start, end, levels, tied, noise)
+    except NotImplementedError:
+        pass
+    else:
+        return None if closed is None else (closed[0], problem.objective.lift(closed[1]))
+    if last.vertex.dot(end) - levels[1] >= -noise:
+        return None
+    theta = 1.0
+    while True:
+        above, below = max(last.vertex.dot(start) - levels[0], 0.0), last.vertex.dot(end) - levels[1]
+        before, theta = theta, above / (above - below)
+        if theta <= 0:
+            return 0.0, last
+        there = (1 - theta) * start + theta * end
+        best = problem.lmo(there, last)
+        depth = best.vertex.dot(there) - ((1 - theta) * levels[0] + theta * levels[1])
+        if depth >= -noise or theta >= before or best.vertex.key == last.vertex.key:
+            return theta, last
+        last = best
+
+
+@dataclass(frozen=True)
+class FlowNewton:
+    """For other losses: quadratic models, each followed to its end on a working set, and a line search on f.
+
+    A pass over the data picks the working set, from which images all the rest is done; it doubles where it was too
+    small. The iterates are solutions on the working set, and their gap is that of the full problem.
+
+    Parameters
+    ----------
+    first : int
+        Size of the first working set.
+    accuracy : float
+        The restricted problem is solved until its gap is this share of the full one.
+    """
+
+    first: int = 50
+    accuracy: float = 1e-3
+
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
+    def init(self, problem: Problem, x: Point) -> ActiveSet | None:
+        return ActiveSet((x,), np.ones(1))
+
+    def step(
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: ActiveSet
+    ) -> Proposal:
+        count = max(self.first, 2 * len(memory.atoms))
+        return Corrective(count, self.accuracy).step(problem, k, x, fun, known, memory)
+
+
+@dataclass(frozen=True)
+class BoxNewton(FlowNewton):
+    """The same on a box, where the working set is one of entries: those that move, and those that want to."""
+
+    def init(self, problem: Problem, x: Point) -> None: ...
+
+    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
+        assert known is not None
+        lower, upper = (np.ravel(bound) for bound in problem.constraint.bounds(x.x.shape))
+        g, values = np.ravel(known.gradient), np.array(np.ravel(x.x), dtype=np.float64)
+        moving = (values > lower) & (values < upper)
+        gains = g * (values - np.where(g > 0, lower, upper))  # each entry's share of the gap
+        wanted = smallest(-gains, min(len(g), max(self.first, int(moving.sum()))))
+        moving[[j for j in wanted if gains[j] > 0]] = True
+        chosen = np.flatnonzero(moving)
+        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in chosen.tolist()]
+        rest = _added(x, units, -values[chosen])
+        pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
+        found = minimise_on(problem, x, pool, self.accuracy * known.gap)
+        return Proposal(_added(rest, units, found), 1.0, None)
+
+
+def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
+    """The point with multiples of units added."""
+    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
+    for unit, value in zip(units, values.tolist(), strict=True):
+        unit.vertex.add_to(moved, value)
+        if image is not None and unit.image is not None:
+            unit.image.add_to(image, value)
+    return Point(moved, image)
+
+
+def find_flow(f: Objective, C: ConstraintSet) -> Method:
+    """How to follow the flow of this objective over this set."""
+    if f.factored or not C.polytope:
+        raise ValueError(f'method="flow" needs a polytope of vectors; {C!r} is not known to be one')
+    if f.quadratic:
+        return ExactBoxFlow() if C.has_bounds else ExactFlow()
+    return BoxNewton() if C.has_bounds else FlowNewton()
