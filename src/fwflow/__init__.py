@@ -9,7 +9,7 @@ True
 
 from fwflow import checks
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
-from fwflow.flow import Trajectory, flow, rate_bound
+from fwflow.flow import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
 from fwflow.methods import Method, UncertifiedWarning
 from fwflow.momentum import GradientAveraging, LMOAveraging, Nesterov
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic, Smooth
@@ -48,6 +48,7 @@ __all__ = [
     "ConstraintSet",
     "ConvexHull",
     "Exact",
+    "ExactTrajectory",
     "Fixed",
     "GradientAveraging",
     "L1Ball",
@@ -84,6 +85,7 @@ __all__ = [
     "UncertifiedWarning",
     "ZigZag",
     "checks",
+    "exact_flow",
     "fit_rate",
     "flow",
     "minimize",

@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, positive, whole
+from fwflow._validation import Array, number, positive, whole
 
 if TYPE_CHECKING:
+    from fwflow.methods.exact import Event
     from fwflow.objectives import Objective
     from fwflow.result import Result
     from fwflow.sets import ConstraintSet
@@ -119,3 +122,97 @@ def flow(
     t = delta * np.arange(len(result.trace))
     x = np.stack(kept) if kept else np.zeros((0, *result.x.shape))
     return Trajectory(t[sample], x, result.trace["fun"][sample], result.trace["gap"][sample], result)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactTrajectory:
+    """The flow as a function of time, like the dense output of SciPy's integrators but exact.
+
+    Between two events the flow heads straight for a target, covering a share ``1 - exp(-tau)`` of the way in time tau.
+
+    Attributes
+    ----------
+    x0 : array
+        Where it starts.
+    events : tuple of Event
+        When it turned, towards what, and which vertices came and went; the first is the start.
+    result : Result
+        Where it ends: the exact minimiser, if ``complete``.
+    complete : bool
+        Whether all events are known; if not, times after the last known one are refused.
+    """
+
+    x0: Array
+    events: tuple[Event, ...]
+    result: Result
+    complete: bool
+
+    def __call__(self, t: ArrayLike, c: float = 2.0) -> Array:
+        """The point at time t of the schedule c / (c + t); one row per time if there are several."""
+        c = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf)
+        return self.at(c * np.log1p(np.asarray(t, dtype=float) / c))
+
+    def at(self, tau: ArrayLike) -> Array:
+        """The point at time tau, the integral of gamma, for schedules of any kind."""
+        tau = np.asarray(tau, dtype=float)
+        turns = np.array([event.tau for event in self.events])
+        if not (tau >= 0).all():
+            raise ValueError("times must not be negative or NaN")
+        if not self.complete and (tau > turns[-1]).any():
+            raise ValueError(f"times must not exceed tau = {turns[-1]:g}: the events after it were not computed")
+        now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
+        passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each turn
+        x = np.diff(passed, axis=1) @ self._targets + passed[:, :1] * self.x0.reshape(-1)
+        return np.asarray(x, dtype=self.x0.dtype).reshape(*tau.shape, *self.x0.shape)
+
+    @cached_property
+    def _targets(self) -> sp.csr_array:
+        return sp.csr_array(np.stack([np.asarray(event.target) for event in self.events]))
+
+
+def exact_flow(
+    f: Objective,
+    C: ConstraintSet,
+    x0: Any = None,
+    *,
+    max_events: int = 10_000,
+    progress: bool = False,
+) -> ExactTrajectory:
+    r"""Follow the flow of a quadratic over a polytope exactly: every turn is an event, none is a time step.
+
+    Parameters
+    ----------
+    f : Quadratic, or LinearModel with the squared loss
+    C : ConstraintSet
+        A polytope.
+    x0 : array_like, optional
+        As in `minimize`.
+    max_events : int
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> sol = fw.exact_flow(fw.Quadratic(np.eye(2)), fw.ConvexHull([[-1, 0], [0, 1], [1, 0]]), [0.0, 1.0])
+    >>> sol(2.0), len(sol.events)
+    (array([0.  , 0.25]), 2)
+    """
+    from fwflow.result import Status
+    from fwflow.solve import minimize
+
+    if not f.quadratic:
+        raise ValueError(f"f must be a quadratic, whose flow is made of straight lines; for {f!r} take fw.flow")
+    starts: list[Array] = []
+    result = minimize(
+        f,
+        C,
+        x0,
+        method="flow",
+        tol=0.0,
+        max_iter=whole(max_events, "max_events", 1),
+        callback=lambda state: starts.append(np.asarray(state.x)) if not starts else None,
+        progress=progress,
+    )
+    complete = result.status is Status.FINISHED
+    if not (complete or result.status is Status.ITERATIONS):
+        raise ValueError(f"the flow cannot be followed: {result.message}")
+    return ExactTrajectory(starts[0], result.state.memory.events, result, complete)

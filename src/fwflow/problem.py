@@ -63,13 +63,14 @@ class Problem:
             limit /= 2
         return limit
 
-    def lmo(self, g: Any, hint: Lifted | None = None) -> Lifted:
+    def lmo(self, g: Any, hint: Lifted | None = None, lift: bool = True) -> Lifted:
+        """The oracle's answer, with its image unless that is not wanted: for dense vertices it is a pass over A."""
         self.counts.n_lmo += 1
         vertex: Vertex = self.constraint.lmo(g, None if hint is None else hint.vertex)
-        return self.objective.lift(vertex)
+        return self.objective.lift(vertex) if lift else Lifted(vertex)
 
-    def evaluate(self, point: Point, hint: Lifted | None = None) -> Evaluation:
+    def evaluate(self, point: Point, hint: Lifted | None = None, lift: bool = True) -> Evaluation:
         r"""Gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
         g = self.gradient(point)
-        s = self.lmo(g, hint)
+        s = self.lmo(g, hint, lift)
         return Evaluation(g, s, point.inner(g) - s.vertex.dot(g))

@@ -191,6 +191,7 @@ def _run(
     recheck_below = math.inf  # a gap that failed verification is verified again only once it is smaller
     verified: Verified | None = None
     detail = ""
+    lifts = getattr(method, "lifts", True)
     bar = tqdm(total=max_iter, disable=not progress, unit="it")
     try:
         while True:
@@ -198,7 +199,7 @@ def _run(
             threshold = max(tol, rtol * state.first_gap)
             due = state.k % check_every == 0 or state.k == k_end or state.gap_estimate <= 2 * threshold
             if method.uses_iterate or due:
-                known = problem.evaluate(state.point, state.hint)
+                known = problem.evaluate(state.point, state.hint, lifts)
             state.gap = math.nan if known is None else known.gap
             new = _record(problem, state, time.perf_counter() - started)
             if progress:
@@ -271,7 +272,7 @@ def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verifie
     judged = problem.objective.dtype in (None, point.x.dtype)
     fresh = problem.objective.refresh(point) if judged else problem.objective.point(point.x)
     if known is None or fresh is not point:
-        known = problem.evaluate(fresh, None if known is None else known.vertex)
+        known = problem.evaluate(fresh, None if known is None else known.vertex, lift=False)
     inner, least = fresh.inner(known.gradient), problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
     feasible = _feasible(problem, point)
     gap, size = inner - least, abs(inner) + abs(least)

@@ -24,7 +24,12 @@ class Proposal:
 
 
 class Method(Protocol):
-    """A pure rule: the loop hands in a state and gets a proposal. No stopping, timing or tracing here."""
+    """A pure rule: the loop hands in a state and gets a proposal. No stopping, timing or tracing here.
+
+    Three more attributes are read where a method has them: ``check_every``, how often to compute the gap if the method
+    does not; ``lifts``, False if it makes no use of the image of the vertex in `known`; ``signature``, a text by which
+    a state knows its own method, in place of the repr.
+    """
 
     @property
     def uses_iterate(self) -> bool:

@@ -79,7 +79,9 @@ class Pool:
 
     def sides(self, model: Model) -> tuple[Array, Array, Any, Any]:
         """The sides of all generators, one per row, and those of what is fixed."""
-        left, right = (np.stack(side) for side in zip(*map(model.sides, self.generators), strict=True))
+        pairs = [model.sides(generator) for generator in self.generators]
+        left = np.stack([pair[0] for pair in pairs])
+        right = left if pairs[0][0] is pairs[0][1] else np.stack([pair[1] for pair in pairs])
         return left, right, *((0.0, 0.0) if self.fixed is None else model.sides(self.fixed))
 
     def gap(self, slopes: Array, values: Array) -> float:
@@ -142,7 +144,8 @@ def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, valu
         if event is None:
             break
         theta, i = event
-        sides = (left[i], right[i])
+        row = left[i]
+        sides = (row, row if right is left else right[i])
         face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
         if face.dropped and face.dropped[0][0] == i:  # it did not move: only rounding let it in
             break

@@ -12,9 +12,9 @@ before, and each is the minimiser over the hull of one of finitely many sets of 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,17 +31,18 @@ from fwflow.sets.vectors import first_below, smallest
 
 
 @dataclass(frozen=True, eq=False)
-class Segment:
-    """A straight piece of the flow: from time `tau` on it heads for `target`, until the next piece begins.
+class Event:
+    """Something became tied, and the flow turned towards another target, straight until the next event.
 
     Attributes
     ----------
     tau : float
+        When: the integral of gamma up to here.
     target : Vertex
-        A point of the set, as a flat vector.
+        Where to: a point of the set, as a flat vector.
     entered, left : tuple
-        What became tied at the event with which the piece begins, and what fell behind: vertices, or on boxes, whose
-        faces have too many of them, indices of entries that leave a bound and that come to one.
+        What became tied, and what fell behind: vertices, or on boxes, whose faces have too many of them, indices of
+        entries that leave a bound and that come to one.
     active : tuple
         All that carry weight, or move, from now on.
     """
@@ -52,17 +53,21 @@ class Segment:
     left: tuple[Any, ...]
     active: tuple[Any, ...]
 
+    def time(self, c: float = 2.0) -> float:
+        """When, in the time of the schedule c / (c + t)."""
+        return float(c * np.expm1(self.tau / c))
+
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """The face on which the flow slides, the gradient and time at its last event, and its pieces so far."""
+    """The face on which the flow slides, the gradient and time at its last event, and all events so far."""
 
     face: Face
-    names: dict[Hashable, Any]
+    names: dict[Any, Any]
     gradient: Array
     tau: float = 0.0
     scale: float = 0.0
-    segments: tuple[Segment, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,9 @@ class ExactFlow:
     That is one pass over the data and one oracle call per event, and some more of these for sets whose ratio test has
     no closed form.
     """
+
+    #: The images of the oracle's answers are made here, for the few that enter.
+    lifts: ClassVar[bool] = False
 
     @property
     def uses_iterate(self) -> bool:
@@ -108,34 +116,34 @@ class ExactFlow:
         return self._proposal(following, self._target(x, following), theta, (key,))
 
     @staticmethod
-    def _proposal(memory: Memory, target: Point, theta: float, entered: tuple[Hashable, ...]) -> Proposal:
+    def _proposal(memory: Memory, target: Point, theta: float, entered: tuple[Any, ...]) -> Proposal:
         names = memory.names
         active = tuple(names[key] for key in memory.face.keys)
         left = tuple(names[key] for key, _ in memory.face.dropped)
-        piece = Segment(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
-        return Proposal(target, theta, replace(memory, segments=(*memory.segments, piece)))
+        event = Event(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
+        return Proposal(target, theta, replace(memory, events=(*memory.events, event)))
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Hashable, Any, Point]:
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Any, Any, Point]:
         """The face of the first vertex alone."""
-        model = problem.objective.model(x)
+        model, vertex = problem.objective.model(x), problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1]).joined(vertex.vertex.key, sides, 1.0)
         return face, vertex.vertex.key, vertex.vertex, x.mix([(1.0, vertex)])
 
     def _events(
         self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
-    ) -> Iterator[tuple[float, Hashable, Any, Face]]:
+    ) -> Iterator[tuple[float, Any, Any, Face]]:
         """The event, and should rounding have made it up, the vertex that is best for the gradient at the target."""
         levels = (x.inner(memory.gradient), x.inner(ahead))
         tied = [memory.names[key] for key in memory.face.keys]
         crossing = first_crossing(problem, memory.gradient, ahead, levels, tied, known.vertex, noise)
         if crossing is None:
             return
-        theta, atom = crossing
-        for vertex in (atom, known.vertex):
-            key, sides = vertex.vertex.key, memory.face.model.sides(vertex)
-            if key not in memory.face.keys:
-                yield theta, key, vertex.vertex, memory.face.joined(key, sides)
+        theta, first = crossing
+        for vertex in (first, known.vertex.vertex):
+            if vertex.key not in memory.face.keys:
+                sides = memory.face.model.sides(problem.objective.lift(vertex))
+                yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
 
     def _target(self, x: Point, memory: Memory) -> Point:
         target = np.zeros(x.x.shape)
@@ -148,13 +156,13 @@ class ExactFlow:
 class ExactBoxFlow(ExactFlow):
     """On a box: a face is given by the entries that move, and these by a gradient entry that has come to zero."""
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Hashable, Any, Point]:
-        corner = x.mix([(1.0, vertex)])
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Any, Any, Point]:
+        corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
         return Face(problem.objective.model(x), False, np.asarray(corner.image, dtype=np.float64)), None, None, corner
 
     def _events(
         self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
-    ) -> Iterator[tuple[float, Hashable, Any, Face]]:
+    ) -> Iterator[tuple[float, Any, Any, Face]]:
         bounds = problem.constraint.bounds(x.x.shape)
         assert bounds is not None
         lower, upper = (np.ravel(bound) for bound in bounds)
@@ -199,7 +207,7 @@ def first_crossing(
     tied: Sequence[Vertex],
     last: Lifted,
     noise: float,
-) -> tuple[float, Lifted] | None:
+) -> tuple[float, Vertex] | None:
     r"""The first :math:`\theta` at which a vertex is below the tied ones, and that vertex; None if none is at the end.
 
     In closed form where the set has one. Otherwise by Dinkelbach's method, Newton on the concave function
@@ -207,24 +215,21 @@ def first_crossing(
     meets the level at an earlier theta, where the oracle is asked again, until it finds nothing below the level.
     """
     try:
-        closed = problem.constraint.crossing(start, end, levels, tied, noise)
+        return problem.constraint.crossing(start, end, levels, tied, noise)
     except NotImplementedError:
-        pass
-    else:
-        return None if closed is None else (closed[0], problem.objective.lift(closed[1]))
-    if last.vertex.dot(end) - levels[1] >= -noise:
-        return None
+        if last.vertex.dot(end) - levels[1] >= -noise:
+            return None
     theta = 1.0
     while True:
         above, below = max(last.vertex.dot(start) - levels[0], 0.0), last.vertex.dot(end) - levels[1]
         before, theta = theta, above / (above - below)
         if theta <= 0:
-            return 0.0, last
+            return 0.0, last.vertex
         there = (1 - theta) * start + theta * end
-        best = problem.lmo(there, last)
+        best = problem.lmo(there, last, lift=False)
         depth = best.vertex.dot(there) - ((1 - theta) * levels[0] + theta * levels[1])
         if depth >= -noise or theta >= before or best.vertex.key == last.vertex.key:
-            return theta, last
+            return theta, last.vertex
         last = best
 
 
@@ -244,7 +249,7 @@ class FlowNewton:
     """
 
     first: int = 50
-    accuracy: float = 1e-3
+    accuracy: float = 1e-4
 
     @property
     def uses_iterate(self) -> bool:
@@ -263,6 +268,8 @@ class FlowNewton:
 @dataclass(frozen=True)
 class BoxNewton(FlowNewton):
     """The same on a box, where the working set is one of entries: those that move, and those that want to."""
+
+    lifts: ClassVar[bool] = False
 
     def init(self, problem: Problem, x: Point) -> None: ...
 

@@ -7,8 +7,9 @@ products of their images; the quadratic itself is never formed beyond k x k.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -23,55 +24,94 @@ _FLOOR = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """A matrix that grows by rows: successors share a buffer, of which each sees its own part."""
+
+    buffer: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    count: int = 0
+    used: list[int] = field(default_factory=lambda: [0])  # rows of the buffer that belong to somebody
+
+    @classmethod
+    def of(cls, array: Array) -> Rows:
+        return cls(array, len(array), [len(array)])
+
+    @property
+    def array(self) -> Array:
+        return self.buffer[: self.count]
+
+    def extended(self, row: Array) -> Rows:
+        rows = self
+        if self.count in (0, len(self.buffer)) or self.used[0] > self.count:  # no room, or another's
+            buffer = np.empty((2 * self.count + 8, len(row)))
+            if self.count:
+                buffer[: self.count] = self.array
+            rows = Rows(buffer, self.count, [self.count])
+        rows.used[0] += 1
+        rows.buffer[self.count] = row
+        return Rows(rows.buffer, self.count + 1, rows.used)
+
+
+@dataclass(frozen=True, eq=False)
 class Face:
     """Generators with values between bounds, and the Cholesky factor of their curvatures.
 
     Attributes
     ----------
-    keys : names of the generators
-    base : image of everything that is fixed
-    left, right : (k, m) arrays, see `Model.sides`
     affine : the values keep their sum
+    base : image of everything that is fixed
+    keys : names of the generators
+    sides : one row per generator each, see `Model.sides`
     shift : added to every curvature where the sum is kept, which changes nothing but makes the factor exist
+    longest : norm of the longest left side, for the size of rounding errors
     dropped : generators that have come to a bound, with the value there
     """
 
     model: Model
     affine: bool
     base: Array
-    keys: tuple[Hashable, ...] = ()
+    keys: tuple[Any, ...] = ()
     values: Array = field(default_factory=lambda: np.zeros(0))
     lower: Array = field(default_factory=lambda: np.zeros(0))
     upper: Array = field(default_factory=lambda: np.zeros(0))
-    left: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    right: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    sides: tuple[Rows, Rows] = (Rows(), Rows())
     factor: Array = field(default_factory=lambda: np.zeros((0, 0)))
     shift: float = 0.0
-    dropped: tuple[tuple[Hashable, float], ...] = ()
-
-    @property
-    def image(self) -> Array:
-        """The image of the point with these values."""
-        return self.base + self.values @ self.right if self.keys else self.base
+    longest: float = 0.0
+    dropped: tuple[tuple[Any, float], ...] = ()
 
     @classmethod
     def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Array, ...]) -> Face:
         """The face of some of many generators, given their values, bounds (lower, upper) and sides (left, right)."""
-        values, lower, upper, left, right = (column[keys] for column in pool)
-        face = cls(model, affine, base, tuple(keys.tolist()), values, lower, upper, left, right)
+        values, lower, upper, left, right = pool
+        rows = Rows.of(left[keys])
+        sides = (rows, rows if right is left else Rows.of(right[keys]))
+        longest = float(np.linalg.norm(rows.array, axis=1).max(initial=0.0))
+        bounds = lower[keys], upper[keys]
+        face = cls(model, affine, base, tuple(keys.tolist()), values[keys], *bounds, sides, longest=longest)
         return face.refactored() if len(keys) else face
 
     @property
+    def left(self) -> Array:
+        return self.sides[0].array
+
+    @property
+    def right(self) -> Array:
+        return self.sides[1].array
+
+    @cached_property
+    def image(self) -> Array:
+        """The image of the point with these values."""
+        return self.base + self.values @ self.right if self.keys else self.base
+
+    @cached_property
     def noise(self) -> float:
         """Rounding of derivatives along the generators, in units of the machine's precision."""
-        if not self.keys:
-            return 0.0
-        longest = np.sqrt(float(np.einsum("km,km->k", self.left, self.left).max()))
-        return 8 * longest * float(np.linalg.norm(self.model.second * self.image) + np.linalg.norm(self.model.pull))
+        sizes = np.linalg.norm(self.model.second * self.image), np.linalg.norm(self.model.pull)
+        return 8 * self.longest * float(sum(sizes))
 
     def joined(
         self,
-        key: Hashable,
+        key: Any,
         sides: tuple[Array, Array],
         value: float = 0.0,
         lower: float = 0.0,
@@ -81,7 +121,8 @@ class Face:
         left, right = sides
         weighed = self.model.second * right
         own = float(left @ weighed)
-        k = len(self.keys)
+        rows = self.sides[0].extended(left)
+        one = right is left and (self.sides[0] is self.sides[1] or not self.keys)
         grown = replace(
             self,
             base=self.base if value == 0 else self.base - value * right,
@@ -89,26 +130,25 @@ class Face:
             values=np.append(self.values, value),
             lower=np.append(self.lower, lower),
             upper=np.append(self.upper, upper),
-            left=np.vstack([self.left, left]) if k else left[None],
-            right=np.vstack([self.right, right]) if k else right[None],
+            sides=(rows, rows if one else self.sides[1].extended(right)),
+            longest=max(self.longest, float(np.linalg.norm(left))),
         )
         if self.affine and own >= 100 * self.shift:  # a shift that is lost in rounding helps no more
             return grown.refactored()
-        column = self.left @ weighed + self.shift if k else np.zeros(0)
+        column = self.left @ weighed + self.shift if self.keys else np.zeros(0)
         return replace(grown, factor=_bordered(self.factor, column, own + self.shift))
 
     def refactored(self) -> Face:
         """With the factor computed from scratch."""
         K = (self.left * self.model.second) @ self.right.T
-        own = np.diagonal(K)
-        shift = (float(own.max()) or 1.0) if self.affine else 0.0
+        shift = (float(K.diagonal().max()) or 1.0) if self.affine else 0.0
         K = (K + K.T) / 2 + shift
         try:
             factor = scipy.linalg.cholesky(K, check_finite=False)
-            worn = np.diagonal(factor) ** 2 <= _FLOOR * np.diagonal(K)
+            sound = bool((factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all())
         except scipy.linalg.LinAlgError:
-            worn = np.ones(1, dtype=bool)
-        if worn.any():
+            sound = False
+        if not sound:
             factor = np.zeros((0, 0))
             for k in range(len(K)):
                 factor = _bordered(factor, K[:k, k], float(K[k, k]))
@@ -119,6 +159,7 @@ class Face:
         k = len(self.keys)
         keep = np.arange(k) != i
         _, factor = scipy.linalg.qr_delete(np.eye(k), self.factor, i, which="col", check_finite=False)
+        rows = Rows.of(self.left[keep])
         return replace(
             self,
             base=self.base if value == 0 else self.base + value * self.right[i],
@@ -126,8 +167,7 @@ class Face:
             values=self.values[keep],
             lower=self.lower[keep],
             upper=self.upper[keep],
-            left=self.left[keep],
-            right=self.right[keep],
+            sides=(rows, rows if self.sides[0] is self.sides[1] else Rows.of(self.right[keep])),
             factor=factor[: k - 1],
             dropped=(*self.dropped, (self.keys[i], value)),
         )
@@ -140,8 +180,7 @@ class Face:
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
         while len(face.keys) > face.affine:  # one vertex alone cannot move
-            residual = face.model.second * face.image - face.model.pull
-            slopes = face.left @ residual
+            slopes = face.left @ (face.model.second * face.image - face.model.pull)
             spread = float(np.ptp(slopes) if face.affine else np.abs(slopes).max())
             noise = face.noise * float(np.finfo(float).eps)
             if spread <= noise or spread > last / 2:

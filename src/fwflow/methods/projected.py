@@ -35,8 +35,8 @@ class AcceleratedProjectedGradient:
     point, so the gap at the iterate is an extra pass, made now and then and where an estimate says that it is time.
     """
 
-    #: How often the loop computes the gap.
-    check_every = 20
+    #: How often the loop computes the gap, for which it needs no images of vertices.
+    check_every, lifts = 20, False
 
     @property
     def uses_iterate(self) -> bool:

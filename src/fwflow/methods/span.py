@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class SpanCorrective:
     vectors: int = 10
     accuracy: float = 0.3
     most: int = 40
+
+    #: Only the singular vectors of the oracle's answer are used.
+    lifts: ClassVar[bool] = False
 
     @property
     def uses_iterate(self) -> bool:
