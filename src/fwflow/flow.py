@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -137,15 +137,15 @@ class ExactTrajectory:
     events : tuple of Event
         When it turned, towards what, and which vertices came and went; the first is the start.
     result : Result
-        Where it ends: the exact minimiser, if ``complete``.
-    complete : bool
-        Whether all events are known; if not, times after the last known one are refused.
+        Where it ends: for quadratics at the exact minimiser.
+    tau_end : float
+        Until when it is known; later times are refused. Infinite if all events are known.
     """
 
     x0: Array
     events: tuple[Event, ...]
     result: Result
-    complete: bool
+    tau_end: float
 
     def __call__(self, t: ArrayLike, c: float = 2.0) -> Array:
         """The point at time t of the schedule c / (c + t); one row per time if there are several."""
@@ -158,8 +158,8 @@ class ExactTrajectory:
         turns = np.array([event.tau for event in self.events])
         if not (tau >= 0).all():
             raise ValueError("times must not be negative or NaN")
-        if not self.complete and (tau > turns[-1]).any():
-            raise ValueError(f"times must not exceed tau = {turns[-1]:g}: the events after it were not computed")
+        if (tau > self.tau_end).any():
+            raise ValueError(f"times must not exceed tau = {self.tau_end:g}: what comes after was not computed")
         now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
         passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each turn
         x = np.diff(passed, axis=1) @ self._targets + passed[:, :1] * self.x0.reshape(-1)
@@ -176,18 +176,29 @@ def exact_flow(
     x0: Any = None,
     *,
     max_events: int = 10_000,
+    tau_end: float = 10.0,
+    step: float = 0.05,
     progress: bool = False,
 ) -> ExactTrajectory:
-    r"""Follow the flow of a quadratic over a polytope exactly: every turn is an event, none is a time step.
+    r"""Follow the flow over a polytope from event to event: exactly for quadratics, without a time step.
+
+    The flow of other linear models is that of a quadratic model which is renewed as time goes on: it slides along
+    faces where small steps of Frank-Wolfe would zig-zag, and its error is of first order in `step`.
 
     Parameters
     ----------
-    f : Quadratic, or LinearModel with the squared loss
+    f : Quadratic or LinearModel
     C : ConstraintSet
         A polytope.
     x0 : array_like, optional
         As in `minimize`.
     max_events : int
+        For quadratics: after so many the trajectory is left incomplete.
+    tau_end, step : float
+        For other losses: how far to go, and when to renew the model. Time is the integral of gamma,
+        :math:`\tau = c \log(1 + t/c)` for the schedule c/(c+t).
+    progress : bool
+        Show a progress bar.
 
     Examples
     --------
@@ -196,23 +207,25 @@ def exact_flow(
     >>> sol(2.0), len(sol.events)
     (array([0.  , 0.25]), 2)
     """
+    from fwflow.methods.exact import slide
+    from fwflow.objectives.base import LossOfImage
+    from fwflow.problem import Problem
     from fwflow.result import Status
     from fwflow.solve import minimize
 
-    if not f.quadratic:
-        raise ValueError(f"f must be a quadratic, whose flow is made of straight lines; for {f!r} take fw.flow")
-    starts: list[Array] = []
-    result = minimize(
-        f,
-        C,
-        x0,
-        method="flow",
-        tol=0.0,
-        max_iter=whole(max_events, "max_events", 1),
-        callback=lambda state: starts.append(np.asarray(state.x)) if not starts else None,
-        progress=progress,
-    )
-    complete = result.status is Status.FINISHED
-    if not (complete or result.status is Status.ITERATIONS):
-        raise ValueError(f"the flow cannot be followed: {result.message}")
-    return ExactTrajectory(starts[0], result.state.memory.events, result, complete)
+    max_events = whole(max_events, "max_events", 1)
+    tau_end, step = positive(tau_end, "tau_end"), positive(step, "step")
+    start = minimize(f, C, x0, method="flow", tol=0.0, max_iter=0)
+    if f.quadratic:
+        result = minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress)
+        complete = result.status is Status.FINISHED
+        if not (complete or result.status is Status.ITERATIONS):
+            raise ValueError(f"the flow cannot be followed: {result.message}")
+        events = result.state.memory.events
+        return ExactTrajectory(start.x, events, result, math.inf if complete else events[-1].tau)
+    if not isinstance(f, LossOfImage):
+        raise ValueError(f"f must be a quadratic or a linear model; for a {type(f).__name__} take fw.flow")
+    counts = start.state.counts
+    events = slide(Problem(f.counted_by(counts), C, counts), start.state.point, tau_end, step, progress)
+    path = ExactTrajectory(start.x, events, start, tau_end)
+    return replace(path, result=minimize(f, C, path.at(tau_end), method="flow", tol=0.0, max_iter=0))

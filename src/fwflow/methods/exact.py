@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from fwflow._validation import Array
 from fwflow.methods.active import ActiveSet
 from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective, Pool, minimise_on
 from fwflow.methods.face import Face
-from fwflow.objectives.base import Objective
+from fwflow.objectives.base import LossOfImage, Objective
 from fwflow.points import DenseVertex, Lifted, OneHot, Point, SparseVector, Vertex
 from fwflow.problem import Evaluation, Problem
 from fwflow.sets.base import ConstraintSet
@@ -297,6 +298,39 @@ def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
         if image is not None and unit.image is not None:
             unit.image.add_to(image, value)
     return Point(moved, image)
+
+
+def slide(problem: Problem, x: Point, tau_end: float, step: float, progress: bool = False) -> tuple[Event, ...]:
+    """The flow of a linear model with any loss: that of its quadratic model, renewed after every `step`.
+
+    The face goes over from model to model. Where vertices no longer quite tie under the new one, its minimiser on the
+    face still is where they do, so that the error does not grow.
+    """
+    f = problem.objective
+    assert isinstance(f, LossOfImage)
+    method = ExactBoxFlow() if problem.constraint.has_bounds else ExactFlow()
+    memory: Memory | None = None
+    target, tau = x, 0.0
+    steps = math.ceil(tau_end / step)
+    for until in tqdm([*(step * k for k in range(1, steps)), tau_end], disable=not progress, unit="model"):
+        local = replace(problem, objective=f.modelled(x))
+        if memory is None:
+            proposal = method.step(local, 0, x, math.nan, local.evaluate(x, lift=False), None)
+        else:
+            face = replace(memory.face, model=local.objective.model(x)).refactored().minimised()
+            renewed = replace(memory, face=face, gradient=np.asarray(local.gradient(x), dtype=np.float64), tau=tau)
+            proposal = method._proposal(renewed, method._target(target, renewed), 0.0, ())
+        while not proposal.finished and proposal.memory.tau < until:
+            memory = proposal.memory
+            assert memory is not None
+            x = x.mix([(-math.expm1(tau - memory.tau), target)]) if memory.tau > tau else x
+            target, tau = proposal.point, memory.tau
+            known = local.evaluate(target, lift=False)
+            proposal = method.step(local, 0, target, math.nan, known, memory)
+        x = x.mix([(-math.expm1(tau - until), target)])
+        tau = until
+    assert memory is not None
+    return memory.events
 
 
 def find_flow(f: Objective, C: ConstraintSet) -> Method:

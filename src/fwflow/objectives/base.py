@@ -13,7 +13,7 @@ import numpy as np
 
 from fwflow._validation import Array, finite_array
 from fwflow.designs import as_design
-from fwflow.objectives.losses import Loss
+from fwflow.objectives.losses import Loss, Parabola
 from fwflow.points import DenseVertex, Lifted, LowRank, Point, Shape, Sum, Vertex
 
 
@@ -284,9 +284,17 @@ class LossOfImage(Objective):
     def model(self, point: Point) -> Model:
         z = np.asarray(image_of(point), dtype=np.float64)
         z = np.zeros_like(z) if self.quadratic else z  # the same model everywhere, and there without rounding
-        # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one.
-        second = self.factor * np.maximum(self.loss.second(z, self.b), 1e-3 * self.loss.curvature)
+        second = self.factor * self.loss.second(z, self.b)
+        if not self.quadratic:
+            # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one.
+            second = np.maximum(second, 1e-3 * self.factor * self.loss.curvature)
         return Model(second, second * z - self.factor * self.loss.derivative(z, self.b))
+
+    def modelled(self, point: Point) -> Self:
+        """The quadratic model at a point, as an objective on the same data."""
+        model, twin = self.model(point), copy.copy(self)
+        twin.loss, twin.factor = Parabola(model.second, model.pull, float(model.second.max())), 1.0
+        return twin
 
 
 def coordinates_of(atom: Lifted | Point) -> Array:

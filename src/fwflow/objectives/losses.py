@@ -19,10 +19,15 @@ from fwflow._validation import Array, positive, suggest
 class Loss(Protocol):
     """A convex, smooth function of the prediction ``z`` given the datum ``b``, entry by entry."""
 
-    #: Upper bound on the second derivative.
-    curvature: float
-    #: The second derivative is constant, so that line searches have a closed form.
-    quadratic: bool
+    @property
+    def curvature(self) -> float:
+        """Upper bound on the second derivative."""
+        ...
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the second derivative is constant, so that line searches have a closed form."""
+        ...
 
     def check(self, b: Array) -> None:
         """Raise ValueError, naming ``b``, if the data cannot be meant for this loss."""
@@ -104,6 +109,27 @@ class Huber:
 
     def second(self, z: Array, b: Array) -> Array:
         return (np.abs(z - b) <= self.rho).astype(z.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Parabola:
+    r""":math:`d z^2/2 - p z` with a d and a p for every entry, whatever b is: a quadratic model of another loss."""
+
+    d: Array
+    p: Array
+    curvature: float
+    quadratic: bool = True
+
+    def check(self, b: Array) -> None: ...
+
+    def value(self, z: Array, b: Array) -> float:
+        return float((0.5 * self.d * z - self.p) @ z)
+
+    def derivative(self, z: Array, b: Array) -> Array:
+        return self.d * z - self.p
+
+    def second(self, z: Array, b: Array) -> Array:
+        return self.d
 
 
 #: Losses by name. ``rho`` is passed to those that have it.
