@@ -45,9 +45,9 @@ HOLDS, FAILS, UNTESTABLE = Verdict.HOLDS, Verdict.FAILS, Verdict.UNTESTABLE
 
 #: Settings with which every experiment ends within a second on tiny data.
 SMALL = {
-    "E1": {"t_end": 20.0, "deltas": (1.0, 0.1), "cs": (2.0,)},
+    "E1": {"t_end": 20.0, "deltas": (1.0, 0.1), "cs": (2.0,), "methods": ("fw", "rk44"), "near": 2.0},
     "E2": {"t_end": 40.0, "deltas": (1.0, 0.1)},
-    "E3": {"iterations": 30, "drawn": 5, "flow_delta": 0.1},
+    "E3": {"iterations": 30, "drawn": 5},
     "E4": {"iterations": 20},
     "E5": {"iterations": 5, "alpha": 10.0},
     "E6": {"iterations": 20},
@@ -454,12 +454,17 @@ def verdicts(found):
 
 def flow_results(chosen, factor=0.9, floor=lambda delta: 0.01 * delta):
     t = np.linspace(0, chosen.t_end, 1001)
-    return {
-        f"{problem}-c{c:g}-delta{delta:g}": {"t": t, "error": np.maximum(factor * rate_bound(t, c), floor(delta))}
-        for problem in chosen.problems
-        for c in chosen.cs
-        for delta in chosen.deltas
-    }
+    out = {}
+    for problem in chosen.problems:
+        for c in chosen.cs:
+            flow = factor * rate_bound(t, c)
+            out[f"{problem}-c{c:g}-exact"] = {"t": t, "error": flow, "events": np.array([0.0, 0.5, 0.5])}
+            for delta in chosen.deltas:
+                out[f"{problem}-c{c:g}-delta{delta:g}"] = {"t": t, "error": np.maximum(flow, floor(delta))}
+        for method in chosen.methods:
+            far = {"distance": 0.3 * np.array(e1_flow._coarse(chosen)), "order": np.array([np.nan])}
+            out[f"{problem}-{method}"] = far
+    return out
 
 
 def test_e1_claims_flip(serial):
@@ -479,14 +484,18 @@ def test_e1_floor_that_no_run_meets_is_not_testable(serial):
     assert verdicts(found) == [HOLDS, UNTESTABLE]
 
 
-def test_e1_panel_that_never_leaves_its_floor_does_not_hide_the_others(serial):
-    chosen = e1_flow.Settings(deltas=(1.0, 0.1), cs=(2.0,))
-    results = flow_results(chosen)
-    for delta in ("1", "0.1"):
-        results[f"triangle-c2-delta{delta}"]["error"] = np.ones(1001)
-    claim = e1_flow.findings(chosen, results).claims[0]
-    assert claim.verdict is HOLDS
-    assert "0.9" in claim.evidence
+def test_e1_reports_turns_and_orders(serial):
+    chosen = e1_flow.Settings(deltas=(1.0, 0.1), cs=(2.0,), methods=("fw", "rk44"))
+    floors, followed = e1_flow.findings(chosen, flow_results(chosen)).tables
+    assert floors.rows[0][-1] == "2, last at t = 0.5"
+    assert followed.rows[1] == ("triangle", "RK44", "3.0e-01", "3.0e-02", "-", "1.00")
+
+
+@pytest.mark.parametrize(("method", "order"), [("fw", 1), ("heun", 2), ("kutta3", 3)])
+def test_e1_orders_before_the_first_event_are_the_classical_ones(serial, method, order):
+    run = e1_flow.distances("sensing", 3.0, method, (0.1, 0.01), 2.0)
+    assert abs(run["order"] - order) <= 0.1
+    assert run["distance"][1] < run["distance"][0] / 4
 
 
 def zigzag_results(chosen, by_delta=lambda delta: delta, by_method=(1.0, 0.5, 0.25)):
@@ -495,7 +504,7 @@ def zigzag_results(chosen, by_delta=lambda delta: delta, by_method=(1.0, 0.5, 0.
 
     out = {f"{p}-fw-delta{d:g}": run(by_delta(d)) for p in chosen.problems for d in chosen.deltas}
     for problem in chosen.problems:
-        for method, energy in zip(chosen.methods, by_method, strict=True):
+        for method, energy in zip((*chosen.methods, "flow"), (*by_method, 1e-3), strict=True):
             out[f"{problem}-{method}-delta1"] = run(energy)
     return out
 

@@ -197,12 +197,6 @@ def test_methods_with_an_active_set(method):
     assert r.success
 
 
-@pytest.mark.parametrize("method", ["flow"])
-def test_methods_of_a_later_release_say_so(method):
-    with pytest.raises(NotImplementedError, match=f"{method}.*later release"):
-        fw.minimize(fw.Quadratic(np.eye(5), targets(5)), fw.Simplex(), method=method)
-
-
 def test_fw_is_euler():
     runs = [fw.minimize(logistic(), fw.L1Ball(2.0), method=m, max_iter=9) for m in ("fw", fw.tableaus["euler"])]
     np.testing.assert_array_equal(runs[0].x, runs[1].x)
