@@ -15,6 +15,7 @@ import numpy as np
 from fwflow.methods.base import Proposal
 from fwflow.objectives.base import Counts
 from fwflow.points import Lifted, LowRank, Point
+from fwflow.problem import Evaluation
 from fwflow.trace import Trace
 
 
@@ -52,6 +53,7 @@ class State:
     hint: Lifted | None = None
     step: float = np.nan
     gap_estimate: float = np.nan
+    known: Evaluation | None = None
     k: int = 0
     fun: float = np.nan
     gap: float = np.nan
@@ -73,6 +75,7 @@ class State:
             step=proposal.step,
             memory=proposal.memory,
             gap_estimate=proposal.gap_estimate,
+            known=proposal.known if point is proposal.point else None,
             hint=hint,
             k=self.k + 1,
         )

@@ -195,10 +195,10 @@ def _run(
     bar = tqdm(total=max_iter, disable=not progress, unit="it")
     try:
         while True:
-            known: Evaluation | None = None
+            known = state.known
             threshold = max(tol, rtol * state.first_gap)
             due = state.k % check_every == 0 or state.k == k_end or state.gap_estimate <= 2 * threshold
-            if method.uses_iterate or due:
+            if known is None and (method.uses_iterate or due):
                 known = problem.evaluate(state.point, state.hint, lifts)
             state.gap = math.nan if known is None else known.gap
             new = _record(problem, state, time.perf_counter() - started)

@@ -15,7 +15,10 @@ __all__ = ["DenseDesign", "Design", "SparseDesign", "as_design"]
 
 
 class Design(Protocol):
-    """The matrix behind a linear model. ``matvec`` and ``rmatvec`` are passes over the data; ``column`` is not."""
+    """The matrix behind a linear model. ``matvec`` and ``rmatvec`` are passes over the data; ``column`` is not.
+
+    A design whose pass serves several vectors at once may offer ``rmatmat(R)``, that is ``R @ A``.
+    """
 
     @property
     def shape(self) -> tuple[int, int]: ...

@@ -33,6 +33,10 @@ class DenseDesign:
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
 
+    def rmatmat(self, R: Array) -> Array:
+        """``R @ A`` for several vectors, one per row: one pass over the data for all of them."""
+        return R @ self.A
+
     def double(self) -> DenseDesign:
         """The same matrix, multiplied in double precision, a few rows at a time."""
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)

@@ -19,6 +19,8 @@ class Proposal:
     memory: Any
     #: A guess at the gap there, from methods that look elsewhere; a small one makes the loop compute it.
     gap_estimate: float = math.nan
+    #: What is known of the point already, if the method had to find out.
+    known: Evaluation | None = None
     #: There is nothing left to do: the point is where it was.
     finished: bool = False
 

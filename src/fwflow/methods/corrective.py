@@ -6,7 +6,9 @@ Newton step: one pass over the data per iteration, however much is corrected in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -120,21 +122,31 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
 
 
 def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
-    """The flow of a model over what a pool can reach, from values with these derivatives to its end.
-
-    While the same generators move, the flow heads for the minimum on their face, and its derivatives change linearly
-    on the way; the first other generator that becomes as good as those joins them. Where nothing does, it ends.
-    """
+    """Where the flow of a model ends, over what a pool can reach, from values with these derivatives."""
     moving = (values > pool.lower) & (values < pool.upper)
     base = fixed + np.where(moving, 0.0, values) @ right
     columns = (values, pool.lower, pool.upper, left, right)
     face = Face.spanned(model, pool.affine, base, np.flatnonzero(moving), columns).minimised()
-    rigid = pool.upper <= pool.lower
-    target = values.copy()
-    for _ in range(10 * len(values) + 100):
+    for _, target in islice(events(pool, left, right, face, values, slopes), 10 * len(values) + 100):
+        values = target
+    return values
+
+
+def events(
+    pool: Pool, left: Array, right: Array, face: Face, values: Array, slopes: Array
+) -> Iterator[tuple[Face, Array]]:
+    """The faces on which the flow of a model slides, one after the other, and the minimisers for which it heads.
+
+    While the same generators move, the flow heads for the minimum on their face, and its derivatives change linearly
+    on the way; the first other generator that becomes as good as those joins them. Where nothing does, it ends.
+    """
+    model, rigid = face.model, pool.upper <= pool.lower
+    while True:
+        target = values.copy()
         for key, bound in face.dropped:
             target[key] = bound
         target[list(face.keys)] = face.values
+        yield face, target
         ahead = left @ (model.second * face.image - model.pull)
         slack = pool.slack(ahead, target)
         slack[list(face.keys)] = np.inf
@@ -142,12 +154,11 @@ def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, valu
         noise = 1e-14 * float(np.abs(ahead).max() + np.abs(slopes).max())
         event = first_below(pool.slack(slopes, target), slack, noise)
         if event is None:
-            break
+            return
         theta, i = event
         row = left[i]
         sides = (row, row if right is left else right[i])
         face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
         if face.dropped and face.dropped[0][0] == i:  # it did not move: only rounding let it in
-            break
-        slopes = (1 - theta) * slopes + theta * ahead
-    return target
+            return
+        values, slopes = target, (1 - theta) * slopes + theta * ahead

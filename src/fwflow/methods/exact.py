@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,13 +23,17 @@ from tqdm.auto import tqdm
 from fwflow._validation import Array
 from fwflow.methods.active import ActiveSet
 from fwflow.methods.base import Method, Proposal
-from fwflow.methods.corrective import Corrective, Pool, minimise_on
+from fwflow.methods.corrective import Corrective, Pool, events, minimise_on
 from fwflow.methods.face import Face
 from fwflow.objectives.base import LossOfImage, Objective
+from fwflow.objectives.linear_model import LinearModel
 from fwflow.points import DenseVertex, Lifted, OneHot, Point, SparseVector, Vertex
 from fwflow.problem import Evaluation, Problem
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.vectors import first_below, smallest
+
+# Entries of A from which on a pass costs more than looking ahead.
+_WORTH_FORESEEING = 10**6
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +74,8 @@ class Memory:
     tau: float = 0.0
     scale: float = 0.0
     events: tuple[Event, ...] = ()
+    #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
+    foreseen: tuple[tuple[tuple[Any, ...], Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,8 +83,20 @@ class ExactFlow:
     """One event per iteration. The iterates are the targets s, whose gradients tell the next event anyway.
 
     That is one pass over the data and one oracle call per event, and some more of these for sets whose ratio test has
-    no closed form.
+    no closed form. Where a pass serves several vectors at once, events are foreseen on the vertices that are nearly
+    tied: one pass gives all their gradients, each event is then decided by the gradient over all vertices, and what was
+    foreseen wrongly is forgotten.
+
+    Parameters
+    ----------
+    foresee : int
+        Events per pass, at most.
+    among : int
+        Vertices among which they are foreseen.
     """
+
+    foresee: int = 16
+    among: int = 128
 
     #: The images of the oracle's answers are made here, for the few that enter.
     lifts: ClassVar[bool] = False
@@ -114,7 +133,40 @@ class ExactFlow:
             tau=memory.tau - math.log1p(-theta),
             scale=scale,
         )
-        return self._proposal(following, self._target(x, following), theta, (key,))
+        proposal = self._proposal(following, self._target(x, following), theta, (key,))
+        return self._with_gradient(problem, proposal, ahead)
+
+    def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array) -> Proposal:
+        """The proposal with its evaluation, if that was foreseen or can be had together with others."""
+        memory = proposal.memory
+        if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
+            memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead))
+        if not memory.foreseen:
+            return replace(proposal, memory=memory)
+        g = memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False)
+        vertex = problem.lmo(g, lift=False)
+        known = Evaluation(g, vertex, proposal.point.inner(g) - vertex.vertex.dot(g))
+        return replace(proposal, memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
+
+    def _foreseen(self, problem: Problem, memory: Memory, ahead: Array) -> tuple[tuple[tuple[Any, ...], Array], ...]:
+        f, C, face = problem.objective, problem.constraint, memory.face
+        if self.foresee < 2 or not isinstance(f, LinearModel) or math.prod(f.design.shape) < _WORTH_FORESEEING:
+            return ()
+        near = [C.best_vertices(g, self.among, C.lmo(g)) for g in (memory.gradient, ahead)]
+        if len(near[0]) < 2:
+            return ()
+        names = {key: memory.names[key] for key in face.keys} | {v.key: v for vertices in near for v in vertices}
+        keys = list(names)
+        left = np.stack([face.model.sides(f.lift(v))[0] for v in names.values()])
+        pool = Pool((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
+        slopes = np.array([v.dot(memory.gradient) for v in names.values()])
+        places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
+        coming = islice(events(pool, left, left, places, np.zeros(len(keys)), slopes), self.foresee)
+        faces = [one for one, _ in coming]
+        gradients = f.gradients([Point(None, one.image.astype(f.dtype)) for one in faces])
+        if gradients is None:
+            return ()
+        return tuple((tuple(keys[i] for i in one.keys), g) for one, g in zip(faces, gradients, strict=True))
 
     @staticmethod
     def _proposal(memory: Memory, target: Point, theta: float, entered: tuple[Any, ...]) -> Proposal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -136,6 +136,10 @@ class Objective(ABC):
     @abstractmethod
     def gradient(self, point: Point) -> Any:
         """The gradient of f at the point; counted in ``counts.n_grad``."""
+
+    def gradients(self, points: Sequence[Point]) -> Array | None:
+        """The gradients at several points, one per row, where one pass over the data gives them all; else None."""
+        return None
 
     def lift(self, vertex: Vertex) -> Lifted:
         """Attach to a vertex what must be mixed along with it."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
@@ -55,3 +57,10 @@ class LinearModel(DesignImage, LossOfImage):
         self.counts.n_grad += 1
         self.counts.n_design += 1
         return self.design.rmatvec(self.dual(point))
+
+    def gradients(self, points: Sequence[Point]) -> Array | None:
+        if not hasattr(self.design, "rmatmat"):
+            return None
+        self.counts.n_grad += len(points)
+        self.counts.n_design += 1
+        return self.design.rmatmat(np.stack([self.dual(point) for point in points]))
