@@ -207,6 +207,6 @@ def _followed(settings: Settings, results: Results) -> Table:
         ),
         rows,
         f"Distance: the largest up to t = {settings.near:g}, as a share of the diameter of the set. While one vertex "
-        "alone is best the flow is smooth; at events and after them vertices tie. A dash: there is no such time, or the "
-        "error in it is all rounding.",
+        "alone is best the flow is smooth; at events and after them vertices tie. A dash: there is no such time, or "
+        "the error in it is all rounding.",
     )
