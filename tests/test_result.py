@@ -26,6 +26,7 @@ def test_every_status_says_what_happened():
         "TOLERANCE",
         "ITERATIONS",
         "TIME",
+        "FINISHED",
         "CALLBACK",
         "INTERRUPTED",
         "NUMERICAL",

@@ -915,6 +915,23 @@ def test_matrix_completion_over_a_scaled_nuclear_ball(constraint):
     assert scaled.fun == pytest.approx(plain.fun, rel=0, abs=2e-4)  # both within their gaps of the minimum
 
 
+@pytest.mark.parametrize("wrap", [lambda C: C, lambda C: -2.0 * (0.5 * C)])
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+def test_the_smaller_the_gap_the_more_exact_the_nuclear_oracle(wrap, shape):
+    rng = np.random.default_rng(0)
+    left, right = (
+        np.linalg.qr(rng.standard_normal((shape[0], 30)))[0],
+        np.linalg.qr(rng.standard_normal((shape[1], 30)))[0],
+    )
+    G = (left * np.linspace(1.0, 0.9, 30)) @ right.T  # clustered, so that few steps do not tell
+    hint = RankOne(left[:, -1], right[:, -1], 1.0)
+    C = wrap(fw.NuclearBall(3.0, steps=4))
+    deficits = [3.0 + C.lmo_at(G, inner, hint).dot(G) for inner in (3.0, -2.7, -2.97, -2.9997)]
+    assert (np.diff(deficits) <= 1e-12).all()
+    assert deficits[-1] < deficits[0] / 2
+    assert deficits[0] == pytest.approx(3.0 + C.lmo(G, hint).dot(G))
+
+
 def test_matrix_completion_hands_hints_to_a_scaled_nuclear_ball():
     hints = []
 

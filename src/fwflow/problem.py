@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwflow.objectives.base import Counts, Objective
-from fwflow.points import Lifted, Point, Sampled, Vertex
+from fwflow.points import Lifted, Point, Sampled
 from fwflow.sets.base import ConstraintSet
 
 
@@ -63,14 +63,16 @@ class Problem:
             limit /= 2
         return limit
 
-    def lmo(self, g: Any, hint: Lifted | None = None, lift: bool = True) -> Lifted:
+    def lmo(self, g: Any, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
         """The oracle's answer, with its image unless that is not wanted: for dense vertices it is a pass over A."""
         self.counts.n_lmo += 1
-        vertex: Vertex = self.constraint.lmo(g, None if hint is None else hint.vertex)
+        last = None if hint is None else hint.vertex
+        vertex = self.constraint.lmo(g, last) if inner is None else self.constraint.lmo_at(g, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
     def evaluate(self, point: Point, hint: Lifted | None = None, lift: bool = True) -> Evaluation:
         r"""Gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
         g = self.gradient(point)
-        s = self.lmo(g, hint, lift)
-        return Evaluation(g, s, point.inner(g) - s.vertex.dot(g))
+        inner = point.inner(g)
+        s = self.lmo(g, hint, lift, inner)
+        return Evaluation(g, s, inner - s.vertex.dot(g))

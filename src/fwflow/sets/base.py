@@ -27,6 +27,10 @@ class ConstraintSet(ABC):
         question; oracles that iterate start from it.
         """
 
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+        """The same where ``<g, x> = inner`` at the iterate: an oracle that iterates can tell how exact to be."""
+        return self.lmo(g, hint)
+
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
         """Where a run starts unless told otherwise."""

@@ -34,6 +34,11 @@ class ScaledSet(ConstraintSet):
         inner = None if hint is None else hint.scaled(1 / self.factor)
         return self.constraint.lmo(g if self.factor > 0 else -1.0 * g, inner).scaled(self.factor)
 
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+        hint = None if hint is None else hint.scaled(1 / self.factor)
+        g = g if self.factor > 0 else -1.0 * g
+        return self.constraint.lmo_at(g, inner / abs(self.factor), hint).scaled(self.factor)
+
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         inner = vertex.scaled(1 / self.factor)
         return abs(self.factor) * self.constraint.lower_bound(g if self.factor > 0 else -1.0 * g, inner)

@@ -15,6 +15,8 @@ from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points import LowRank, Permutation, RankOne, Sampled, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
 
+# Lanczos steps go on while half of them change the gap by more than this share of it.
+_SHARE = 0.02
 # Up to this smaller dimension an upper bound on the spectral norm is proved by a Cholesky factorisation.
 _GRAM_LIMIT = 2000
 # Beyond it, by Lanczos from a random vector; the chance that the bound fails.
@@ -27,7 +29,8 @@ class NuclearBall(ConstraintSet):
     A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient, found by
     Lanczos steps on the smaller Gram operator. With a hint (the previous vertex, which the solver
     passes) the number of steps is bounded: near the optimum the leading singular values cluster
-    and iterating to convergence would stall, while any vector in the cluster serves as well.
+    and iterating to convergence would stall, while any vector in the cluster serves as well. Where
+    the gap is asked for, steps go on while they still change it: the smaller the gap, the more.
 
     During a run the trace's gap uses the vertex found. The gap of a result, and the one that
     decides that a tolerance is met, uses a certified upper bound on the leading singular value:
@@ -38,7 +41,7 @@ class NuclearBall(ConstraintSet):
     ----------
     radius : float
     steps : int
-        Lanczos steps from a hint.
+        Lanczos steps from a hint, and how many are added at a time where the gap asks for more.
     """
 
     factored = True
@@ -51,12 +54,22 @@ class NuclearBall(ConstraintSet):
         return f"NuclearBall({self.radius:g})"
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> RankOne:
+        return self._vertex(g, hint, lambda sigma, gained: True)
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> RankOne:
+        if type(self).lmo is not NuclearBall.lmo:  # somebody's own oracle is meant to be asked
+            return self.lmo(g, hint)
+        return self._vertex(
+            g, hint, lambda sigma, gained: self.radius * gained <= _SHARE * (inner + self.radius * sigma)
+        )
+
+    def _vertex(self, g: Any, hint: Vertex | None, enough: Callable[[float, float], bool]) -> RankOne:
         G = _matrix(g)
         wide = G.shape[0] < G.shape[1]
         start = None
         if isinstance(hint, RankOne) and hint.shape == G.shape:
             start = hint.u if wide else hint.v
-        w, z, sigma = leading_pair(G.T if wide else G, start, self.steps)
+        w, z, sigma = leading_pair(G.T if wide else G, start, self.steps, enough)
         if sigma == 0:
             w, z = np.eye(1, len(w), dtype=G.dtype)[0], np.eye(1, len(z), dtype=G.dtype)[0]
         u, v = (w, z) if wide else (z, w)
@@ -99,10 +112,13 @@ def _largest(G: Any) -> float:
     return float(np.abs(entries).max(initial=0.0)) or 1.0
 
 
-def leading_pair(G: Any, start: Array | None, steps: int) -> tuple[Array, Array, float]:
+def leading_pair(
+    G: Any, start: Array | None, steps: int, enough: Callable[[float, float], bool]
+) -> tuple[Array, Array, float]:
     """Right and left leading singular vectors and value of a tall G, by Lanczos on ``G.T @ G``.
 
-    With `start`, at most `steps` steps; without, restarts until the residual is small.
+    With `start`, so many `steps` at a time until ``enough(value, gain of the last half of them)``, ten times at most;
+    without, restarts until the residual is small.
     """
     noise = np.random.default_rng(0).standard_normal(G.shape[1]).astype(G.dtype)
     noise /= np.linalg.norm(noise)
@@ -115,17 +131,21 @@ def leading_pair(G: Any, start: Array | None, steps: int) -> tuple[Array, Array,
     def gram(w: Array) -> Array:
         return np.asarray(transpose @ ((G @ w) / unit)) / unit
 
-    for _ in range(1 if start is not None else 8):
-        w, theta, residual = _lanczos(gram, w, steps if start is not None else max(steps, 40))
-        if residual <= 1e-9 * theta:
+    for _ in range(8 if start is None else 10):
+        w, (half, theta), residual = _lanczos(gram, w, max(steps, 40) if start is None else steps)
+        sigma, before = (float(unit) * math.sqrt(max(0.0, value)) for value in (theta, half))
+        if residual <= 1e-9 * theta or (start is not None and enough(sigma, sigma - before)):
             break
     z = np.asarray(G @ w) / unit
     length = np.linalg.norm(z)
     return w, z / length if length > 0 else z, float(length) * float(unit)
 
 
-def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Array, float, float]:
-    """Leading Ritz vector, its value and residual norm after Lanczos with full reorthogonalisation."""
+def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Array, tuple[float, float], float]:
+    """Leading Ritz vector, its value after half of the steps and all, and its residual norm.
+
+    With full reorthogonalisation.
+    """
     n = len(w)
     basis = np.empty((min(steps, n), n), w.dtype)
     alpha: list[float] = []
@@ -142,9 +162,15 @@ def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Arr
             break
         w = image / w.dtype.type(beta[-1])
     k = len(alpha)
-    theta, ritz = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(k - 1, k - 1))
-    vector = ritz[:, 0].astype(w.dtype) @ basis[:k]
-    return vector / np.linalg.norm(vector), float(theta[0]), beta[-1] * abs(float(ritz[-1, 0]))
+    (half, _), (theta, ritz) = (_largest_ritz(alpha[:m], beta[: m - 1]) for m in (k // 2 + 1, k))
+    vector = ritz.astype(w.dtype) @ basis[:k]
+    return vector / np.linalg.norm(vector), (half, theta), beta[-1] * abs(float(ritz[-1]))
+
+
+def _largest_ritz(alpha: list[float], beta: list[float]) -> tuple[float, Array]:
+    k = len(alpha)
+    theta, ritz = scipy.linalg.eigh_tridiagonal(alpha, beta, select="i", select_range=(k - 1, k - 1))
+    return float(theta[0]), ritz[:, 0]
 
 
 def spectral_bound(G: Any, sigma: float) -> float:
@@ -175,7 +201,7 @@ def _unit_bound(G: Any, sigma: float) -> float:
     steps = 300
     transpose = G.T
     start = np.random.default_rng(1).standard_normal(n)
-    _, theta, _ = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, steps)
+    _, (_, theta), _ = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, steps)
     epsilon = (math.log(1.648 * math.sqrt(n) / _FAILURE) / (2 * steps - 1)) ** 2
     return math.sqrt(max(theta, sigma**2) / (1 - epsilon))
 
