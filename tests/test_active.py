@@ -21,7 +21,7 @@ EPS = np.finfo(float).eps
 
 
 def active_set(result):
-    return result.state.memory if isinstance(result.state.memory, ActiveSet) else result.state.memory.active
+    return result.active_set
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_one_vertex_at_a_time_is_fully_corrective():
         fw.L1Ball(1.0),
         method=Corrective(vertices=1),
         tol=1e-9,
-        callback=lambda state: sizes.append(len(state.memory.atoms)),
+        callback=lambda state: sizes.append(len(state.memory.active)),
     )
     assert r.success
     assert (np.diff(sizes) <= 1).all()
@@ -179,7 +179,7 @@ def test_matrix_completion_keeps_its_factors():
 
 def test_atoms_are_told_apart_by_what_they_are():
     start = Point(np.zeros(3))
-    active = ActiveSet((start,), np.ones(1))
+    active = ActiveSet.starting_at(start)
     moved = active.moved(0.5, [(1.0, Lifted(OneHot(1, 2.0, (3,))))]).moved(0.5, [(1.0, Lifted(OneHot(1, 2.0, (3,))))])
     assert len(moved.atoms) == 2
     np.testing.assert_allclose(moved.weights, [0.25, 0.75])

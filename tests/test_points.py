@@ -1,6 +1,7 @@
 """Mixtures of every kind of vertex against the dense formula; low-rank matrices; gradients on observed entries."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -171,24 +172,47 @@ def test_add_to_any_array_that_the_caller_owns(kind, order, dtype):
     np.testing.assert_allclose(x, expected, rtol=0, atol=8 * eps(dtype) * np.abs(expected).max())
 
 
+class ByColumns:
+    """What a user must write: a design that cannot combine columns."""
+
+    def __init__(self, A):
+        self.A, self.shape, self.dtype = A, A.shape, A.dtype
+
+    def matvec(self, x):
+        return self.A @ x
+
+    def rmatvec(self, r):
+        return self.A.T @ r
+
+    def column(self, j):
+        return DenseVertex(self.A[:, j])
+
+
 @every_kind
 def test_image_is_the_product_with_the_matrix(kind):
     vertex, array = make(kind)
     A = np.random.default_rng(2).standard_normal((5, 9))
-    image = vertex.image(lambda j: DenseVertex(A[:, j]))
-    if image is None:  # no structure to use; the objective multiplies
-        f = fw.LinearModel(A, np.zeros(5))
-        image = f.lift(vertex).image
-    assert image.shape == (5,)
-    np.testing.assert_allclose(np.asarray(image), A @ array.ravel(), rtol=0, atol=64 * eps(float))
+    for data in (A, sp.csc_array(A), ByColumns(A)):
+        image = fw.LinearModel(data, np.zeros(5)).lift(vertex).image
+        assert image.shape == (5,)
+        np.testing.assert_allclose(np.asarray(image), A @ array.ravel(), rtol=0, atol=64 * eps(float))
 
 
-@pytest.mark.parametrize("kind", ["one-hot", "permutation-flat", "scaled", "slice", "slice-permutation"])
-def test_structured_vertices_need_few_columns(kind):
+@pytest.mark.parametrize("kind", ["one-hot", "sparse", "permutation-flat", "scaled", "slice", "slice-permutation"])
+def test_structured_vertices_tell_their_entries(kind):
     vertex, array = make(kind)
-    asked = []
-    vertex.image(lambda j: asked.append(j) or DenseVertex(np.ones(2)))
-    assert sorted(asked) == np.flatnonzero(array).tolist()
+    indices, values = vertex.entries()
+    assert sorted(indices) == np.flatnonzero(array).tolist()
+    np.testing.assert_array_equal(values, array.ravel()[list(indices)])
+
+
+@every_kind
+def test_keys_tell_vertices_apart_and_storage_is_counted_in_numbers(kind):
+    (vertex, _), (twin, _) = make(kind), make(kind)
+    assert vertex.key == twin.key
+    assert hash(vertex.key) == hash(pickle.loads(pickle.dumps(vertex)).key)
+    assert len({make(kind, seed)[0].key for seed in range(5)}) > 1
+    assert 0 < vertex.storage <= 2 * math.prod(vertex.shape)
 
 
 @many

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 
 import fwflow as fw
 import fwflow.sets
@@ -768,6 +768,18 @@ def test_spectral_bound_holds_where_lanczos_has_not_converged(monkeypatch):
     epsilon = (math.log(1.648 * math.sqrt(n) / 1e-10) / 599) ** 2
     bound = matrix_sets.spectral_bound(sp.diags_array(sigma).tocsr(), 0.0)
     assert sigma[0] <= bound <= sigma[0] / math.sqrt(1 - epsilon)
+
+
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 8), scales=st.lists(st.integers(-9, 9), min_size=2, max_size=5))
+@settings(deadline=None, max_examples=50, derandomize=True)
+def test_assignments_from_a_hint_are_as_good_as_from_scratch(seed, n, scales):
+    rng, C, hint = np.random.default_rng(seed), fw.Birkhoff(n), None
+    for scale in scales:
+        g = 10.0**scale * rng.standard_normal((n, n))
+        hint = C.lmo(g, hint)
+        assert hint.dot(g) <= g[linear_sum_assignment(g)].sum() + 1e-12 * np.abs(g).max()
+    assert C.lmo(np.zeros((n, n)), hint).key == C.lmo(np.zeros((n, n))).key
+    assert fw.Birkhoff(n + 1).lmo(np.eye(n + 1), hint).key == fw.Birkhoff(n + 1).lmo(np.eye(n + 1)).key
 
 
 def test_a_callable_gives_the_run_of_the_set_that_it_stands_for():

@@ -8,8 +8,10 @@ so that keeping an old one is free and an interrupted step leaves nothing half-d
 
 from __future__ import annotations
 
+import hashlib
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,6 +23,7 @@ import scipy.sparse as sp
 from fwflow._validation import Array, finite_array
 
 Shape = tuple[int, ...]
+Entries = tuple[Any, Any]  # sequences of positions and values
 
 NEEDS_RANK_ONE = (
     "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
@@ -43,22 +46,27 @@ class Vertex(ABC):
     def dot(self, g: Any) -> float:
         """The inner product with a gradient."""
 
-    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
-        """The image under a linear map from a few of its columns, or None where only a full product will do."""
+    def entries(self) -> Entries | None:
+        """Flat positions and values that add up to the vertex if they are few, else None."""
         return None
 
     def scaled(self, factor: float) -> Vertex:
         """The vertex times a number, in its own form where it has one."""
-        return Scaled(factor, self)
+        return self if factor == 1 else Scaled(factor, self)
 
     def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
         """The vertex as a sum of numbers times vertices."""
         yield factor, self
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         """Equal for equal vertices of one set, so that an active set holds each once."""
-        return self.to_dense().tobytes()
+        return _digest(self.to_dense())
+
+    @property
+    def storage(self) -> int:
+        """How many numbers it takes to keep the vertex."""
+        return math.prod(self.shape)
 
     def to_dense(self, dtype: Any = np.float64) -> Array:
         """The vertex as an array."""
@@ -68,6 +76,11 @@ class Vertex(ABC):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self.to_dense(np.float64 if dtype is None else dtype)
+
+
+def _digest(array: Array) -> bytes:
+    """Equal for equal arrays, and sixteen bytes instead of the array; adding zero makes -0.0 what it equals."""
+    return hashlib.blake2b(np.ascontiguousarray(array + 0.0).tobytes(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +118,14 @@ class OneHot(Vertex):
     def dot(self, g: Array) -> float:
         return self.value * float(g.flat[self.index])
 
-    def image(self, column: Callable[[int], Vertex]) -> Vertex:
-        return Scaled(self.value, column(self.index))
+    def entries(self) -> Entries:
+        return (self.index,), (self.value,)
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         return self.index, self.value
+
+    storage = 1
 
     def scaled(self, factor: float) -> OneHot:
         return replace(self, value=factor * self.value)
@@ -130,14 +145,25 @@ class SparseVector(Vertex):
     def dot(self, g: Array) -> float:
         return float(self.values @ g[self.indices])
 
+    def entries(self) -> Entries:
+        return self.indices, self.values
+
+    @property
+    def storage(self) -> int:
+        return 2 * len(self.indices)
+
 
 @dataclass(frozen=True, eq=False)
 class Permutation(Vertex):
-    """A permutation matrix times a scale: row i has its entry in column ``columns[i]``."""
+    """A permutation matrix times a scale: row i has its entry in column ``columns[i]``.
+
+    The oracle that found it leaves its dual prices of the columns, from which the next question is answered faster.
+    """
 
     columns: Array
     shape: Shape
     scale: float = 1.0
+    prices: Array | None = None
 
     @cached_property
     def _flat(self) -> Array:
@@ -150,13 +176,19 @@ class Permutation(Vertex):
     def dot(self, g: Array) -> float:
         return self.scale * float(g.reshape(-1)[self._flat].sum())
 
-    @property
+    def entries(self) -> Entries:
+        return self._flat, np.full(len(self.columns), self.scale)
+
+    @cached_property
     def key(self) -> Hashable:
         return self.columns.tobytes()
 
-    def image(self, column: Callable[[int], Vertex]) -> Vertex:
-        # Added up once here: the image of an atom is used again and again.
-        return DenseVertex(Scaled(self.scale, Sum(tuple(column(int(j)) for j in self._flat))).to_dense())
+    @property
+    def storage(self) -> int:
+        return len(self.columns)
+
+    def scaled(self, factor: float) -> Permutation:
+        return replace(self, scale=factor * self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +210,13 @@ class RankOne(Vertex):
         g = g.matrix if isinstance(g, Sampled) else g.reshape(self.shape)
         return self.scale * float(self.u @ (g @ self.v))
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
-        return self.u.tobytes(), self.v.tobytes(), self.scale
+        return _digest(self.u), _digest(self.v), self.scale
+
+    @property
+    def storage(self) -> int:
+        return len(self.u) + len(self.v)
 
     def scaled(self, factor: float) -> RankOne:
         return replace(self, scale=factor * self.scale)
@@ -203,13 +239,17 @@ class Scaled(Vertex):
     def dot(self, g: Any) -> float:
         return self.factor * self.vertex.dot(g)
 
-    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
-        image = self.vertex.image(column)
-        return None if image is None else Scaled(self.factor, image)
+    def entries(self) -> Entries | None:
+        found = self.vertex.entries()
+        return None if found is None else (found[0], self.factor * np.asarray(found[1]))
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         return self.factor, self.vertex.key
+
+    @property
+    def storage(self) -> int:
+        return self.vertex.storage
 
     def scaled(self, factor: float) -> Vertex:
         return self.vertex if factor * self.factor == 1 else Scaled(factor * self.factor, self.vertex)
@@ -226,9 +266,9 @@ class Slice(Vertex):
     vertex: Vertex
     shape: Shape
 
-    @property
+    @cached_property
     def _range(self) -> slice:
-        return slice(self.start, self.start + int(np.prod(self.vertex.shape)))
+        return slice(self.start, self.start + math.prod(self.vertex.shape))
 
     def add_to(self, x: Array, weight: float) -> None:
         self.vertex.add_to(x[self._range].reshape(self.vertex.shape), weight)
@@ -236,12 +276,17 @@ class Slice(Vertex):
     def dot(self, g: Array) -> float:
         return self.vertex.dot(g[self._range].reshape(self.vertex.shape))
 
-    @property
+    def entries(self) -> Entries | None:
+        found = self.vertex.entries()
+        return None if found is None else (self.start + np.asarray(found[0]), found[1])
+
+    @cached_property
     def key(self) -> Hashable:
         return self.start, self.vertex.key
 
-    def image(self, column: Callable[[int], Vertex]) -> Vertex | None:
-        return self.vertex.image(lambda j: column(self.start + j))
+    @property
+    def storage(self) -> int:
+        return self.vertex.storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +306,20 @@ class Sum(Vertex):
     def dot(self, g: Any) -> float:
         return sum(part.dot(g) for part in self.parts)
 
-    @property
+    def entries(self) -> Entries | None:
+        found = [part.entries() for part in self.parts]
+        if None in found:
+            return None
+        indices, values = zip(*found, strict=True)
+        return np.concatenate(indices), np.concatenate(values)
+
+    @cached_property
     def key(self) -> Hashable:
         return tuple(part.key for part in self.parts)
+
+    @property
+    def storage(self) -> int:
+        return sum(0 if part.recurring else part.storage for part in self.parts)
 
     def parts_of(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
         for part in self.parts:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow.methods.atoms import ActiveSet
 from fwflow.methods.base import Proposal
 from fwflow.objectives.base import Counts
 from fwflow.points import Lifted, LowRank, Point
@@ -126,6 +127,11 @@ class Result:
     feasible : bool or None
         Whether x is in the set; None if the set cannot tell.
     trace : Trace
+    active_set : ActiveSet or None
+        x as a mixture of vertices, from methods that know it: those with an active set, and tableaus while the vertices
+        take at most 100 times the memory of x (and 256 MB). None for factored x under a tableau, which is a
+        decomposition itself; where momentum aims at averages of vertices; and after an interrupt or a numerical
+        failure, where x is not the last iterate. ``minimize(..., x0=result.active_set)`` starts from it.
     state : State
         Pass it back as ``minimize(..., state=result.state)`` to continue.
     """
@@ -142,6 +148,7 @@ class Result:
     message: str
     feasible: bool | None
     trace: Trace = field(repr=False)
+    active_set: ActiveSet | None = field(repr=False)
     state: State = field(repr=False)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from fwflow._validation import number, positive, whole
 from fwflow.methods import DEFAULT_SCHEDULE, Method, find_method
+from fwflow.methods.atoms import ActiveSet, active_set_of
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import Counts, Objective
 from fwflow.points import NEEDS_RANK_ONE, Point
@@ -54,14 +55,16 @@ def minimize(
         `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
     C : ConstraintSet or callable
         A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
-    x0 : array_like, optional
-        A point of the set. Default: ``C.start()``, the centre for norm balls.
+    x0 : array_like or ActiveSet, optional
+        A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
+        with its own if they are members of C and their weights positive, others with its point.
+        Default: ``C.start()``, the centre for norm balls.
     method : str, Tableau or Method
         "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
         "away", "pairwise", "blended-pairwise", "corrective", which keep an active set of vertices;
         "apg", accelerated projected gradient. "auto" takes "apg" for linear models and quadratics if
-        the set has a cheap projection, else "corrective" or, beyond 1000 dimensions,
-        "blended-pairwise"; "corrective" for completion on the nuclear ball; and "fw" otherwise, or
+        the set has a cheap projection, else "corrective" or, for losses that are not squared beyond
+        1000 dimensions, "blended-pairwise"; "corrective" for completion on the nuclear ball; and "fw" otherwise, or
         if a schedule, line search or momentum is given.
     schedule : Schedule
         The mixing coefficients gamma(t).
@@ -124,7 +127,11 @@ def minimize(
     state = _begin(f, C, x0, chosen) if state is None else _resume(state, f, chosen)
     problem = Problem(f.counted_by(state.counts), C, state.counts)
     if state.memory is None:
-        state.memory = chosen.init(problem, state.point)
+        init_from = getattr(chosen, "init_from", None)
+        if init_from is not None and isinstance(x0, ActiveSet) and x0.fits(C):
+            state.memory = init_from(problem, state.point, x0)
+        else:
+            state.memory = chosen.init(problem, state.point)
     return _run(problem, chosen, state, tol, rtol, max_iter, max_time, callback, progress, every)
 
 
@@ -137,7 +144,7 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any, method: Method) -> State:
         counts.n_lmo += isinstance(C, CallableSet)  # its start is an answer of the oracle
         point = f.counted_by(counts).point(C.start(shape, f.dtype or np.float64))
     else:
-        point = f.counted_by(counts).point(x0)
+        point = f.counted_by(counts).point(x0.x if isinstance(x0, ActiveSet) else x0)
         own = getattr(C, "shape", None) or point.x.shape
         if math.prod(own) != math.prod(point.x.shape):
             raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
@@ -309,6 +316,7 @@ def _finish(problem: Problem, state: State, status: Status, verified: Verified |
         message=status.value + detail,
         feasible=verified.feasible,
         trace=state.trace,
+        active_set=None if unplanned else active_set_of(state.memory),
         state=state,
     )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
 from fwflow.designs.dense import DenseDesign
 from fwflow.designs.sparse import SparseDesign
-from fwflow.points import Vertex
+from fwflow.points import DenseVertex, Scaled, Sum, Vertex
 
-__all__ = ["DenseDesign", "Design", "SparseDesign", "as_design"]
+__all__ = ["DenseDesign", "Design", "SparseDesign", "as_design", "combined"]
 
 
 class Design(Protocol):
@@ -37,6 +39,16 @@ class Design(Protocol):
     def column(self, j: int) -> Vertex:
         """Column j as something that can be added to an image."""
         ...
+
+
+def combined(design: Design, indices: Sequence[int], values: Sequence[float]) -> Vertex:
+    """The sum of ``values[i] * A[:, indices[i]]``, at once where the design can, else column by column."""
+    if len(indices) == 1:
+        return Scaled(float(values[0]), design.column(int(indices[0])))
+    if hasattr(design, "combined"):
+        return design.combined(np.asarray(indices), np.asarray(values))
+    columns = (design.column(int(j)) for j in indices)
+    return DenseVertex(Sum(tuple(map(Scaled, map(float, values), columns))).to_dense(design.dtype))
 
 
 def as_design(A: Any, name: str = "A") -> Design:

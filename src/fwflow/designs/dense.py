@@ -37,6 +37,10 @@ class DenseDesign:
         """``R @ A`` for several vectors, one per row: one pass over the data for all of them."""
         return R @ self.A
 
+    def combined(self, indices: Array, values: Array) -> DenseVertex:
+        """The sum of ``values[i] * A[:, indices[i]]``."""
+        return DenseVertex(self.A[:, indices] @ values.astype(self.dtype))
+
     def double(self) -> DenseDesign:
         """The same matrix, multiplied in double precision, a few rows at a time."""
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array, float_dtype
-from fwflow.points import SparseVector
+from fwflow.points import DenseVertex, SparseVector, Vertex
 
 
 class SparseDesign:
@@ -47,3 +47,17 @@ class SparseDesign:
     def column(self, j: int) -> SparseVector:
         stored = slice(self.A.indptr[j], self.A.indptr[j + 1])
         return SparseVector(self.A.indices[stored], self.A.data[stored], (self.shape[0],))
+
+    def combined(self, indices: Array, values: Array) -> Vertex:
+        """The sum of ``values[i] * A[:, indices[i]]``, sparse if it has few entries."""
+        first = self.A.indptr[indices]
+        counts = self.A.indptr[indices + 1] - first
+        # Places of the stored entries: within column i they run from first[i], one after another.
+        stored = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        weights = (np.repeat(values, counts) * self.A.data[stored]).astype(self.dtype)
+        m = self.shape[0]
+        total = np.bincount(self.A.indices[stored], weights, minlength=m).astype(self.dtype, copy=False)
+        if len(stored) > m // 8:
+            return DenseVertex(total)
+        rows = np.flatnonzero(total)
+        return SparseVector(rows, total[rows], (m,))

@@ -53,17 +53,18 @@ class UncertifiedWarning(UserWarning):
 def choose(f: Objective, C: ConstraintSet) -> str:
     """What ``method="auto"`` runs.
 
-    ========================  ================================  ====================
-    objective                 set                               method
-    ========================  ================================  ====================
-    linear model, quadratic   with a cheap projection           "apg"
-    linear model, quadratic   other, dimension up to 1000       "corrective"
-    linear model, quadratic   other, more dimensions            "blended-pairwise"
-    matrix completion         nuclear ball                      "corrective"
-    anything else             anything else                     "fw"
-    ========================  ================================  ====================
+    ============================  ============================  ====================
+    objective                     set                           method
+    ============================  ============================  ====================
+    linear model, quadratic       with a cheap projection       "apg"
+    squared loss, quadratic       other                         "corrective"
+    other loss of a linear model  other, dimension up to 1000   "corrective"
+    other loss of a linear model  other, more dimensions        "blended-pairwise"
+    matrix completion             nuclear ball                  "corrective"
+    anything else                 anything else                 "fw"
+    ============================  ============================  ====================
 
-    An active set may grow to one atom more than there are dimensions, and correcting it costs their cube.
+    Correcting weights costs the cube of their number, for losses that are not quadratic several times per step.
     """
     if f.factored:
         return "corrective" if isinstance(C, NuclearBall) else "fw"
@@ -71,7 +72,7 @@ def choose(f: Objective, C: ConstraintSet) -> str:
         return "fw"
     if C.projectable:
         return "apg"
-    return "corrective" if math.prod(f.shape) <= 1000 else "blended-pairwise"
+    return "corrective" if f.quadratic or math.prod(f.shape) <= 1000 else "blended-pairwise"
 
 
 def find_method(

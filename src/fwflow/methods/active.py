@@ -6,70 +6,24 @@ vertices that were a mistake converges linearly on polytopes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fwflow._validation import Array
+from fwflow.methods.atoms import ActiveSet, Atom
 from fwflow.methods.base import Proposal
-from fwflow.points import Lifted, LowRank, Point
+from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
 from fwflow.steps import Exact, LineSearch
 
-Atom = Lifted | Point
+__all__ = ["ActiveSet", "AwayStep", "BlendedPairwise", "Memory", "Pairwise"]
+
 Terms = list[tuple[float, Atom]]
 
 # After so many steps x is put together anew from its atoms, free of accumulated rounding.
 _REBUILD_EVERY = 100
-
-
-@dataclass(frozen=True, eq=False)
-class ActiveSet:
-    """Atoms with positive weights that sum to one. The start may be among them as a point; the others are vertices."""
-
-    atoms: tuple[Atom, ...]
-    weights: Array
-
-    def scores(self, g: Any) -> Array:
-        """The inner product of a gradient with every atom."""
-        return np.array([a.inner(g) if isinstance(a, Point) else a.vertex.dot(g) for a in self.atoms])
-
-    @cached_property
-    def _places(self) -> dict[Hashable, int]:
-        return {_key(atom): i for i, atom in enumerate(self.atoms)}
-
-    def joined(self, new: Iterable[Atom]) -> ActiveSet:
-        """With further atoms of weight zero, unless they are there already."""
-        fresh = {_key(atom): atom for atom in new if _key(atom) not in self._places}
-        return ActiveSet((*self.atoms, *fresh.values()), np.concatenate([self.weights, np.zeros(len(fresh))]))
-
-    def moved(self, length: float, terms: Sequence[tuple[float, Atom]]) -> ActiveSet:
-        """After a step of that length along ``sum of w (atom - x)``; atoms left without weight are dropped."""
-        joined = self.joined(atom for _, atom in terms)
-        weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
-        for w, atom in terms:
-            weights[joined._places[_key(atom)]] += length * w
-        return ActiveSet(joined.atoms, weights).pruned()
-
-    def pruned(self) -> ActiveSet:
-        """Without atoms of no weight, the weights summing to one."""
-        # Rounding leaves of a dropped weight some ulps, which would hold a useless atom forever.
-        kept = np.flatnonzero(self.weights > 1e-14)
-        weights = self.weights[kept]
-        return ActiveSet(tuple(self.atoms[i] for i in kept), weights / weights.sum())
-
-    def point(self, like: Point) -> Point:
-        """x and its image, put together from the atoms."""
-        zero = LowRank.zeros(like.x.shape, like.x.dtype) if isinstance(like.x, LowRank) else np.zeros_like(like.x)
-        origin = Point(zero, None if like.image is None else np.zeros_like(like.image))
-        return origin.mix(zip(self.weights.tolist(), self.atoms, strict=True))
-
-
-def _key(atom: Atom) -> Hashable:
-    return id(atom) if isinstance(atom, Point) else atom.vertex.key
 
 
 @dataclass(frozen=True)
@@ -107,18 +61,25 @@ class _ActiveSetMethod:
         return 20 if self.lazy else 1
 
     def init(self, problem: Problem, x: Point) -> Memory:
-        return Memory(ActiveSet((x,), np.ones(1)))
+        return Memory(ActiveSet.starting_at(x))
+
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
+        return Memory(active.lifted(problem.objective))
 
     def step(
         self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
     ) -> Proposal:
         active, expected, hint = memory.active, memory.expected, memory.hint
         if known is None:
-            known = self._cached(problem, active, x, expected, hint)
+            g = problem.gradient(x)
+            scores = active.scores(g)
+            known = self._cached(problem, active, scores, x, g, expected, hint)
+        else:
+            scores = active.scores(known.gradient)
         if isinstance(known.vertex, Lifted):
             hint = known.vertex
         expected = min(expected, known.gap)
-        terms, limit = self.direction(active, known, x)
+        terms, limit = self.direction(active, scores, known, x)
         limit = problem.segment_inside(x, terms, limit)
         line = problem.objective.along(x, x.mix(terms), fun, known.gradient)
         length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
@@ -129,11 +90,16 @@ class _ActiveSetMethod:
         return Proposal(point, length, Memory(moved, search, expected, hint), known.gap)
 
     def _cached(
-        self, problem: Problem, active: ActiveSet, x: Point, expected: float, hint: Lifted | None
+        self,
+        problem: Problem,
+        active: ActiveSet,
+        scores: Array,
+        x: Point,
+        g: Any,
+        expected: float,
+        hint: Lifted | None,
     ) -> Evaluation:
         """What is known of x with an atom in the oracle's place, if one promises half of the expected gap."""
-        g = problem.gradient(x)
-        scores = active.scores(g)
         best = int(scores.argmin())
         gap = x.inner(g) - float(scores[best])
         if gap >= expected / 2:
@@ -141,7 +107,7 @@ class _ActiveSetMethod:
         s = problem.lmo(g, hint)
         return Evaluation(g, s, x.inner(g) - s.vertex.dot(g))
 
-    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
+    def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
         """Along which ``sum of w (atom - x)`` to move, and how far that is possible."""
         raise NotImplementedError
 
@@ -150,8 +116,7 @@ class _ActiveSetMethod:
 class AwayStep(_ActiveSetMethod):
     r"""Frank-Wolfe steps or steps away from the worst atom, whichever promises more (Lacoste-Julien & Jaggi, 2015)."""
 
-    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
-        scores = active.scores(known.gradient)
+    def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
         worst = int(scores.argmax())
         if len(scores) == 1 or known.gap >= scores[worst] - x.inner(known.gradient):
             return [(1.0, known.vertex)], 1.0
@@ -163,8 +128,8 @@ class AwayStep(_ActiveSetMethod):
 class Pairwise(_ActiveSetMethod):
     """Move weight from the worst atom to the Frank-Wolfe vertex."""
 
-    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
-        worst = int(active.scores(known.gradient).argmax())
+    def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        worst = int(scores.argmax())
         return [(1.0, known.vertex), (-1.0, active.atoms[worst])], float(active.weights[worst])
 
 
@@ -175,8 +140,7 @@ class BlendedPairwise(_ActiveSetMethod):
     It needs no swap steps, and its active sets stay small.
     """
 
-    def direction(self, active: ActiveSet, known: Evaluation, x: Point) -> tuple[Terms, float]:
-        scores = active.scores(known.gradient)
+    def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
         best, worst = int(scores.argmin()), int(scores.argmax())
         if scores[worst] - scores[best] >= known.gap:
             return [(1.0, active.atoms[best]), (-1.0, active.atoms[worst])], float(active.weights[worst])

@@ -31,6 +31,9 @@ class Method(Protocol):
     Three more attributes are read where a method has them: ``check_every``, how often to compute the gap if the method
     does not; ``lifts``, False if it makes no use of the image of the vertex in `known`; ``signature``, a text by which
     a state knows its own method, in place of the repr.
+
+    A method that keeps x as a mixture of vertices has an `ActiveSet` (or None) in its memory under the name ``active``,
+    and ``init_from(problem, x, active)`` for runs that start from one.
     """
 
     @property

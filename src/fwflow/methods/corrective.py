@@ -6,20 +6,22 @@ Newton step: one pass over the data per iteration, however much is corrected in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._validation import Array
-from fwflow.methods.active import ActiveSet
+from fwflow.methods.active import Memory
+from fwflow.methods.atoms import ActiveSet
 from fwflow.methods.base import Proposal
 from fwflow.methods.face import Face
-from fwflow.objectives.base import Model
+from fwflow.objectives.base import CoordinateModel, Model
 from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.problem import Evaluation, NumericalTrouble, Problem
 from fwflow.sets.vectors import first_below
 from fwflow.steps import Exact
 
@@ -43,20 +45,23 @@ class Corrective:
     def uses_iterate(self) -> bool:
         return True
 
-    def init(self, problem: Problem, x: Point) -> ActiveSet:
-        return ActiveSet((x,), np.ones(1))
+    def init(self, problem: Problem, x: Point) -> Memory:
+        return Memory(ActiveSet.starting_at(x))
+
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
+        return Memory(active.lifted(problem.objective))
 
     def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: ActiveSet
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
     ) -> Proposal:
         assert known is not None
         best = problem.constraint.best_vertices(known.gradient, self.vertices, known.vertex.vertex)
         here = x.inner(known.gradient)
         useful = [v for v in best[1:] if v.dot(known.gradient) < here]
-        active = memory.joined([known.vertex, *map(problem.objective.lift, useful)])
+        active = memory.active.joined([known.vertex, *map(problem.objective.lift, useful)])
         weights = minimise_on(problem, x, Pool.hull(active), self.accuracy * known.gap)
         corrected = ActiveSet(active.atoms, weights).pruned()
-        return Proposal(corrected.point(x), float(np.abs(weights - active.weights).sum() / 2), corrected)
+        return Proposal(corrected.point(x), float(np.abs(weights - active.weights).sum() / 2), Memory(corrected))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +71,7 @@ class Pool:
     Vertices have weights that keep their sum (`affine`); coordinates of a box move one by one.
     """
 
-    generators: tuple[Any, ...]
+    generators: Sequence[Any]
     values: Array
     lower: Array
     upper: Array
@@ -79,18 +84,20 @@ class Pool:
         k = len(active.atoms)
         return cls(active.atoms, active.weights, np.zeros(k), np.full(k, np.inf), True)
 
-    def sides(self, model: Model) -> tuple[Array, Array, Any, Any]:
-        """The sides of all generators, one per row, and those of what is fixed."""
-        pairs = [model.sides(generator) for generator in self.generators]
-        left = np.stack([pair[0] for pair in pairs])
-        right = left if pairs[0][0] is pairs[0][1] else np.stack([pair[1] for pair in pairs])
-        return left, right, *((0.0, 0.0) if self.fixed is None else model.sides(self.fixed))
-
     def gap(self, slopes: Array, values: Array) -> float:
         """The gap of the restricted problem where it has these derivatives."""
         if self.affine:
             return float(slopes @ values - slopes.min())
         return float(slopes @ (values - np.where(slopes > 0, self.lower, self.upper)))
+
+    def downhill(self, slopes: Array, values: Array) -> Array:
+        """Values to which f falls at first: all weight of the worst generator in use goes to the best."""
+        if not self.affine:
+            return np.where(slopes > 0, self.lower, self.upper)
+        worst = int(np.where(values > 0, slopes, -np.inf).argmax())
+        target = values.copy()
+        target[worst], target[int(slopes.argmin())] = 0.0, target[int(slopes.argmin())] + values[worst]
+        return target
 
     def slack(self, slopes: Array, values: Array) -> Array:
         """By how much generators at a bound deserve it; negative where they should move."""
@@ -101,27 +108,42 @@ class Pool:
 
 def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 50) -> Array:
     """Values whose gap is at most `tol`: models of f at x and after, each minimised exactly, and a line search on f."""
-    f, at, values, sides = problem.objective, x, pool.values, None
+    f, at, values, stack = problem.objective, x, pool.values, None
     for _ in range(most):
         model = f.model(at)
-        if sides is None or model.moving:
-            sides = pool.sides(model)
-        left, right, fixed_left, fixed_right = sides
-        slopes = left @ (model.second * (fixed_right + values @ right) - model.pull)
+        if stack is None or model.moving:
+            stack = model.stack(pool.generators)
+            fixed = (0.0, 0.0) if pool.fixed is None else model.sides(pool.fixed)
+        left, right = stack
+        slopes = left @ (model.second * (fixed[1] + values @ right) - model.pull)
         if pool.gap(slopes, values) <= tol:
             break
-        target = follow(model, pool, left, right, fixed_right, values, slopes)
-        end = model.point(fixed_left + target @ left, fixed_right + target @ right, x.x.shape)
+        try:
+            if f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
+                K = gram(left * model.second, right)
+                small = CoordinateModel(1.0, K @ values - slopes)
+                target = follow(small, pool, sp.eye_array(len(K)).tocsr(), K, 0.0, values, slopes)
+            else:
+                target = follow(model, pool, left, right, fixed[1], values, slopes)
+        except NumericalTrouble:  # f is not convex here
+            target = pool.downhill(slopes, values)
+        end = model.point(fixed[0] + target @ left, fixed[1] + target @ right, x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
         length, _ = Exact().step(f.along(at, end, f.value(at), None), 1.0, limit, None)
         if length == 0:
             break
         values = np.clip(values + length * (target - values), pool.lower, pool.upper)
-        at = model.point(fixed_left + values @ left, fixed_right + values @ right, x.x.shape)
+        at = model.point(fixed[0] + values @ left, fixed[1] + values @ right, x.x.shape)
     return values
 
 
-def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
+def gram(X: Any, Y: Any) -> Array:
+    """``X @ Y.T`` of two stacks, as an array."""
+    product = X @ Y.T
+    return product if isinstance(product, np.ndarray) else product.toarray()
+
+
+def follow(model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
     """Where the flow of a model ends, over what a pool can reach, from values with these derivatives."""
     moving = (values > pool.lower) & (values < pool.upper)
     base = fixed + np.where(moving, 0.0, values) @ right
@@ -133,7 +155,7 @@ def follow(model: Model, pool: Pool, left: Array, right: Array, fixed: Any, valu
 
 
 def events(
-    pool: Pool, left: Array, right: Array, face: Face, values: Array, slopes: Array
+    pool: Pool, left: Any, right: Array, face: Face, values: Array, slopes: Array
 ) -> Iterator[tuple[Face, Array]]:
     """The faces on which the flow of a model slides, one after the other, and the minimisers for which it heads.
 
@@ -156,9 +178,13 @@ def events(
         if event is None:
             return
         theta, i = event
-        row = left[i]
+        row = _row(left, i)
         sides = (row, row if right is left else right[i])
         face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
         if face.dropped and face.dropped[0][0] == i:  # it did not move: only rounding let it in
             return
         values, slopes = target, (1 - theta) * slopes + theta * ahead
+
+
+def _row(matrix: Any, i: int) -> Array:
+    return matrix[i] if isinstance(matrix, np.ndarray) else matrix[[i]].toarray()[0]

@@ -21,7 +21,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._validation import Array
-from fwflow.methods.active import ActiveSet
+from fwflow.methods.active import Memory as ActiveMemory
+from fwflow.methods.atoms import ActiveSet
 from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective, Pool, events, minimise_on
 from fwflow.methods.face import Face
@@ -272,18 +273,18 @@ def first_crossing(
     except NotImplementedError:
         if last.vertex.dot(end) - levels[1] >= -noise:
             return None
-    theta = 1.0
+    best, theta = last, 1.0
     while True:
-        above, below = max(last.vertex.dot(start) - levels[0], 0.0), last.vertex.dot(end) - levels[1]
-        before, theta = theta, above / (above - below)
-        if theta <= 0:
-            return 0.0, last.vertex
+        above, below = max(best.vertex.dot(start) - levels[0], 0.0), best.vertex.dot(end) - levels[1]
+        earlier = above / (above - below) if below < 0 else theta
+        if earlier >= theta:  # only rounding put it below the level
+            return theta, last.vertex
+        last, theta = best, earlier
         there = (1 - theta) * start + theta * end
         best = problem.lmo(there, last, lift=False)
         depth = best.vertex.dot(there) - ((1 - theta) * levels[0] + theta * levels[1])
-        if depth >= -noise or theta >= before or best.vertex.key == last.vertex.key:
+        if depth >= -noise or theta == 0:
             return theta, last.vertex
-        last = best
 
 
 @dataclass(frozen=True)
@@ -308,13 +309,14 @@ class FlowNewton:
     def uses_iterate(self) -> bool:
         return True
 
-    def init(self, problem: Problem, x: Point) -> ActiveSet | None:
-        return ActiveSet((x,), np.ones(1))
+    def init(self, problem: Problem, x: Point) -> Any:
+        return ActiveMemory(ActiveSet.starting_at(x))
 
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: ActiveSet
-    ) -> Proposal:
-        count = max(self.first, 2 * len(memory.atoms))
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Any:
+        return ActiveMemory(active.lifted(problem.objective))
+
+    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
+        count = max(self.first, 2 * len(memory.active))
         return Corrective(count, self.accuracy).step(problem, k, x, fun, known, memory)
 
 
@@ -325,6 +327,8 @@ class BoxNewton(FlowNewton):
     lifts: ClassVar[bool] = False
 
     def init(self, problem: Problem, x: Point) -> None: ...
+
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> None: ...
 
     def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
         assert known is not None

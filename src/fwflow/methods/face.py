@@ -80,10 +80,11 @@ class Face:
     dropped: tuple[tuple[Any, float], ...] = ()
 
     @classmethod
-    def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Array, ...]) -> Face:
+    def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Any, ...]) -> Face:
         """The face of some of many generators, given their values, bounds (lower, upper) and sides (left, right)."""
         values, lower, upper, left, right = pool
-        rows = Rows.of(left[keys])
+        chosen = left[keys]
+        rows = Rows.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
         sides = (rows, rows if right is left else Rows.of(right[keys]))
         longest = float(np.linalg.norm(rows.array, axis=1).max(initial=0.0))
         bounds = lower[keys], upper[keys]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fwflow.flow import stages
+from fwflow.methods.atoms import ActiveSet, Record
 from fwflow.methods.base import Proposal
 from fwflow.momentum import Momentum
 from fwflow.points import Lifted, Point
@@ -16,16 +17,28 @@ from fwflow.tableaus import Tableau
 
 @dataclass(frozen=True)
 class Memory:
-    """What the next step needs from this one: oracle hints by stage, momentum, and line-search memory."""
+    """What the next step needs from this one: oracle hints by stage, momentum, line-search memory, and what x is of."""
 
     hints: tuple[Lifted | None, ...]
     momentum: Any = None
     search: Any = None
+    record: Record | None = None
+
+    @property
+    def active(self) -> ActiveSet | None:
+        """The vertices that x is made of, unless the record was given up."""
+        folded = None if self.record is None else self.record.folded()
+        return None if folded is None else folded.active
 
 
 @dataclass(frozen=True)
 class Multistep:
-    """x moves by one step of the tableau; a line search rescales the combined direction."""
+    """x moves by one step of the tableau; a line search rescales the combined direction.
+
+    A step is a mixture of x and vertices, so what x is made of is kept along the way. That is given up where momentum
+    aims at averages of vertices, where x is factored, and where the vertices would take more than 100 times the memory
+    of x (or 256 MB).
+    """
 
     tableau: Tableau
     schedule: Schedule
@@ -44,7 +57,10 @@ class Multistep:
         return self.momentum is None or self.momentum.uses_iterate
 
     def init(self, problem: Problem, x: Point) -> Memory:
-        return Memory(hints=(None,) * self.tableau.stages)
+        return self.init_from(problem, x, ActiveSet.starting_at(x))
+
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
+        return Memory((None,) * self.tableau.stages, record=Record.starting_with(active, x))
 
     def step(
         self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
@@ -71,15 +87,14 @@ class Multistep:
             return aimed
 
         s = stages(x, W, target)
-        gamma, search = gammas[0], memory.search
-        if self.line_search is None:
-            return Proposal(x.mix(zip(p, s, strict=True)), gamma, Memory(tuple(hints), averages, search))
-
-        direction = [(w / gamma, target) for w, target in zip(p, s, strict=True)]  # d = sum_i p_i (s_i - x) / gamma
-        limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
-        limit = problem.segment_inside(x, direction, limit)
-        line = problem.objective.along(x, x.mix(direction), fun, None if known is None else known.gradient)
-        length, search = self.line_search.step(line, gamma, limit, search)
-        length = float(length)
-        moved = x.mix((length * w, target) for w, target in direction)
-        return Proposal(moved, length, Memory(tuple(hints), averages, search))
+        gamma, search, length, weights = gammas[0], memory.search, gammas[0], p
+        if self.line_search is not None:
+            direction = [(w / gamma, aim) for w, aim in zip(p, s, strict=True)]  # d = sum_i p_i (s_i - x) / gamma
+            limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
+            limit = problem.segment_inside(x, direction, limit)
+            line = problem.objective.along(x, x.mix(direction), fun, None if known is None else known.gradient)
+            length, search = self.line_search.step(line, gamma, limit, search)
+            length = float(length)
+            weights = [length * w for w, _ in direction]
+        record = None if memory.record is None else memory.record.after(weights, s)
+        return Proposal(x.mix(zip(weights, s, strict=True)), length, Memory(tuple(hints), averages, search, record))

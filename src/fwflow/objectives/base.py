@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._validation import Array, finite_array
-from fwflow.designs import as_design
+from fwflow.designs import as_design, combined
 from fwflow.objectives.losses import Loss, Parabola
 from fwflow.points import DenseVertex, Lifted, LowRank, Point, Shape, Sum, Vertex
 
@@ -77,6 +79,11 @@ class Model:
         image = np.asarray(atom.image, dtype=np.float64).reshape(-1)
         return image, image
 
+    def stack(self, atoms: Sequence[Lifted | Point]) -> tuple[Any, Any]:
+        """The sides of several atoms, one per row, as arrays or where that is smaller as CSR matrices."""
+        images = stacked([atom.image for atom in atoms])
+        return images, images
+
     def point(self, left: Array, right: Array, shape: Shape) -> Point:
         """The point of which these are the sides, with as much of it as the objective needs."""
         return Point(None, right)
@@ -87,6 +94,10 @@ class CoordinateModel(Model):
 
     def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
         return coordinates_of(atom), np.asarray(atom.image, dtype=np.float64).reshape(-1)
+
+    def stack(self, atoms: Sequence[Lifted | Point]) -> tuple[Any, Any]:
+        coordinates = [atom.x if isinstance(atom, Point) else atom.vertex for atom in atoms]
+        return stacked(coordinates), stacked([atom.image for atom in atoms])
 
     def point(self, left: Array, right: Array, shape: Shape) -> Point:
         return Point(left.reshape(shape), right)
@@ -209,6 +220,9 @@ class DesignImage(Objective):
         return Point(point.x, self._product(point.x))
 
     def lift(self, vertex: Vertex) -> Lifted:
+        entries = vertex.entries()
+        if entries is not None:
+            return Lifted(vertex, combined(self.design, *entries))
         found, rest = [], []
         for factor, part in vertex.parts_of():
             image = self._known_image(part)
@@ -222,7 +236,8 @@ class DesignImage(Objective):
 
     def _known_image(self, vertex: Vertex) -> Vertex | None:
         if not vertex.recurring:
-            return vertex.image(self.design.column)
+            entries = vertex.entries()
+            return None if entries is None else combined(self.design, *entries)
         if vertex not in self._recurring:
             self._recurring[vertex] = DenseVertex(self._product(vertex.to_dense(self.dtype)))
         return self._recurring[vertex]
@@ -250,6 +265,10 @@ class LossOfImage(Objective):
     loss: Loss
     b: Array
     factor: float
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        return self.loss.quadratic
 
     def value(self, point: Point) -> float:
         return self.factor * self.loss.value(image_of(point), self.b)
@@ -281,10 +300,6 @@ class LossOfImage(Objective):
             quadratic=self.loss.quadratic,
         )
 
-    @property
-    def quadratic(self) -> bool:  # type: ignore[override]
-        return self.loss.quadratic
-
     def model(self, point: Point) -> Model:
         z = np.asarray(image_of(point), dtype=np.float64)
         z = np.zeros_like(z) if self.quadratic else z  # the same model everywhere, and there without rounding
@@ -304,3 +319,16 @@ class LossOfImage(Objective):
 def coordinates_of(atom: Lifted | Point) -> Array:
     """The coordinates of an atom as a vector."""
     return np.asarray(atom.x if isinstance(atom, Point) else atom.vertex, dtype=np.float64).reshape(-1)
+
+
+def stacked(rows: Sequence[Any]) -> Any:
+    """Vertices and arrays in double precision, one per row; a CSR matrix where that takes less memory."""
+    found = [row.entries() if isinstance(row, Vertex) else None for row in rows]
+    size = math.prod(rows[0].shape)
+    if sum(size if entries is None else len(entries[0]) for entries in found) > size * len(rows) // 4:
+        return np.stack([np.asarray(row, dtype=np.float64).reshape(-1) for row in rows])
+    whole = np.arange(size)
+    parts = [(whole, np.asarray(row).reshape(-1)) if e is None else e for row, e in zip(rows, found, strict=True)]
+    indices, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    indptr = np.cumsum([0, *(len(positions) for positions, _ in parts)])
+    return sp.csr_array((values.astype(np.float64), indices, indptr), shape=(len(rows), size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -150,6 +150,10 @@ class _CurvedModel(CoordinateModel):
     def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
         x = coordinates_of(atom)
         return x, self.hessian(x)
+
+    def stack(self, atoms: Sequence[Lifted | Point]) -> tuple[Array, Array]:
+        left, right = zip(*map(self.sides, atoms), strict=True)
+        return np.stack(left), np.stack(right)
 
     def point(self, left: Array, right: Array, shape: Shape) -> Point:
         return Point(left.reshape(shape))

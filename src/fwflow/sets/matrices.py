@@ -222,8 +222,17 @@ class Birkhoff(ConstraintSet):
         return f"Birkhoff({self.n})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Permutation:
-        _, columns = linear_sum_assignment(g.reshape(self.shape))
-        return Permutation(columns, g.shape)
+        cost = g.reshape(self.shape).astype(np.float64, copy=False)
+        prices = hint.prices if isinstance(hint, Permutation) else None
+        # Prices far larger than the costs would drown them in rounding.
+        if prices is None or len(prices) != self.n or 1e-3 * np.abs(prices).max() > np.abs(cost).max():
+            prices = np.zeros(self.n)
+        # Prices change no optimum, but good ones leave a path of one edge to most rows.
+        reduced = cost - prices
+        reduced -= reduced.min(axis=1, keepdims=True)
+        rows, columns = linear_sum_assignment(reduced)
+        prices = prices + (reduced - reduced[rows, columns][:, None]).min(axis=0)
+        return Permutation(columns, g.shape, prices=prices - prices.mean())
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = self.shape if shape is None else shape
