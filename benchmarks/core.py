@@ -50,7 +50,9 @@ def in_turns(ours: Callable[[], float], peer: Callable[[], object], rounds: int,
 
 def seconds_per_step(f: fw.Objective, C: fw.ConstraintSet, method: str, steps: int) -> Callable[[], float]:
     def run() -> float:
-        return float(np.median(np.diff(fw.minimize(f, C, method=method, tol=0, max_iter=steps).trace["time"])))
+        return float(
+            np.median(np.diff(fw.minimize(f, C, method=method, tol=0, max_iter=steps, screen=False).trace["time"]))
+        )
 
     return run
 

@@ -1111,7 +1111,7 @@ def test_invalid_state_is_named(state):
 
 
 def test_every_argument_is_covered():
-    told = {name for name, _ in BAD_ARGUMENTS} | {"x0", "state", "progress"}
+    told = {name for name, _ in BAD_ARGUMENTS} | {"x0", "state", "progress", "screen"}
     assert told == set(inspect.signature(fw.minimize).parameters)
 
 

@@ -23,6 +23,7 @@ class Momentum(Protocol):
 
     #: Whether the first stage needs the gradient at the iterate itself, which then costs the trace nothing.
     uses_iterate: bool
+    # An object may say ``linear = True`` if it only takes sums and multiples of gradients: they may then be lazy.
 
     def aim(
         self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle
@@ -42,6 +43,7 @@ class Nesterov:
     """
 
     uses_iterate = False
+    linear = True
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle) -> tuple[Lifted, Any]:
         if memory is None:
@@ -64,6 +66,7 @@ class GradientAveraging:
 
     exponent: float = 0.5
     uses_iterate = True
+    linear = True
 
     def __post_init__(self) -> None:
         _check_exponent(self.exponent)
@@ -86,6 +89,7 @@ class LMOAveraging:
 
     exponent: float = 0.5
     uses_iterate = True
+    linear = True
 
     def __post_init__(self) -> None:
         _check_exponent(self.exponent)

@@ -460,8 +460,14 @@ def _svd_atoms(U: Array, V: Array, dtype: Any) -> dict[RankOne, float]:
     return dict(zip(atoms, sigma[keep].tolist(), strict=True))
 
 
+class ByImage:
+    """A gradient known by `data`, the derivative in the image that points carry."""
+
+    data: Array
+
+
 @dataclass(frozen=True, eq=False)
-class Sampled:
+class Sampled(ByImage):
     """A gradient that lives on the observed entries: CSR data, with the index arrays that all of them share."""
 
     data: Array
@@ -517,7 +523,7 @@ class Point:
 
     def inner(self, g: Any) -> float:
         """The inner product of a gradient with x, from the image where that is cheaper."""
-        if isinstance(g, Sampled):
+        if isinstance(g, ByImage):
             return float(g.data @ self.image)
         if isinstance(self.x, LowRank):
             return self.x.dot(g)

@@ -9,13 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.objectives.base import Counts, Objective
-from fwflow.points import Lifted, Point, Sampled
+from fwflow.objectives.base import Counts, NumericalTrouble, Objective
+from fwflow.points import ByImage, Lifted, Point
 from fwflow.sets.base import ConstraintSet
-
-
-class NumericalTrouble(ArithmeticError):
-    """A gradient that is not finite, or a point where the objective is not defined."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Problem:
         """The gradient at a point, or trouble."""
         self._check_domain(point)
         g = self.objective.gradient(point)
-        if not np.isfinite(g.data if isinstance(g, Sampled) else g).all():
+        if not np.isfinite(g.data if isinstance(g, ByImage) else g).all():
             raise NumericalTrouble("the gradient has NaN or infinite entries")
         return g
 

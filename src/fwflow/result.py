@@ -118,8 +118,10 @@ class Result:
         Objective and certified Frank-Wolfe gap, computed afresh at x: ``fun - min f <= gap`` for convex f.
     nit : int
         Iterations done.
-    n_grad, n_lmo, n_design : int
-        Gradients, oracle calls and passes over the design matrix, verification included.
+    n_grad, n_lmo : int
+        Gradients and oracle calls, verification included.
+    n_design : float
+        Passes over the design matrix, verification included; a product with a few columns counts as their share.
     status : Status
     success : bool
         True only if the tolerance was verified at x, and x was not found outside the set.
@@ -142,7 +144,7 @@ class Result:
     nit: int
     n_grad: int
     n_lmo: int
-    n_design: int
+    n_design: float
     status: Status
     success: bool
     message: str

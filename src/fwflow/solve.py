@@ -16,9 +16,9 @@ from fwflow._validation import number, positive, whole
 from fwflow.methods import DEFAULT_SCHEDULE, Method, find_method
 from fwflow.methods.atoms import ActiveSet, active_set_of
 from fwflow.momentum import Momentum
-from fwflow.objectives.base import Counts, Objective
+from fwflow.objectives.base import Counts, NumericalTrouble, Objective
 from fwflow.points import NEEDS_RANK_ONE, Point
-from fwflow.problem import Evaluation, NumericalTrouble, Problem
+from fwflow.problem import Evaluation, Problem
 from fwflow.result import Result, State, Status
 from fwflow.sets.base import CallableSet, ConstraintSet
 from fwflow.steps import LineSearch, Schedule
@@ -45,6 +45,7 @@ def minimize(
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
     check_every: int | None = None,
+    screen: bool = True,
     state: State | None = None,
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
@@ -88,6 +89,9 @@ def minimize(
         elsewhere than at the iterate: with momentum="nesterov" (default 1) and method="apg"
         (default 20), where the gap costs an extra gradient and oracle call. Otherwise the gap is
         free and known at every iterate.
+    screen : bool
+        On an L1 ball or simplex, let linear models leave out columns of A that bounds show not to be
+        the oracle's answer. The answers are the same; False computes every gradient in full.
     state : State, optional
         Continue the run that returned it, exactly where it stopped, with the same arguments.
 
@@ -125,7 +129,10 @@ def minimize(
     if state is not None and not isinstance(state, State):
         raise ValueError(f"state must be a State, such as result.state; got {type(state).__name__}")
     state = _begin(f, C, x0, chosen) if state is None else _resume(state, f, chosen)
-    problem = Problem(f.counted_by(state.counts), C, state.counts)
+    objective = f.counted_by(state.counts)
+    if screen and C.screenable and getattr(chosen, "oracle_only", False):
+        objective = objective.screened()
+    problem = Problem(objective, C, state.counts)
     if state.memory is None:
         init_from = getattr(chosen, "init_from", None)
         if init_from is not None and isinstance(x0, ActiveSet) and x0.fits(C):
@@ -274,8 +281,8 @@ class Verified(NamedTuple):
 
 
 def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verified:
-    if point.x.dtype == np.float32:  # single precision finds, double precision judges
-        problem = replace(problem, objective=problem.objective.precise())
+    # Single precision and bounds find, double precision and whole gradients judge.
+    problem = replace(problem, objective=problem.objective.precise())
     judged = problem.objective.dtype in (None, point.x.dtype)
     fresh = problem.objective.refresh(point) if judged else problem.objective.point(point.x)
     if known is None or fresh is not point:

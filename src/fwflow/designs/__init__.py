@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,7 @@ from fwflow.designs.dense import DenseDesign
 from fwflow.designs.sparse import SparseDesign
 from fwflow.points import DenseVertex, Scaled, Sum, Vertex
 
-__all__ = ["DenseDesign", "Design", "SparseDesign", "as_design", "combined"]
+__all__ = ["ColumnAccess", "DenseDesign", "Design", "SparseDesign", "as_design", "combined"]
 
 
 class Design(Protocol):
@@ -38,6 +38,24 @@ class Design(Protocol):
 
     def column(self, j: int) -> Vertex:
         """Column j as something that can be added to an image."""
+        ...
+
+
+@runtime_checkable
+class ColumnAccess(Design, Protocol):
+    """What a `Design` may offer besides, so that columns which cannot matter are left out."""
+
+    #: What a pass costs, counted in entries of a dense matrix.
+    pass_cost: int
+    #: Up to this share of the columns, `some_columns` is quicker than `rmatvec`.
+    cheap_share: float
+
+    def some_columns(self, r: Array, columns: Array) -> Array:
+        """``A[:, columns].T @ r``."""
+        ...
+
+    def column_norms(self) -> Array:
+        """Euclidean norms of the columns, in double precision."""
         ...
 
 

@@ -51,6 +51,9 @@ class _ActiveSetMethod:
     line_search: LineSearch = field(default_factory=Exact)
     lazy: bool = False
 
+    #: Gradients are asked for the oracle's answer and the scores of atoms alone.
+    oracle_only = True
+
     @property
     def uses_iterate(self) -> bool:
         return not self.lazy

@@ -12,6 +12,7 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.objectives.base import Objective
+from fwflow.objectives.screening import LazyGradient
 from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Vertex
 from fwflow.sets.base import ConstraintSet
 
@@ -55,6 +56,19 @@ class Atoms(Sequence[Atom]):
 
     def scores(self, g: Any) -> Array:
         """The inner product of a gradient with every atom."""
+        if not isinstance(g, LazyGradient):
+            return self._products(g)
+        # From the entries of the atoms, or from all where rounding would say which atom is the best or the worst.
+        stack = self._stack
+        if g.whole is None and len(stack.sparse):
+            slack = 2 * float(np.abs(stack.values).max()) * g.learn(stack.indices.reshape(-1).tolist())
+            scores = self._products(g)
+            ordered = np.sort(scores)
+            if len(scores) == 1 or min(ordered[1] - ordered[0], ordered[-1] - ordered[-2]) > slack:
+                return scores
+        return self._products(np.asarray(g))
+
+    def _products(self, g: Any) -> Array:
         out = np.empty(len(self))
         rest: Iterable[int] = range(len(self))
         if isinstance(g, np.ndarray):

@@ -19,9 +19,9 @@ from fwflow.methods.active import Memory
 from fwflow.methods.atoms import ActiveSet
 from fwflow.methods.base import Proposal
 from fwflow.methods.face import Face
-from fwflow.objectives.base import CoordinateModel, Model
+from fwflow.objectives.base import CoordinateModel, Model, NumericalTrouble
 from fwflow.points import Point
-from fwflow.problem import Evaluation, NumericalTrouble, Problem
+from fwflow.problem import Evaluation, Problem
 from fwflow.sets.vectors import first_below
 from fwflow.steps import Exact
 

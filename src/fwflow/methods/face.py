@@ -15,8 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
-from fwflow.objectives.base import Model
-from fwflow.problem import NumericalTrouble
+from fwflow.objectives.base import Model, NumericalTrouble
 
 # A generator that depends on the others gets this share of its own curvature: the Newton step along it is then so long
 # that it ends at a bound, which is where a function without curvature has its minimum.

@@ -56,6 +56,11 @@ class Multistep:
         """Whether a step starts from the gradient at the iterate, so that the gap there is free."""
         return self.momentum is None or self.momentum.uses_iterate
 
+    @property
+    def oracle_only(self) -> bool:
+        """Whether gradients are only averaged and handed to the oracle."""
+        return self.momentum is None or getattr(self.momentum, "linear", False)
+
     def init(self, problem: Problem, x: Point) -> Memory:
         return self.init_from(problem, x, ActiveSet.starting_at(x))
 

@@ -19,13 +19,17 @@ from fwflow.objectives.losses import Loss, Parabola
 from fwflow.points import DenseVertex, Lifted, LowRank, Point, Shape, Sum, Vertex
 
 
+class NumericalTrouble(ArithmeticError):
+    """A gradient that is not finite, or a point where the objective is not defined."""
+
+
 @dataclass
 class Counts:
-    """Work done: gradients, oracle calls, and passes over the design matrix."""
+    """Work done: gradients, oracle calls, and passes over the design matrix, of which a few columns are a share."""
 
     n_grad: int = 0
     n_lmo: int = 0
-    n_design: int = 0
+    n_design: float = 0
 
 
 @dataclass(frozen=True)
@@ -163,8 +167,12 @@ class Objective(ABC):
     #: Number of entries of the image that points carry, or None where they carry none.
     image_size: int | None = None
 
+    def screened(self) -> Self:
+        """This objective with gradients of which only what an oracle needs is computed, where that pays."""
+        return self
+
     def precise(self) -> Objective:
-        """The same function in double precision, to verify what single precision has found."""
+        """The same function with whole gradients in double precision, to verify what a run has found."""
         return self
 
     #: Whether f may be undefined somewhere, so that `defined_at` must be asked.

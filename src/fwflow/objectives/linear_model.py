@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
-from fwflow.objectives.base import DesignImage, LossOfImage, targets
+from fwflow.objectives.base import DesignImage, LossOfImage, Objective, targets
 from fwflow.objectives.losses import Loss, find_loss
+from fwflow.objectives.screening import LazyGradient, Screen, pays
 from fwflow.points import Point
 
 
@@ -39,6 +41,8 @@ class LinearModel(DesignImage, LossOfImage):
     5.0
     """
 
+    _screen: Screen | None = None
+
     def __init__(
         self, A: Any, b: ArrayLike, loss: str | Loss = "squared", *, scale: str = "mean", rho: float = 1.0
     ) -> None:
@@ -53,8 +57,22 @@ class LinearModel(DesignImage, LossOfImage):
             raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
         self.factor = 1.0 / m if scale == "mean" else 1.0
 
-    def gradient(self, point: Point) -> Array:
+    def screened(self) -> Self:
+        if not pays(self.design):
+            return self
+        twin = copy.copy(self)
+        twin._screen = Screen(self.design, self.counts)  # type: ignore[arg-type]
+        return twin
+
+    def precise(self) -> Objective:
+        whole = copy.copy(super().precise())
+        whole._screen = None  # type: ignore[attr-defined]
+        return whole
+
+    def gradient(self, point: Point) -> Array | LazyGradient:
         self.counts.n_grad += 1
+        if self._screen is not None:
+            return LazyGradient(self.dual(point), self.shape, self._screen)
         self.counts.n_design += 1
         return self.design.rmatvec(self.dual(point))
 

@@ -79,6 +79,9 @@ class ConstraintSet(ABC):
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]
 
+    #: Whether the oracle asks a gradient only for its best entry, so that most others need not be computed.
+    screenable = False
+
     #: Whether the oracle takes gradients on observed entries and answers with rank-one matrices.
     factored = False
 

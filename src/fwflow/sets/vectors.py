@@ -75,13 +75,14 @@ class L1Ball(_Ball):
     """
 
     projectable = True
+    screenable = True
 
     def norm(self, x: Array) -> float:
         return float(np.abs(x).sum())
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         flat = g.reshape(-1)
-        i = int(np.abs(flat).argmax())
+        i = int(abs(flat).argmax())
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
 
     def project(self, x: Array) -> Array:
@@ -193,6 +194,7 @@ class Simplex(ConstraintSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
 
     projectable = True
+    screenable = True
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = positive(radius, "radius")

@@ -1,0 +1,261 @@
+"""Which columns can be the oracle's answer? Gradients of linear models that compute only their promising entries.
+
+A gradient is :math:`g = A^T r`. With gradients :math:`g_k = A^T r_k` computed before and any weights w,
+
+.. math:: |g_j - \\textstyle\\sum_k w_k g_{k,j}| \\le \\|a_j\\| \\, \\|r - \\sum_k w_k r_k\\|,
+
+so most entries are known not to be the largest without looking at their columns. The weights that make the bound small
+are those of a tiny least-squares problem: the duals of the stages of a step, and of steps that zig-zag, lie close to a
+common plane even where they are far from one another.
+
+Nothing is left to rounding: bounds are widened by what any order of summation can do, and where two columns are too
+close to call the whole product decides, as it does without screening.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.designs import ColumnAccess
+from fwflow.objectives.base import Counts, NumericalTrouble
+from fwflow.points import ByImage, Shape
+
+#: Screening pays from this cost of a pass on, and from this cost per column: bounds cost something for every column.
+LEAST_COST, LEAST_COST_PER_COLUMN = 5_000_000, 100
+
+# Whole gradients that bounds are made of.
+_REFERENCES = 4
+
+# Most attempts left out after attempts that failed.
+_PATIENCE = 8
+
+# Columns that tell beforehand whether an attempt is hopeless.
+_SAMPLE = 500
+
+Score = Callable[[Array], Array]
+
+
+def pays(design: Any) -> bool:
+    """Whether a design offers columns, and a pass over it costs more than bounds."""
+    if not isinstance(design, ColumnAccess):
+        return False
+    return design.pass_cost >= max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1])
+
+
+class Screen:
+    """What one run knows of its columns: their norms, and the latest whole gradients."""
+
+    def __init__(self, design: ColumnAccess, counts: Counts) -> None:
+        self.design, self.counts = design, counts
+        m, n = design.shape
+        self._duals, self._gradients = np.zeros((_REFERENCES, m)), np.zeros((_REFERENCES, n), design.dtype)
+        self._products = 0
+        self._through: _Plane | None = None
+        self._winners: list[int] = []
+        self._failures = self._left_out = 0
+        # The error of a sum, in any order, is at most gamma times the sum of moduli (Higham, section 3.1).
+        roundings = (m + 4 * _REFERENCES + 16) * float(np.finfo(design.dtype).eps) / 2
+        self._gamma = roundings / (1 - roundings) ** 2 if roundings < 0.1 else math.inf
+        self._tiny = m * float(np.finfo(design.dtype).tiny)
+
+    def product(self, r: Array) -> Array:
+        """The whole gradient; it becomes a reference."""
+        self.counts.n_design += 1
+        g = self.design.rmatvec(r)
+        if not np.isfinite(g).all():
+            raise NumericalTrouble("the gradient has NaN or infinite entries")
+        latest = self._products % _REFERENCES
+        self._duals[latest], self._gradients[latest] = r, g
+        self._products, self._through = self._products + 1, None
+        return g
+
+    def entries(self, r: Array, columns: Any) -> Array:
+        """A few entries of the gradient, counted as their share of a pass."""
+        self.counts.n_design += len(columns) / self.design.shape[1]
+        return self.design.some_columns(r, columns)
+
+    def candidates(self, r: Array, score: Score) -> tuple[Array, Array, int] | None:
+        """Columns that may score best, their entries, and the place of the best; None if only a pass can tell."""
+        if self._products < _REFERENCES or not self._winners:
+            return None
+        if self._left_out < min(self._failures // 4, _PATIENCE):
+            self._left_out += 1
+            return None
+        with np.errstate(all="ignore"):  # what is not finite survives, and the whole product judges it
+            found = self._screened(r, score)
+        self._failures, self._left_out = (self._failures + 1 if found is None else 0), 0
+        return found
+
+    def _screened(self, r: Array, score: Score) -> tuple[Array, Array, int] | None:
+        n = self.design.shape[1]
+        w, distance, size = self._plane().nearest(r.astype(np.float64, copy=False))
+        w, reach = w.astype(r.dtype), r.dtype.type(distance + 3 * self._gamma * size)
+
+        def bounds(place: slice) -> Array:
+            return score(w @ self._gradients[:, place]) + reach * self.norms[place]
+
+        def least(columns: Sequence[int]) -> float:  # the best of these scores, as the whole product has it or better
+            return float((score(self.entries(r, columns)) - self.slack(r, columns)).max()) - self._tiny
+
+        best_known = least(self._winners)
+        sample = slice(None, None, max(1, n // _SAMPLE))
+        if np.count_nonzero(~(bounds(sample) < best_known)) * sample.step > 2 * self.design.cheap_share * n:
+            return None
+        upper = bounds(slice(None))
+        best_known = max(best_known, least([int(upper.argmax())]))
+        columns = np.flatnonzero(~(upper < best_known))
+        if len(columns) > self.design.cheap_share * n:
+            return None
+        values = self.entries(r, columns)
+        scores, slack = score(values), self.slack(r, columns)
+        best = int(scores.argmax())
+        rivals = scores + slack
+        rivals[best] = 0.0 if score is np.abs else -np.inf  # of a modulus the sign must be certain, too
+        return (columns, values, best) if rivals.max() < scores[best] - slack[best] else None
+
+    def remember(self, winner: int) -> None:
+        """The oracle's answer, which is likely to come again: its entry sets the level for the others."""
+        self._winners = [winner, *(j for j in self._winners if j != winner)][:_REFERENCES]
+
+    def slack(self, r: Array, columns: Any) -> Array:
+        """By how much entries of a partial and of the whole product may differ, at most."""
+        return 2 * self._gamma * math.sqrt(np.vdot(r, r)) * self.norms[columns] + self._tiny
+
+    def _plane(self) -> _Plane:
+        if self._through is None:
+            self._through = _Plane(self._duals, (self._products - 1) % _REFERENCES, self._gradients.dtype)
+        return self._through
+
+    @cached_property
+    def norms(self) -> Array:
+        """Norms of the columns, never too small: once per run, for the data may change between runs."""
+        self.counts.n_design += 1
+        # The relative part covers the rounding of norms and bounds, the absolute one squares that underflow.
+        relative = 1 + 1e-6 + 8 * float(np.finfo(self.design.dtype).eps)
+        absolute = math.sqrt(self.design.shape[0] * float(np.finfo(np.float64).tiny))
+        absolute += float(np.finfo(self.design.dtype).tiny)
+        return (relative * self.design.column_norms() + absolute).astype(self.design.dtype)
+
+
+class _Plane:
+    """The affine hull of the reference duals."""
+
+    def __init__(self, duals: Array, latest: int, dtype: np.dtype[Any]) -> None:
+        self.duals, self.latest, self.dtype = duals, latest, dtype
+        D = duals - duals[latest]  # differences, since all may be close to one another
+        self.lengths = np.sqrt(np.einsum("ki,ki->k", D, D))
+        self.lengths[self.lengths == 0] = np.inf
+        self.D = D / self.lengths[:, None]
+        self.gram = self.D @ self.D.T + 1e-12 * np.eye(len(D))
+        self.sizes = np.sqrt(np.einsum("ki,ki->k", duals, duals))
+
+    def nearest(self, r: Array) -> tuple[Array, float, float]:
+        """Weights of the nearest mixture, its distance from r, and the lengths of r and of all parts added up."""
+        w = np.linalg.solve(self.gram, self.D @ (r - self.duals[self.latest])) / self.lengths
+        w[self.latest] += 1 - w.sum()
+        w = w.astype(self.dtype).astype(np.float64)  # the very weights that the gradients are mixed with
+        rest = r - w @ self.duals
+        return w, math.sqrt(rest @ rest), math.sqrt(r @ r) + float(np.abs(w) @ self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyGradient(ByImage):
+    """The gradient :math:`A^T r`, known by r: an oracle's question is answered without computing all of it.
+
+    It offers the few operations of an array that oracles of vectors with one non-zero entry use. Sums and multiples
+    stay lazy; ``numpy.asarray`` gives every entry, at the price of a pass.
+    """
+
+    data: Array
+    shape: Shape
+    screen: Screen | None = field(repr=False)
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    __array_ufunc__ = None  # arrays leave sums with it to this class
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"screen": None, "_known": {}}  # the objective's data does not travel
+
+    @property
+    def _of_run(self) -> Screen:
+        if self.screen is None:
+            raise ValueError("state comes from a run with screen=True; continue it with screen=True")
+        return self.screen
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self.whole is None:
+            self._known["all"] = self._of_run.product(self.data)
+            self._known["all"].setflags(write=False)  # it is handed out without a copy
+        return np.array(self.whole, dtype=dtype, copy=copy)
+
+    @property
+    def whole(self) -> Array | None:
+        """All entries, if they have been computed."""
+        return self._known.get("all")
+
+    def __mul__(self, factor: float) -> LazyGradient:
+        return LazyGradient(factor * self.data, self.shape, self.screen)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        # The later one knows the run: the earlier may come from a saved state.
+        if isinstance(other, LazyGradient):
+            return LazyGradient(self.data + other.data, self.shape, other.screen)
+        return np.asarray(self) + other
+
+    __radd__ = __add__
+
+    @property
+    def flat(self) -> LazyGradient:
+        return self
+
+    def reshape(self, shape: int) -> LazyGradient:
+        """Itself: it is a vector already."""
+        return self
+
+    def __getitem__(self, j: int) -> Any:
+        if self.whole is not None:
+            return self.whole[j]
+        if j not in self._known:
+            self._known[j] = self._of_run.entries(self.data, [j])[0]
+        return self._known[j]
+
+    def learn(self, columns: Sequence[int]) -> float:
+        """Compute these entries together; by how much they may differ from those of the whole product."""
+        new = [j for j in columns if j not in self._known]
+        if new:
+            self._known.update(zip(new, self._of_run.entries(self.data, new), strict=True))
+        return float(self._of_run.slack(self.data, columns).max()) if columns else 0.0
+
+    def argmin(self) -> int:
+        return self._best(np.negative)
+
+    def __abs__(self) -> _Modulus:
+        return _Modulus(self)
+
+    def _best(self, score: Score) -> int:
+        found = None if self.whole is not None else self._of_run.candidates(self.data, score)
+        if found is None:
+            winner = int(score(np.asarray(self)).argmax())
+        else:
+            columns, values, best = found
+            winner = int(columns[best])
+            self._known[winner] = values[best]
+        self._of_run.remember(winner)
+        return winner
+
+
+@dataclass(frozen=True)
+class _Modulus:
+    gradient: LazyGradient
+
+    def argmax(self) -> int:
+        return self.gradient._best(np.abs)
