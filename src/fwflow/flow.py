@@ -150,14 +150,12 @@ class ExactTrajectory:
     def __call__(self, t: ArrayLike, c: float = 2.0) -> Array:
         """The point at time t of the schedule c / (c + t); one row per time if there are several."""
         c = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf)
-        return self.at(c * np.log1p(np.asarray(t, dtype=float) / c))
+        return self.at(c * np.log1p(_times(t) / c))
 
     def at(self, tau: ArrayLike) -> Array:
         """The point at time tau, the integral of gamma, for schedules of any kind."""
-        tau = np.asarray(tau, dtype=float)
+        tau = _times(tau)
         turns = np.array([event.tau for event in self.events])
-        if not (tau >= 0).all():
-            raise ValueError("times must not be negative or NaN")
         if (tau > self.tau_end).any():
             raise ValueError(f"times must not exceed tau = {self.tau_end:g}: what comes after was not computed")
         now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
@@ -168,6 +166,13 @@ class ExactTrajectory:
     @cached_property
     def _targets(self) -> sp.csr_array:
         return sp.csr_array(np.stack([np.asarray(event.target) for event in self.events]))
+
+
+def _times(t: ArrayLike) -> Array:
+    t = np.asarray(t, dtype=float)
+    if not (t >= 0).all():
+        raise ValueError("times must not be negative or NaN")
+    return t
 
 
 def exact_flow(

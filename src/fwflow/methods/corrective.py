@@ -109,6 +109,7 @@ class Pool:
 def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 50) -> Array:
     """Values whose gap is at most `tol`: models of f at x and after, each minimised exactly, and a line search on f."""
     f, at, values, stack = problem.objective, x, pool.values, None
+    before: tuple[float, Array] = (np.inf, values)
     for _ in range(most):
         model = f.model(at)
         if stack is None or model.moving:
@@ -116,7 +117,10 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
             fixed = (0.0, 0.0) if pool.fixed is None else model.sides(pool.fixed)
         left, right = stack
         slopes = left @ (model.second * (fixed[1] + values @ right) - model.pull)
-        if pool.gap(slopes, values) <= tol:
+        gap = pool.gap(slopes, values)
+        if gap >= before[0]:  # a step into the blind has not helped
+            return before[1]
+        if gap <= tol:
             break
         try:
             if f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
@@ -130,8 +134,9 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         end = model.point(fixed[0] + target @ left, fixed[1] + target @ right, x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
         length, _ = Exact().step(f.along(at, end, f.value(at), None), 1.0, limit, None)
-        if length == 0:
-            break
+        # Close to the minimum slopes, the square of the gap, drown in rounding where the gap does not.
+        before = (gap, values) if length == 0 else (np.inf, values)
+        length = length or limit
         values = np.clip(values + length * (target - values), pool.lower, pool.upper)
         at = model.point(fixed[0] + values @ left, fixed[1] + values @ right, x.x.shape)
     return values
@@ -181,7 +186,7 @@ def events(
         row = _row(left, i)
         sides = (row, row if right is left else right[i])
         face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
-        if face.dropped and face.dropped[0][0] == i:  # it did not move: only rounding let it in
+        if face.dropped[:1] == ((i, target[i]),):  # it did not move: only rounding let it in
             return
         values, slopes = target, (1 - theta) * slopes + theta * ahead
 

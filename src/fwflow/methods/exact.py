@@ -115,14 +115,14 @@ class ExactFlow:
         ahead = np.asarray(known.gradient, dtype=np.float64)
         size = abs(x.inner(ahead)) + known.gap
         if memory is None:
-            face, key, name, target = self._begin(problem, x, known.vertex)
-            return self._proposal(Memory(face, {key: name}, ahead, 0.0, size), target, 0.0, (key,))
+            face, names, target = self._begin(problem, x, known.vertex)
+            return self._proposal(Memory(face, names, ahead, 0.0, size), target, 0.0, tuple(names))
         scale = max(memory.scale, size)
         noise = max(50 * scale, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
         for event in self._events(problem, x, known, ahead, memory, noise):
             theta, key, name, joined = event
             face = joined.minimised()
-            if not (face.dropped and face.dropped[0][0] == key):  # else it did not move: rounding had made it up
+            if face.dropped[:1] != ((key, joined.values[-1]),):  # else it did not move: rounding had made it up
                 break
         else:
             return Proposal(x, 0.0, memory, finished=True)
@@ -177,12 +177,12 @@ class ExactFlow:
         event = Event(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
         return Proposal(target, theta, replace(memory, events=(*memory.events, event)))
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Any, Any, Point]:
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         """The face of the first vertex alone."""
         model, vertex = problem.objective.model(x), problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1]).joined(vertex.vertex.key, sides, 1.0)
-        return face, vertex.vertex.key, vertex.vertex, x.mix([(1.0, vertex)])
+        return face, {vertex.vertex.key: vertex.vertex}, x.mix([(1.0, vertex)])
 
     def _events(
         self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
@@ -210,9 +210,10 @@ class ExactFlow:
 class ExactBoxFlow(ExactFlow):
     """On a box: a face is given by the entries that move, and these by a gradient entry that has come to zero."""
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, Any, Any, Point]:
+    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
-        return Face(problem.objective.model(x), False, np.asarray(corner.image, dtype=np.float64)), None, None, corner
+        image = np.asarray(corner.image, dtype=np.float64)
+        return Face(problem.objective.model(x), False, image), {}, corner
 
     def _events(
         self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float

@@ -20,6 +20,8 @@ from fwflow.objectives.base import Model, NumericalTrouble
 # A generator that depends on the others gets this share of its own curvature: the Newton step along it is then so long
 # that it ends at a bound, which is where a function without curvature has its minimum.
 _FLOOR = 1e-13
+# And this much where there is no curvature at all.
+_TINY = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,23 +138,24 @@ class Face:
         if self.affine and own >= 100 * self.shift:  # a shift that is lost in rounding helps no more
             return grown.refactored()
         column = self.left @ weighed + self.shift if self.keys else np.zeros(0)
-        return replace(grown, factor=_bordered(self.factor, column, own + self.shift))
+        factor = _bordered(self.factor, column, own + self.shift)
+        return grown.refactored() if factor is None else replace(grown, factor=factor)
 
     def refactored(self) -> Face:
         """With the factor computed from scratch."""
+        if not self.keys:
+            return self
         K = (self.left * self.model.second) @ self.right.T
         shift = (float(K.diagonal().max()) or 1.0) if self.affine else 0.0
         K = (K + K.T) / 2 + shift
-        try:
-            factor = scipy.linalg.cholesky(K, check_finite=False)
-            sound = bool((factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all())
-        except scipy.linalg.LinAlgError:
-            sound = False
-        if not sound:
-            factor = np.zeros((0, 0))
-            for k in range(len(K)):
-                factor = _bordered(factor, K[:k, k], float(K[k, k]))
-        return replace(self, factor=factor, shift=shift)
+        for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
+            try:
+                factor = scipy.linalg.cholesky(K + np.diag(share * K.diagonal() + _TINY), check_finite=False)
+            except scipy.linalg.LinAlgError:
+                continue
+            if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
+                return replace(self, factor=factor, shift=shift)
+        raise NumericalTrouble("the objective is not convex, so that its flow does not slide")
 
     def without(self, i: int, value: float) -> Face:
         """With generator i fixed at a value."""
@@ -183,12 +186,14 @@ class Face:
             slopes = face.left @ (face.model.second * face.image - face.model.pull)
             spread = float(np.ptp(slopes) if face.affine else np.abs(slopes).max())
             noise = face.noise * float(np.finfo(float).eps)
+            if not np.isfinite(spread):
+                raise NumericalTrouble("a derivative is not finite")
             if spread <= noise or spread > last / 2:
                 if spread <= 1e6 * noise or fresh:
                     break
                 face, fresh = face.refactored(), True  # many drops have worn the factor
             step = face._newton(slopes)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 room = np.where(step < 0, face.lower - face.values, face.upper - face.values)
                 lengths = np.where(step == 0, np.inf, room / step)
             i = int(lengths.argmin())
@@ -212,8 +217,8 @@ class Face:
         return step - step.mean()  # the sum is kept to rounding
 
 
-def _bordered(factor: Array, column: Array, own: float) -> Array:
-    """The upper triangular factor of a matrix with one more column."""
+def _bordered(factor: Array, column: Array, own: float) -> Array | None:
+    """The upper triangular factor of a matrix with one more column; None if that is not positive."""
     k = len(column)
     grown = np.zeros((k + 1, k + 1))
     grown[:k, :k] = factor
@@ -221,6 +226,6 @@ def _bordered(factor: Array, column: Array, own: float) -> Array:
         grown[:k, k] = scipy.linalg.solve_triangular(factor, column, trans=1, check_finite=False)
     rest = own - float(grown[:k, k] @ grown[:k, k])
     if rest < -1e-8 * abs(own):
-        raise NumericalTrouble("the objective is not convex, so that its flow does not slide")
-    grown[k, k] = np.sqrt(max(rest, _FLOOR * own, np.finfo(float).tiny))
+        return None
+    grown[k, k] = np.sqrt(max(rest, _FLOOR * own, _TINY))
     return grown

@@ -1,0 +1,967 @@
+"""The flow followed exactly: against an independent solver, against small steps, and where ties and ranks are nasty."""
+
+import itertools
+import pickle
+import warnings
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import fwflow as fw
+from fwflow.methods.exact import ExactFlow
+from fwflow.methods.face import Face, Rows
+from fwflow.objectives.base import CoordinateModel, Model
+from tests.test_flow import TRIANGLE
+
+EPS = np.finfo(float).eps
+seeds = st.integers(0, 2**32 - 1)
+
+
+def l1(rng, n):
+    r = rng.choice([0.1, 1.0, 10.0])
+    return fw.L1Ball(r), lambda x: [cp.norm1(x) <= r]
+
+
+def simplex(rng, n):
+    r = rng.choice([0.3, 1.0, 20.0])
+    return fw.Simplex(r), lambda x: [x >= 0, cp.sum(x) == r]
+
+
+def box(rng, n):
+    lower, width = rng.standard_normal(n), rng.exponential(size=n)
+    return fw.Box(lower, lower + width), lambda x: [x >= lower, x <= lower + width]
+
+
+def linf(rng, n):
+    r = rng.choice([0.1, 1.0, 10.0])
+    return fw.LInfBall(r), lambda x: [cp.norm_inf(x) <= r]
+
+
+def birkhoff(rng, n):
+    k = round(n**0.5)
+
+    def doubly_stochastic(x):
+        X = cp.reshape(x, (k, k), order="C")
+        return [X >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]
+
+    return fw.Birkhoff(k), doubly_stochastic
+
+
+def hull(rng, n):
+    V = rng.standard_normal((rng.integers(1, 3 * n + 1), n)) + rng.standard_normal(n)
+    weights = cp.Variable(len(V), nonneg=True)
+    return fw.ConvexHull(V), lambda x: [x == V.T @ weights, cp.sum(weights) == 1]
+
+
+def polytope(rng, n):
+    A, b = rng.standard_normal((n + 2, n)), rng.uniform(0.1, 2.0, n + 2)
+    return fw.Polytope(A, b, lower=-1.0, upper=1.0), lambda x: [A @ x <= b, x >= -1, x <= 1]
+
+
+def scaled(rng, n):
+    C, inside = (l1, simplex, hull)[rng.integers(3)](rng, n)
+    factor = rng.choice([-3.0, -0.5, 2.0])
+    return factor * C, lambda x: inside(x / factor)
+
+
+def translated(rng, n):
+    C, inside = (l1, simplex, box)[rng.integers(3)](rng, n)
+    shift = rng.standard_normal(n)
+    return C + shift, lambda x: inside(x - shift)
+
+
+def product(rng, n):
+    sizes = [n // 3, n // 3, n - 2 * (n // 3)]
+    blocks = [make(rng, k) for make, k in zip((l1, simplex, box), sizes, strict=True)]
+    edges = np.cumsum([0, *sizes])
+    C = fw.Product([(C, k) for (C, _), k in zip(blocks, sizes, strict=True)])
+    return C, lambda x: [c for (_, inside), i, j in zip(blocks, edges, edges[1:], strict=False) for c in inside(x[i:j])]
+
+
+#: Random sets in n variables and what CVXPY says of their members; the dimensions to try; how many examples.
+SETS = {
+    l1: (st.integers(1, 12), 60),
+    simplex: (st.integers(1, 12), 60),
+    box: (st.integers(1, 12), 60),
+    linf: (st.integers(1, 12), 60),
+    birkhoff: (st.integers(1, 10).map(lambda k: k**2), 30),
+    hull: (st.integers(1, 12), 60),
+    polytope: (st.integers(1, 8), 40),
+    scaled: (st.integers(1, 12), 50),
+    translated: (st.integers(1, 12), 50),
+    product: (st.integers(3, 24), 60),
+}
+every_set = pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+
+
+class Instance(NamedTuple):
+    """f(x) = x'Hx/2 - b'x + constant over C from x0, and the same for CVXPY."""
+
+    f: Any
+    C: Any
+    x0: Any
+    H: Any
+    b: Any
+    constant: float
+    formula: Any
+    inside: Any
+
+    def value(self, x):
+        return x @ (self.H @ x) / 2 - self.b @ x + self.constant
+
+    def gradient(self, x):
+        return self.H @ x - self.b
+
+
+def instance(make, seed, n, m=None):
+    """Least squares, or a quadratic with H of rank min(m, n), over a random set from its own start or elsewhere."""
+    rng = np.random.default_rng(seed)
+    C, inside = make(rng, n)
+    m = rng.integers(1, 2 * n + 1) if m is None else m
+    weights = rng.dirichlet(np.ones(3))
+    V = np.stack([np.asarray(C.lmo(rng.standard_normal(n))) for _ in weights])
+    x0 = (None, V[0], weights @ V)[rng.integers(3)]
+    A = rng.standard_normal((m, n)) * (rng.random((m, n)) < rng.choice([0.3, 1.0]))
+    if rng.random() < 0.5:
+        b, H = rng.standard_normal(n), (A.T @ A + (A.T @ A).T) / 2
+        return Instance(fw.Quadratic(H, b), C, x0, H, b, 0.0, lambda x: cp.sum_squares(A @ x) / 2 - b @ x, inside)
+    d, scale = rng.standard_normal(m), rng.choice(["mean", "sum"])
+    factor = 1 / m if scale == "mean" else 1.0
+    f = fw.LinearModel(sp.csr_array(A) if rng.random() < 0.5 else A, d, scale=scale)
+    formula = lambda x: factor / 2 * cp.sum_squares(A @ x - d)  # noqa: E731
+    return Instance(f, C, x0, factor * A.T @ A, factor * A.T @ d, factor / 2 * d @ d, formula, inside)
+
+
+def optimum(n, formula, inside):
+    """By Clarabel at the end of its precision; and whether it got there."""
+    x = cp.Variable(n)
+    problem = cp.Problem(cp.Minimize(formula(x)), inside(x))
+    for tol in (1e-13, 1e-10):  # of which it sometimes fails to reach the first
+        with warnings.catch_warnings(), suppress(cp.SolverError):
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")
+            problem.solve(solver=cp.CLARABEL, tol_gap_abs=tol, tol_gap_rel=tol, tol_feas=tol)
+            break
+    assert problem.status in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
+    return problem.value, problem.status == cp.OPTIMAL
+
+
+def exact(f, C, x0=None, **options):
+    return fw.minimize(f, C, x0, method="flow", **{"tol": 0.0} | options)
+
+
+def assert_at_the_end(r, first=None):
+    """The method ended by itself, in the set, at a gap that is rounding, and went down at every event."""
+    fun, gap = r.trace["fun"], r.trace["gap"]
+    rounding = 100 * EPS * (np.abs(fun).max() + gap.max())
+    assert r.status is fw.Status.FINISHED
+    assert r.feasible is not False
+    assert r.gap <= 1e-10 * (gap[0] if first is None else first) + rounding
+    assert (np.diff(fun[1:]) <= rounding).all()
+
+
+@every_set
+def test_agrees_with_an_independent_solver(make):
+    dimensions, examples = SETS[make]
+    events, solved = [], []
+
+    @settings(deadline=None, max_examples=examples, derandomize=True)
+    @given(seed=seeds, n=dimensions)
+    def check(seed, n):
+        p = instance(make, seed, n)
+        r = exact(p.f, p.C, p.x0)
+        assert_at_the_end(r)
+        assert r.feasible
+        size = abs(r.fun) + abs(r.trace["fun"][0]) + p.constant
+        assert r.fun == pytest.approx(p.value(r.x.reshape(-1)), rel=0, abs=1e-13 * size)
+        best, accurate = optimum(n, p.formula, p.inside)
+        assert r.fun <= best + 1e-9 * size
+        assert r.fun >= best - 1e-9 * size or not accurate
+        g, x = p.gradient(r.x), r.x  # by the gap nothing can be lower, whatever Clarabel says
+        assert g @ x - p.C.lmo(g).dot(g) <= 1e-9 * size
+        events.append(r.nit)
+        solved.append(accurate)
+        event(f"{r.nit} events" if r.nit < 10 else "10 events or more")
+
+    check()
+    assert np.mean(solved) > 0.5
+    print(f"{make.__name__}: {len(events)} instances, {np.mean(events):.1f} events on average, {max(events)} at most")
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(seed=seeds, n=st.integers(1, 30), make=st.sampled_from([l1, simplex, box, linf, hull, product]))
+def test_ties_from_small_integers_end_at_the_optimum(seed, n, make):
+    rng = np.random.default_rng(seed)
+    n = max(n, 3)
+    C = {
+        l1: fw.L1Ball(2.0),
+        simplex: fw.Simplex(),
+        box: fw.Box(-1.0, 2.0),
+        linf: fw.LInfBall(1.0),
+        hull: fw.ConvexHull(rng.integers(-1, 2, (2 * n, n))),
+        product: fw.Product([(fw.Simplex(), 1), (fw.L1Ball(1.0), n - 2), (fw.LInfBall(1.0), 1)]),
+    }[make]
+    A, d = rng.integers(-1, 2, (rng.integers(1, 2 * n), n)), rng.integers(-2, 3, n)
+    H = (A.T @ A).astype(float)
+    assert_at_the_end(exact(fw.Quadratic(H, d), C))
+    assert_at_the_end(exact(fw.LinearModel(A.astype(float), A @ d), C))
+
+
+# The trajectory
+
+
+def vertices_of(C, n):
+    """All of them, one per row."""
+    if isinstance(C, fw.L1Ball):
+        return C.radius * np.vstack([np.eye(n), -np.eye(n)])
+    if isinstance(C, fw.Simplex):
+        return C.radius * np.eye(n)
+    if isinstance(C, fw.ConvexHull):
+        return C.vertices
+    if isinstance(C, fw.Birkhoff):
+        return np.stack([np.eye(C.n)[list(order)].reshape(-1) for order in itertools.permutations(range(C.n))])
+    return np.array(list(itertools.product(*np.transpose(C.bounds((n,))))))
+
+
+def triangle(x0=(0.3, 0.6)):
+    return Instance(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), x0, np.eye(2), np.zeros(2), 0.0, None, None)
+
+
+def curved(seed):
+    """A random problem with H of full rank over a set of moderate size, whose flow is unique."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    C = [
+        fw.L1Ball(1.0),
+        fw.Simplex(),
+        fw.Box(-rng.random(n), rng.random(n)),
+        fw.LInfBall(0.5),
+        fw.ConvexHull(rng.uniform(-1, 1, (2 * n, n))),
+        fw.Birkhoff(3),
+    ][seed % 6]
+    n = 9 if isinstance(C, fw.Birkhoff) else n
+    B = rng.standard_normal((2 * n, n)) / np.sqrt(n)
+    H, b = B.T @ B, rng.standard_normal(n) / 2
+    H = (H + H.T) / 2
+    x0 = rng.dirichlet(np.ones(len(V := vertices_of(C, n)))) @ V
+    return Instance(fw.Quadratic(H, b), C, x0, H, b, 0.0, None, None)
+
+
+PROBLEMS = {"triangle": triangle, "triangle from a vertex": lambda: triangle((0.0, 1.0))}
+PROBLEMS |= {f"random {seed}": lambda seed=seed: curved(seed) for seed in range(20)}
+every_problem = pytest.mark.parametrize("name", PROBLEMS)
+
+
+@every_problem
+def test_small_steps_of_euler_follow_it(name):
+    p = PROBLEMS[name]()
+    sol = fw.exact_flow(p.f, p.C, p.x0)
+    path = fw.flow(p.f, p.C, p.x0, t_end=1.0, delta=1e-4, every=50)
+    distance = np.linalg.norm(sol(path.t) - path.x, axis=1)
+    assert distance.max() <= 1e-3
+    assert np.linalg.norm(path.x - path.x[0], axis=1).max() > 0.1  # it did go somewhere
+
+
+@every_problem
+@pytest.mark.parametrize("c", [1.0, 2.0, 4.0])
+def test_errors_stay_under_the_bound(name, c):
+    p = PROBLEMS[name]()
+    sol = fw.exact_flow(p.f, p.C, p.x0)
+    t = np.concatenate([[0], np.geomspace(1e-3, 1e6, 200), [e.time(c) for e in sol.events], [np.inf]])
+    error = np.array([p.value(x) for x in sol(t, c=c)]) - p.value(sol.result.x)
+    assert (error <= error[0] * fw.rate_bound(t, c) + 100 * EPS * (1 + abs(p.value(sol.result.x)))).all()
+    assert (error >= -100 * EPS * (1 + abs(p.value(sol.result.x)))).all()
+
+
+def keys_of(things):
+    return {getattr(thing, "key", thing) for thing in things}
+
+
+@every_problem
+def test_between_events_the_tied_vertices_tie_and_x_goes_straight_to_the_target(name):
+    p = PROBLEMS[name]()
+    sol = fw.exact_flow(p.f, p.C, p.x0)
+    V = vertices_of(p.C, len(p.b))
+    turns = [e.tau for e in sol.events]
+    assert turns[0] == 0
+    assert turns == sorted(turns)
+    x, active = np.asarray(p.x0), set()
+    for now, tau_next in zip(sol.events, [*turns[1:], turns[-1] + 3.0], strict=True):
+        target = np.asarray(now.target)
+        assert (active | keys_of(now.entered)) - keys_of(now.left) == keys_of(now.active)
+        active = keys_of(now.active)
+        np.testing.assert_allclose(sol.at(now.tau), x, rtol=0, atol=1e-13)
+        for tau in np.linspace(now.tau, tau_next, 5):
+            here = x + (1 - np.exp(now.tau - tau)) * (target - x)
+            np.testing.assert_allclose(sol.at(tau), here, rtol=0, atol=1e-13)
+            g = p.gradient(here)
+            least = (V @ g).min()
+            assert target @ g == pytest.approx(least, abs=1e-9)
+            for thing in now.active:
+                tied = g[thing] if p.C.has_bounds else thing.dot(g) - least
+                assert tied == pytest.approx(0, abs=1e-9)
+        x = here
+    if not p.C.has_bounds:
+        assert p.C.contains(x)
+    np.testing.assert_allclose(sol.at(np.inf), target, rtol=0, atol=1e-13)
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(seed=seeds, n=st.integers(1, 8), make=st.sampled_from([l1, simplex, box, linf, hull, scaled, translated]))
+def test_every_point_is_in_the_set(seed, n, make):
+    p = instance(make, seed, n)
+    sol = fw.exact_flow(p.f, p.C, p.x0)
+    turns = [e.tau for e in sol.events]
+    assert all(p.C.contains(x) for x in sol.at([*turns, *np.linspace(0, turns[-1] + 1, 20), np.inf]))
+
+
+def test_the_triangle_by_hand():
+    # From (0, 1) the two lower vertices tie: their mixture nearest to the origin is the origin itself.
+    sol = fw.exact_flow(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), [0.0, 1.0])
+    t = np.array([0.0, 0.5, 2.0, 10.0, np.inf])
+    for c in (1.0, 2.0, 4.0):
+        np.testing.assert_allclose(sol(t, c=c), np.outer(fw.rate_bound(t, c), [0, 1]), rtol=0, atol=4 * EPS)
+    assert [e.tau for e in sol.events] == [0.0, 0.0]
+    assert len(sol.events[-1].active) == 2
+    np.testing.assert_array_equal(sol.result.x, [0.0, 0.0])
+
+
+def test_an_event_at_a_time_known_by_hand():
+    # On the segment from -1 to 1, x(tau) = 1 - 3/2 exp(-tau) passes 0 at tau = log(3/2), and stays.
+    sol = fw.exact_flow(fw.Quadratic([[1.0]]), fw.ConvexHull([[-1.0], [1.0]]), [-0.5])
+    assert [e.tau for e in sol.events] == pytest.approx([0.0, np.log(1.5)], rel=4 * EPS)
+    for c in (1.0, 2.0, 4.0):
+        assert sol.events[1].time(c) == pytest.approx(c * (1.5 ** (1 / c) - 1), rel=10 * EPS)
+        np.testing.assert_allclose(sol([0.0, sol.events[1].time(c), 50.0], c=c), [[-0.5], [0], [0]], atol=4 * EPS)
+    for e, entered in zip(sol.events, (1.0, -1.0), strict=True):
+        np.testing.assert_array_equal(np.asarray(e.entered), [[entered]])
+
+
+def test_time_may_be_a_number_or_an_array():
+    p = curved(0)
+    sol = fw.exact_flow(p.f, p.C, p.x0)
+    n = len(p.b)
+    assert sol(0.3).shape == sol.at(0.3).shape == (n,)
+    assert sol([]).shape == (0, n)
+    assert sol([[0.0, 0.3], [1.0, 2.0]]).shape == (2, 2, n)
+    np.testing.assert_allclose(sol([[0.0, 0.3]])[0, 1], sol(0.3), rtol=0, atol=4 * EPS)
+    np.testing.assert_allclose(sol(0.7, c=3.0), sol.at(3 * np.log1p(0.7 / 3)), rtol=0, atol=4 * EPS)
+    np.testing.assert_array_equal(sol(0.7), sol(0.7, c=2.0))
+    np.testing.assert_array_equal(sol(0), p.x0)
+    np.testing.assert_allclose(sol(np.inf), sol.result.x, rtol=0, atol=4 * EPS)
+    assert sol.tau_end == np.inf
+
+
+@pytest.mark.parametrize("t", [-1.0, -3.0, np.nan, [0.0, -1e-9], [np.nan, 1.0], -np.inf])
+def test_times_before_the_start_are_refused(t):
+    sol = fw.exact_flow(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"negative or NaN"):
+        sol(t)
+    with pytest.raises(ValueError, match=r"negative or NaN"):
+        sol.at(t)
+
+
+@pytest.mark.parametrize("c", [0.5, 0.0, -1.0, np.nan, np.inf, "2"])
+def test_bad_speeds_are_refused(c):
+    sol = fw.exact_flow(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), [0.0, 1.0])
+    with pytest.raises(ValueError, match=r"^c must"):
+        sol(1.0, c=c)
+
+
+@pytest.mark.parametrize("max_events", [0, -1, 1.5])
+def test_bad_limits_are_refused(max_events):
+    with pytest.raises(ValueError, match=r"^max_events must"):
+        fw.exact_flow(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), max_events=max_events)
+
+
+def test_an_incomplete_trajectory_refuses_later_times():
+    p = curved(0)
+    whole = fw.exact_flow(p.f, p.C, p.x0)
+    turns = [e.tau for e in whole.events]
+    k = next(k for k in range(2, len(turns)) if turns[k] > turns[k - 1] > 0)
+    part = fw.exact_flow(p.f, p.C, p.x0, max_events=k)
+    assert [e.tau for e in part.events] == turns[:k]
+    assert part.tau_end == turns[k - 1]
+    np.testing.assert_allclose(part.at(turns[k - 1]), whole.at(turns[k - 1]), rtol=0, atol=4 * EPS)
+    for t in (turns[k - 1] * (1 + 1e-9), [0.0, turns[k]], np.inf):
+        with pytest.raises(ValueError, match=r"^times must not exceed"):
+            part.at(t)
+
+
+class MatrixQuadratic(fw.Quadratic):
+    """A quadratic of the entries of a matrix."""
+
+    def __init__(self, H, T):
+        super().__init__(H, T.reshape(-1))
+        self.shape = T.shape
+
+    def gradient(self, point):
+        return super().gradient(point).reshape(self.shape)
+
+
+@pytest.mark.parametrize("C", [fw.Birkhoff(3), fw.Box(-0.2, 0.4), fw.L1Ball(1.0)], ids=repr)
+def test_matrices_keep_their_shape(C):
+    H, T = np.diag(np.arange(1.0, 10.0)), np.random.default_rng(0).standard_normal((3, 3))
+    sol = fw.exact_flow(MatrixQuadratic(H, T), C)
+    flat = fw.exact_flow(fw.Quadratic(H, T.reshape(-1)), C)
+    t = [0.0, 0.4, 3.0, np.inf]
+    assert sol(1.0).shape == sol.result.x.shape == (3, 3)
+    assert sol(t).shape == (4, 3, 3)
+    np.testing.assert_allclose(sol(t), flat(t).reshape(4, 3, 3), rtol=0, atol=1e-13)
+    assert len(sol.events) == len(flat.events) > 2
+    part = exact(MatrixQuadratic(H, T), C, max_iter=2)
+    np.testing.assert_array_equal(exact(MatrixQuadratic(H, T), C, state=part.state).x, sol.result.x)
+
+
+def test_single_precision_trajectories_stay_single():
+    f = fw.LinearModel(np.eye(3, dtype=np.float32), [1.0, 0.5, 0.1])
+    sol = fw.exact_flow(f, fw.L1Ball(1.0))
+    assert sol(1.0).dtype == sol.result.x.dtype == np.float32
+
+
+@pytest.mark.parametrize("C", [fw.L1Ball(1.0), fw.Simplex(), fw.Box(-0.5, 0.5)], ids=repr)
+def test_the_flow_of_other_losses_is_followed_to_first_order(C):
+    rng = np.random.default_rng(3)
+    A, b = rng.standard_normal((30, 5)), np.sign(rng.standard_normal(30))
+    f = fw.LinearModel(A, b, "logistic")
+    path = fw.flow(f, C, t_end=3.0, delta=1e-3, every=100)
+
+    def worst(step):
+        sol = fw.exact_flow(f, C, tau_end=2.0, step=step)
+        assert all(C.contains(x) for x in sol(path.t))
+        with pytest.raises(ValueError, match=r"^times must not exceed"):
+            sol.at(2.01)
+        return np.linalg.norm(sol(path.t) - path.x, axis=1).max()
+
+    assert worst(0.01) <= 5e-3  # of which 1e-3 is Euler's own
+    assert worst(0.5) <= 0.1
+
+
+# Degenerate cases
+
+
+def test_many_vertices_tie_at_once():
+    for n in (2, 5, 17):
+        r = exact(fw.Quadratic(np.eye(n)), fw.Simplex(), np.eye(n)[0])
+        np.testing.assert_allclose(r.x, np.full(n, 1 / n), rtol=1e-14)
+        assert_at_the_end(r)
+        r = exact(fw.Quadratic(np.eye(n), np.ones(n)), fw.L1Ball(1.0))
+        np.testing.assert_allclose(r.x, np.full(n, 1 / n), rtol=1e-14)
+        assert_at_the_end(r)
+        sol = fw.exact_flow(fw.Quadratic(np.eye(n), np.ones(n)), fw.L1Ball(1.0))
+        assert [e.tau for e in sol.events] == [0.0] * n
+        np.testing.assert_allclose(sol(2.0), np.full(n, 0.75 / n), rtol=1e-13)
+        r = exact(fw.Quadratic(np.eye(n)), fw.LInfBall(1.0), np.ones(n))
+        np.testing.assert_allclose(r.x, 0, atol=1e-14)
+        assert_at_the_end(r)
+    r = exact(fw.Quadratic(np.eye(16)), fw.Birkhoff(4), np.eye(4).reshape(-1))
+    np.testing.assert_allclose(r.x, 0.25, rtol=1e-13)
+    assert_at_the_end(r)
+
+
+DESIGNS = {
+    "duplicate columns": lambda A: A[:, [0, 1, 1, 2, 0, 3, 3, 3]],
+    "opposite columns": lambda A: np.hstack([A, -A]),
+    "zero columns": lambda A: A * [1, 0, 1, 0],
+    "all zero": lambda A: 0 * A,
+    "rank one": lambda A: np.outer(A[:, 0], [1.0, 2.0, -1.0, 1.0]),
+    "one variable": lambda A: A[:, :1],
+    "one sample": lambda A: A[:1],
+    "one number": lambda A: A[:1, :1],
+    "more variables than samples": lambda A: A[:3].repeat(3, axis=1) + np.arange(12) % 3,
+    "badly scaled columns": lambda A: A * [1e-4, 1, 1e4, 1e2],
+    "badly scaled rows": lambda A: A * np.geomspace(1e-3, 1e3, len(A))[:, None],
+    "nearly dependent columns": lambda A: np.hstack([A, A + 1e-10 * np.roll(A, 1, axis=0), A[:, :2] + A[:, 2:]]),
+    "collinear up to noise": lambda A: A[:, :1] + 1e-10 * np.hstack([A, A**2]),
+}
+#: Sets of radius r in n variables.
+SHAPES = {
+    "l1": lambda n, r: fw.L1Ball(r),
+    "simplex": lambda n, r: fw.Simplex(r),
+    "linf": lambda n, r: fw.LInfBall(r),
+    "box with fixed entries": lambda n, r: fw.Box(np.where(np.arange(n) % 3, -r, r), np.full(n, r)),
+    "hull with duplicates": lambda n, r: fw.ConvexHull(r * np.vstack([np.eye(n), -np.eye(n), np.eye(n)])),
+    "scaled": lambda n, r: r * fw.L1Ball(1.0),
+    "translated": lambda n, r: fw.Simplex(r) + np.full(n, r),
+}
+
+
+@pytest.mark.parametrize("radius", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", DESIGNS)
+def test_degenerate_data(name, shape, radius):
+    rng = np.random.default_rng(0)
+    A, d = DESIGNS[name](rng.standard_normal((6, 4))), rng.standard_normal(6)
+    C, d = SHAPES[shape](A.shape[1], radius), d[: len(A)]
+    for f in (fw.LinearModel(A, d), fw.Quadratic((A.T @ A + (A.T @ A).T) / 2, A.T @ d)):
+        r = exact(f, C, max_iter=1000)
+        assert_at_the_end(r)
+        assert r.feasible
+
+
+def test_duplicate_vertices_of_a_hull_are_one():
+    rng = np.random.default_rng(1)
+    V, b = rng.standard_normal((7, 3)), 0.1 * rng.standard_normal(3)
+    f, x0, tau = fw.Quadratic(np.eye(3), b), V.mean(axis=0), [0.0, 0.3, 2.0, np.inf]
+    once, twice = (fw.exact_flow(f, fw.ConvexHull(W), x0) for W in (V, V[[0, 0, 1, 1, *range(7)]]))
+    assert_at_the_end(once.result)
+    assert_at_the_end(twice.result)
+    np.testing.assert_allclose(twice.at(tau), once.at(tau), rtol=0, atol=1e-13)
+    assert len(once.events) == len(twice.events) > 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_linear_objective_goes_straight_to_the_best_vertex(shape):
+    b = np.array([1.0, -2.0, 0.5, 0.3])
+    C = SHAPES[shape](4, 2.0)
+    sol = fw.exact_flow(fw.Quadratic(np.zeros((4, 4)), b), C)
+    assert_at_the_end(sol.result)
+    np.testing.assert_array_equal(sol.result.x, np.asarray(C.lmo(-b)))
+    assert len(sol.events) == 1
+
+
+def test_no_curvature_along_a_face():
+    # f sees the first entry only: the flow comes to a face on which it does not change.
+    H, b = np.diag([1.0, 0.0, 0.0]), np.array([0.3, 0.0, 0.0])
+    for C in (fw.L1Ball(1.0), fw.Simplex(), fw.LInfBall(1.0), fw.ConvexHull(np.eye(3)), fw.Box(0.0, 1.0)):
+        for x0 in (None, np.asarray(C.lmo(np.array([1.0, 2.0, 3.0])))):
+            r = exact(fw.Quadratic(H, b), C, x0)
+            assert_at_the_end(r)
+            assert r.x[0] == pytest.approx(0.3, abs=1e-14)
+
+
+@pytest.mark.parametrize("where", ["vertex", "face", "interior"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_start_at_the_optimum_stays_there(shape, where):
+    C = SHAPES[shape](3, 1.0)
+    rng = np.random.default_rng(0)
+    V = np.stack([np.asarray(C.lmo(g)) for g in rng.standard_normal((40, 3))])
+    x0 = {"vertex": V[0], "face": (V[0] + V[1]) / 2, "interior": V.mean(axis=0)}[where]
+    sol = fw.exact_flow(fw.Quadratic(np.diag([1.0, 2.0, 3.0]), [1.0, 2.0, 3.0] * x0), C, x0)
+    assert_at_the_end(sol.result)
+    np.testing.assert_allclose(sol([0.0, 0.1, 5.0, np.inf]), np.tile(x0, (4, 1)), rtol=0, atol=1e-13)
+
+
+def test_a_zero_gradient_at_the_start_with_other_minimisers_about():
+    H = np.diag([1.0, 1.0, 0.0, 0.0])
+    x0 = np.array([0.1, 0.2, 0.3, 0.1])
+    for C in (fw.L1Ball(1.0), fw.LInfBall(1.0), fw.Box(-1.0, 0.5)):
+        sol = fw.exact_flow(fw.Quadratic(H, H @ x0), C, x0)
+        assert_at_the_end(sol.result)
+        np.testing.assert_allclose(sol([0.0, 1.0, np.inf])[:, :2], np.tile(x0[:2], (3, 1)), rtol=0, atol=1e-13)
+
+
+def test_an_entry_of_a_box_may_cross_it():
+    # With no gradient at the start the first corner is the upper one, and the minimum is at the lower one.
+    r = exact(fw.Quadratic([[2.0, 1.0], [1.0, 2.0]], [-3.0, -3.0]), fw.Box(-1.0, 1.0), [-1.0, -1.0])
+    assert_at_the_end(r)
+    np.testing.assert_allclose(r.x, [-1.0, -1.0], rtol=0, atol=1e-14)
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(seed=seeds, n=st.integers(2, 12), dtype=st.sampled_from([np.float32, np.float64]))
+def test_single_and_double_precision_reach_what_they_can(seed, n, dtype):
+    rng = np.random.default_rng(seed)
+    A, d = rng.standard_normal((2 * n, n)).astype(dtype), rng.standard_normal(2 * n).astype(dtype)
+    for C in (fw.L1Ball(1.0), fw.Simplex(), fw.LInfBall(0.5), fw.ConvexHull(rng.standard_normal((2 * n, n)))):
+        tol = (1e-3 if dtype is np.float32 else 1e-11) * n
+        r = exact(fw.LinearModel(A, d), C, tol=tol, max_iter=500)
+        assert r.success
+        assert r.x.dtype == dtype
+        r = exact(fw.LinearModel(A, d), C, max_iter=500)
+        assert r.status is fw.Status.FINISHED
+        assert r.gap <= tol
+        assert r.x.dtype == dtype
+
+
+@settings(deadline=None, max_examples=100, derandomize=True)
+@given(seed=seeds, n=st.integers(2, 10), shape=st.sampled_from(list(SHAPES)))
+def test_a_quadratic_that_is_not_convex_ends_with_the_truth(seed, n, shape):
+    rng = np.random.default_rng(seed)
+    H = rng.standard_normal((n, n))
+    C, f = SHAPES[shape](n, 1.0), fw.Quadratic(H + H.T, rng.standard_normal(n))
+    r = exact(f, C, max_iter=1000)
+    assert r.status in (fw.Status.NUMERICAL, fw.Status.FINISHED)
+    assert r.status is fw.Status.FINISHED or "not convex" in r.message
+    g = f.gradient(f.point(r.x))
+    assert r.gap == pytest.approx(g @ r.x - C.lmo(g).dot(g), abs=1e-12)
+    assert r.feasible
+    assert not r.success
+    if r.status is fw.Status.FINISHED:
+        assert r.gap <= 1e-9
+
+
+def test_the_flow_of_a_nonconvex_quadratic_is_refused():
+    with pytest.raises(ValueError, match="not convex"):
+        fw.exact_flow(fw.Quadratic(-np.eye(2)), fw.ConvexHull(TRIANGLE), [0.0, 0.5])
+
+
+# Ratio tests without a closed form
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda C: lambda g: np.asarray(C.lmo(g)), lambda C: 1.0 * C], ids=["callable", "scaled"]
+)
+@pytest.mark.parametrize("C", [fw.L1Ball(1.3), fw.Simplex(0.7)], ids=repr)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_search_by_oracle_finds_the_events_of_the_closed_form(C, wrap, seed):
+    rng = np.random.default_rng(seed)
+    A, d = rng.standard_normal((30, 20)), rng.standard_normal(30)
+    f, x0 = fw.LinearModel(A, d), np.asarray(C.lmo(rng.standard_normal(20)))
+    closed, searched = (fw.exact_flow(f, S, x0) for S in (C, wrap(C)))
+    assert len(closed.events) == len(searched.events) > 1
+    for a, b in zip(closed.events, searched.events, strict=True):
+        assert a.tau == pytest.approx(b.tau, rel=1e-9, abs=1e-12)
+        np.testing.assert_allclose(np.asarray(a.target), np.asarray(b.target), rtol=0, atol=1e-12)
+        for name in ("entered", "left", "active"):
+            both = [sorted(np.asarray(v).tolist() for v in getattr(e, name)) for e in (a, b)]
+            assert both[0] == both[1]
+    assert searched.result.n_lmo > closed.result.n_lmo
+
+
+# What cannot be followed
+
+
+LOGISTIC = fw.LinearModel(np.eye(3), [1.0, -1.0, 1.0], "logistic")
+
+
+@pytest.mark.parametrize(
+    ("f", "C", "message"),
+    [
+        (fw.Quadratic(np.eye(3)), fw.L2Ball(1.0), r"polytope.*L2Ball"),
+        (fw.Quadratic(np.eye(3)), fw.LpBall(3.0), r"polytope.*LpBall"),
+        (LOGISTIC, fw.L2Ball(1.0), r"polytope.*L2Ball"),
+        (fw.Quadratic(np.eye(4)), fw.Product([(fw.L2Ball(1.0), 2), (fw.Simplex(), 2)]), "polytope.*Product"),
+        (fw.Quadratic(np.eye(3)), fw.L2Ball(1.0) + np.ones(3), "polytope.*L2Ball"),
+        (fw.Quadratic(np.eye(3)), 2.0 * fw.L2Ball(1.0), "polytope.*L2Ball"),
+        (fw.MatrixCompletion([0, 1], [0, 2], [1.0, -1.0], (2, 3)), fw.NuclearBall(1.0), r"polytope of vectors"),
+        (fw.Smooth(lambda x: float(x[0]), lambda x: np.eye(3)[0], shape=(3,)), fw.Simplex(), "hess_product"),
+        (fw.Smooth(lambda x: float(x[0]), lambda x: np.eye(3)[0], shape=(3,)), fw.LInfBall(1.0), "hess_product"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else type(value).__name__,
+)
+def test_what_the_flow_needs_is_named(f, C, message):
+    with pytest.raises(ValueError, match=message):
+        fw.minimize(f, C, method="flow")
+    with pytest.raises(ValueError, match=f"{message}|f must be a quadratic or a linear model"):
+        fw.exact_flow(f, C)
+
+
+@pytest.mark.parametrize("options", [{"line_search": "exact"}, {"momentum": "nesterov"}])
+def test_the_flow_takes_no_line_search_and_no_momentum(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        exact(fw.Quadratic(np.eye(3)), fw.Simplex(), **options)
+
+
+@pytest.mark.parametrize("C", [fw.Simplex(), fw.LInfBall(1.0)], ids=repr)
+@pytest.mark.parametrize("product", [lambda x, v: v[:2], lambda x, v: 1.0, lambda x, v: np.eye(3)])
+def test_hessian_products_of_another_shape_are_refused(C, product):
+    f = fw.Smooth(lambda x: float(x @ x) / 2, lambda x: x, shape=(3,), hess_product=product)
+    with pytest.raises(ValueError, match=r"^hess_product returned shape"):
+        fw.minimize(f, C, x0=np.asarray(C.lmo(np.array([1.0, 2.0, 3.0]))), method="flow")
+
+
+# Other losses
+
+
+def logistic(rng, m, n):
+    A, b = rng.standard_normal((m, n)), np.sign(rng.standard_normal(m))
+    return fw.LinearModel(A, b, "logistic"), lambda x: cp.sum(cp.logistic(cp.multiply(-b, A @ x))) / m
+
+
+def huber(rng, m, n):
+    A, b = rng.standard_normal((m, n)), 2 * rng.standard_normal(m)
+    return fw.LinearModel(A, b, "huber", rho=0.5), lambda x: cp.sum(cp.huber(A @ x - b, 0.5)) / (2 * m)
+
+
+def cosh(rng, m, n):
+    A, b = rng.standard_normal((m, n)) / np.sqrt(n), rng.standard_normal(m)
+    f = fw.Smooth(
+        lambda x: float(np.cosh(A @ x - b).sum()),
+        lambda x: A.T @ np.sinh(A @ x - b),
+        shape=(n,),
+        hess_product=lambda x, v: A.T @ (np.cosh(A @ x - b) * (A @ v)),
+    )
+    return f, lambda x: cp.sum(cp.exp(A @ x - b) + cp.exp(b - A @ x)) / 2
+
+
+@every_set
+@pytest.mark.parametrize("loss", [logistic, huber, cosh], ids=lambda loss: loss.__name__)
+@pytest.mark.parametrize("seed", range(3))
+def test_other_losses_agree_with_an_independent_solver(make, loss, seed):
+    rng = np.random.default_rng(seed)
+    n = 9 if make is birkhoff else 6
+    C, inside = make(rng, n)
+    f, formula = loss(rng, 8 if loss is cosh else 15, n)
+    r = exact(f, C, rtol=1e-9, max_iter=100)
+    assert r.success
+    assert r.gap <= 1e-9 * r.trace["gap"][0]
+    x = cp.Variable(n)
+    problem = cp.Problem(cp.Minimize(formula(x)), inside(x))
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.status == cp.OPTIMAL
+    slack = 1e-6 * (1 + abs(problem.value))  # exponential cones are not solved to more
+    assert problem.value - slack <= r.fun <= problem.value + slack
+
+
+@pytest.mark.parametrize("radius", [1.0, 10.0])
+def test_few_passes_over_the_data_solve_a_logistic_regression(radius):
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((200, 100)), np.sign(rng.standard_normal(200))
+    f, C = fw.LinearModel(A, b, "logistic"), fw.L1Ball(radius)
+    flow, corrective = (fw.minimize(f, C, method=name, tol=0, rtol=1e-9) for name in ("flow", "corrective"))
+    assert flow.success
+    assert corrective.success
+    assert flow.n_design <= corrective.n_design
+
+
+def test_a_box_of_many_entries_is_solved_by_working_sets():
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((60, 300)), np.sign(rng.standard_normal(60))
+    r = exact(fw.LinearModel(A, b, "logistic"), fw.Box(-0.01, 0.02), rtol=1e-9, max_iter=100)
+    assert r.success
+
+
+# Faces
+
+
+def model_of(kind, rng, n):
+    """A model of some image space, and how to make the sides of a generator."""
+    if kind == "losses":
+        model = Model(rng.uniform(0.1, 2.0, n), rng.standard_normal(n))
+        return model, lambda v: (v, v)
+    B = rng.standard_normal((n + 2, n))
+    return CoordinateModel(1.0, rng.standard_normal(n)), lambda v: (v, B.T @ (B @ v))
+
+
+def assert_sound(face, point):
+    """The factor is that of the curvatures, the values keep to their bounds, and the image is that of the point."""
+    if face.keys:
+        K = (face.left * face.model.second) @ face.right.T + face.shift
+        np.testing.assert_allclose(face.factor.T @ face.factor, K, rtol=0, atol=1e-8 * np.abs(K).max())
+        assert (np.tril(face.factor, -1) == 0).all()
+    assert (face.values >= face.lower).all()
+    assert (face.values <= face.upper).all()
+    if face.affine:
+        assert face.values.sum() == pytest.approx(1, abs=1e-13)
+    np.testing.assert_allclose(face.image, point, rtol=0, atol=1e-10 * (1 + np.abs(point).max()))
+
+
+@pytest.mark.parametrize("kind", ["losses", "coordinates"])
+@pytest.mark.parametrize("affine", [True, False])
+@settings(deadline=None, max_examples=80, derandomize=True)
+@given(
+    seed=seeds,
+    moves=st.lists(st.sampled_from(["join", "join", "join", "copy", "drop", "minimise"]), min_size=1, max_size=25),
+)
+def test_the_factor_survives_any_sequence_of_moves(kind, affine, seed, moves):
+    rng = np.random.default_rng(seed)
+    n = 12
+    model, sides = model_of(kind, rng, n)
+    generators = [rng.standard_normal(n)]
+    face = Face(model, affine, sides(generators[0])[1])
+    face = face.joined(0, sides(generators[0]), 1.0) if affine else face
+    bounds = (0.0, np.inf) if affine else (-1.0, 1.0)
+    for move in moves:
+        point = face.image
+        if move in ("join", "copy"):
+            again = move == "copy" and face.keys
+            v = generators[rng.choice(face.keys)] if again else rng.standard_normal(n) * rng.choice([0.1, 1.0, 30.0])
+            value = 0.0 if affine else rng.choice([-1.0, 0.0, 1.0])
+            generators.append(v)
+            face = face.joined(len(generators) - 1, sides(v), value, *bounds)
+        elif move == "drop":
+            free = [i for i, value in enumerate(face.values) if value == 0 or not affine]
+            if free:
+                i = int(rng.choice(free))
+                face = face.without(i, float(face.values[i]))
+        else:
+            before, face = face, face.minimised()
+            after = dict(face.dropped) | dict(zip(face.keys, face.values, strict=True))
+            assert after.keys() == set(before.keys)
+            assert all(value in bounds for _, value in face.dropped)
+            steps = [after[key] - old for key, old in zip(before.keys, before.values, strict=True)]
+            point = point + sum(step * sides(generators[key])[1] for key, step in zip(before.keys, steps, strict=True))
+            assert_smallest(face)
+            # What a quadratic gains is the mean of its slopes at both ends.
+            slopes = model.second * (before.image + face.image) / 2 - model.pull
+            gain = sum(step * (generators[key] @ slopes) for key, step in zip(before.keys, steps, strict=True))
+            assert gain <= 1e-12 * (1 + np.abs(slopes).max() * face.longest)
+        assert_sound(face, point)
+
+
+def assert_smallest(face):
+    """Within the face no direction goes down: derivatives vanish, or agree where the sum is kept."""
+    if len(face.keys) > face.affine:
+        slopes = face.left @ (face.model.second * face.image - face.model.pull)
+        off = np.ptp(slopes) if face.affine else np.abs(slopes).max()
+        assert off <= 1e-9 * (1 + face.longest * np.abs(face.image).max())
+
+
+def test_a_face_without_bounds_in_the_way_is_minimised_as_linear_algebra_would():
+    rng = np.random.default_rng(0)
+    V = rng.standard_normal((6, 4)).T  # four generators of dimension six
+    model, weights = Model(rng.uniform(0.5, 2.0, 6), np.zeros(6)), rng.dirichlet(np.ones(4))
+    z = weights @ V
+    face = Face(Model(model.second, model.second * z), True, V[0]).joined(0, (V[0], V[0]), 1.0)
+    for key in (1, 2, 3):
+        face = face.joined(key, (V[key], V[key]))
+    found = face.minimised()
+    np.testing.assert_allclose(found.values, weights, rtol=0, atol=1e-12)
+    assert found.dropped == ()
+    loose = Face(Model(model.second, model.second * z), False, np.zeros(6))
+    for key in range(4):
+        loose = loose.joined(key, (V[key], V[key]), 0.0, -10.0, 10.0)
+    solved = np.linalg.lstsq(np.sqrt(model.second)[:, None] * V.T, np.sqrt(model.second) * z, rcond=None)[0]
+    np.testing.assert_allclose(loose.minimised().values, solved, rtol=0, atol=1e-12)
+
+
+def test_rows_that_share_a_buffer_see_their_own_only():
+    rows = Rows()
+    for k in range(5):
+        rows = rows.extended(np.full(3, k))
+    before = rows.array.copy()
+    one, two = rows.extended(np.full(3, 10.0)), rows.extended(np.full(3, 20.0))
+    three, four = one.extended(np.full(3, 30.0)), one.extended(np.full(3, 40.0))
+    np.testing.assert_array_equal(rows.array, before)
+    for rows, last in ((one, [10]), (two, [20]), (three, [10, 30]), (four, [10, 40])):
+        np.testing.assert_array_equal(rows.array[:, 0], [*range(5), *last])
+    given = np.ones((2, 3))
+    Rows.of(given).extended(np.zeros(3))
+    np.testing.assert_array_equal(given, np.ones((2, 3)))
+
+
+# Interruption
+
+
+RESUMED = {
+    "l1": (fw.L1Ball(3.0), 20),
+    "simplex": (fw.Simplex(2.0), 20),
+    "box": (fw.Box(-0.3, 0.2), 20),
+    "hull": (fw.ConvexHull(np.random.default_rng(0).standard_normal((30, 20))), 20),
+    "birkhoff": (fw.Birkhoff(4), 16),
+    "callable": (lambda g: np.asarray(fw.L1Ball(1.0).lmo(g)), 20),
+    "product": (fw.Product([(fw.L1Ball(1.0), 15), (fw.Simplex(), 5)]), 20),
+}
+
+
+def resumable(name, seed=0):
+    C, n = RESUMED[name]
+    rng = np.random.default_rng(seed)
+    A, d = rng.standard_normal((40, n)), 3 * rng.standard_normal(40)
+    return {"squared": fw.LinearModel(A, d), "quadratic": fw.Quadratic((A.T @ A + (A.T @ A).T) / 2, A.T @ d)}, C
+
+
+def assert_same(a, b):
+    """Bit for bit, but for time and for the work of verifying the end of each part."""
+    np.testing.assert_array_equal(a.x, b.x)
+    assert (a.fun, a.gap, a.nit, a.status) == (b.fun, b.gap, b.nit, b.status)
+    for column in ("fun", "gap", "step"):
+        np.testing.assert_array_equal(a.trace[column], b.trace[column])
+    for e, other in zip(a.state.memory.events, b.state.memory.events, strict=True):
+        assert e.tau == other.tau
+        np.testing.assert_array_equal(np.asarray(e.target), np.asarray(other.target))
+        for field in ("entered", "left", "active"):
+            one, two = ([getattr(v, "key", v) for v in getattr(which, field)] for which in (e, other))
+            assert one == two
+
+
+@pytest.mark.parametrize("name", RESUMED)
+@pytest.mark.parametrize("kind", ["squared", "quadratic"])
+def test_a_run_in_parts_is_the_whole_run(name, kind):
+    objectives, C = resumable(name)
+    f = objectives[kind]
+    whole = exact(f, C)
+    assert_at_the_end(whole)
+    assert whole.nit > 4
+    for k in range(whole.nit + 1):
+        part = exact(f, C, max_iter=k)
+        assert part.nit == k
+        stored = pickle.dumps(part.state)
+        for state in (part.state, part.state, pickle.loads(stored)):  # twice: the first must not spoil the second
+            assert_same(exact(f, C, state=state), whole)
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_callback_sees_every_event(name):
+    objectives, C = resumable(name)
+    seen = []
+
+    def note(state):
+        events = () if state.memory is None else state.memory.events
+        assert len(events) == state.k
+        if events:
+            np.testing.assert_array_equal(np.asarray(events[-1].target).reshape(state.x.shape), state.x)
+        seen.append(state.k)
+
+    r = exact(objectives["squared"], C, callback=note)
+    assert seen == list(range(r.nit + 1))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 5])
+def test_an_interrupt_returns_the_best_point_and_the_run_goes_on(k):
+    objectives, C = resumable("l1")
+    f = objectives["squared"]
+    whole = exact(f, C)
+
+    def interrupt(state):
+        if state.k == k:
+            raise KeyboardInterrupt
+
+    r = exact(f, C, callback=interrupt)
+    assert r.status is fw.Status.INTERRUPTED
+    assert r.fun == pytest.approx(whole.trace["fun"][: k + 1].min(), rel=1e-13)
+    assert r.feasible
+    assert_same(exact(f, C, state=r.state), whole)
+
+
+def test_points_and_states_already_handed_out_are_not_changed():
+    objectives, C = resumable("simplex")
+    kept = []
+    exact(objectives["squared"], C, callback=lambda state: kept.append((state.memory, pickle.dumps(state.memory))))
+    for memory, before in kept[1:]:
+        old = pickle.loads(before)
+        np.testing.assert_array_equal(memory.face.left, old.face.left)
+        np.testing.assert_array_equal(memory.face.factor, old.face.factor)
+        np.testing.assert_array_equal(memory.face.values, old.face.values)
+        np.testing.assert_array_equal(memory.gradient, old.gradient)
+        assert len(memory.events) == len(old.events)
+
+
+@pytest.mark.parametrize("C", [fw.L1Ball(2.0), fw.Simplex(3.0)], ids=repr)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("among", [2, 40])
+def test_foreseen_events_change_nothing_but_the_passes(monkeypatch, C, dtype, among):
+    monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((60, 150)).astype(dtype)
+    f = fw.LinearModel(A, (A[:, :30] @ rng.random(30)).astype(dtype))
+    seen, unseen = (
+        fw.minimize(f, C, method=ExactFlow(foresee=foresee, among=among), tol=0, max_iter=12) for foresee in (16, 0)
+    )
+    tolerance = 1e-9 if dtype == np.float64 else 1e-3
+    for one, other in zip(seen.state.memory.events, unseen.state.memory.events, strict=True):
+        assert keys_of(one.active) == keys_of(other.active)
+        assert one.tau == pytest.approx(other.tau, abs=tolerance)
+        np.testing.assert_allclose(np.asarray(one.target), np.asarray(other.target), atol=tolerance)
+    np.testing.assert_allclose(seen.trace["gap"], unseen.trace["gap"], rtol=tolerance, atol=tolerance)
+    assert seen.n_design < (0.6 if among == 40 else 1.01) * unseen.n_design
+
+
+def test_a_run_goes_on_from_foreseen_gradients(monkeypatch, tmp_path):
+    monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((60, 150))
+    f, C = fw.LinearModel(A, A[:, :30] @ rng.random(30)), fw.L1Ball(2.0)
+    part = fw.minimize(f, C, method="flow", tol=0, max_iter=5)
+    assert part.state.known is not None
+    part.state.save(tmp_path / "state")
+    rest = fw.minimize(f, C, method="flow", tol=0, state=fw.State.load(tmp_path / "state"))
+    whole = fw.minimize(f, C, method="flow", tol=0)
+    np.testing.assert_array_equal(rest.x, whole.x)
+    np.testing.assert_array_equal(rest.trace["gap"], whole.trace["gap"])
