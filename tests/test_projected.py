@@ -132,8 +132,8 @@ def test_what_belongs_to_other_methods_is_refused(option):
 @pytest.mark.parametrize(
     ("f", "C", "options", "same_as"),
     [
-        (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {}, {"method": "apg"}),
-        (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "apg"}),
+        (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {}, {"method": "polished"}),
+        (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "polished"}),
         (fw.LinearModel(design(12, 6), targets(12)), SETS["hull"][0], {}, {"method": "corrective"}),
         (fw.Quadratic(sp.eye_array(1024).tocsc(), targets(1024)), fw.Birkhoff(32), {}, {"method": "corrective"}),
         (
@@ -167,3 +167,60 @@ def test_what_auto_chooses(f, C, options, same_as):
     auto, named = (fw.minimize(f, C, max_iter=7, tol=0, **options, **more) for more in ({}, same_as))
     assert auto.state.method == named.state.method
     np.testing.assert_array_equal(np.asarray(auto.x), np.asarray(named.x))
+
+
+def correlated(dtype=np.float64, loss="squared"):
+    """Few non-zeros among columns so alike that projected gradient crawls."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((80, 60))
+    for j in range(1, 60):
+        A[:, j] = 0.95 * A[:, j - 1] + 0.3 * A[:, j]
+    b = A[:, [3, 30, 50]] @ [1.0, -1.0, 1.0] + 0.1 * rng.standard_normal(80)
+    b = b if loss == "squared" else np.where(b > 0, 1.0, -1.0)
+    return fw.LinearModel(A.astype(dtype), b.astype(dtype), loss)
+
+
+@pytest.mark.parametrize("C", [fw.L1Ball(1.5), fw.Simplex(1.5)], ids=repr)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_polishing_takes_over_once_x_is_sparse(C, loss):
+    f = correlated(loss=loss)
+    polished, projected = (fw.minimize(f, C, method=m, tol=0, rtol=1e-9) for m in ("polished", "apg"))
+    assert polished.success
+    assert polished.active_set is not None
+    assert polished.n_design < projected.n_design
+    assert polished.fun == pytest.approx(projected.fun, rel=1e-6)
+    np.testing.assert_allclose(polished.active_set.x, polished.x, atol=1e-12)
+    assert not np.isnan(polished.trace["gap"][20:]).any()  # corrective steps know their gap
+
+
+def test_before_x_is_sparse_nothing_differs():
+    f, C = correlated(), fw.L1Ball(1.5)
+    polished, projected = (fw.minimize(f, C, method=m, tol=0, max_iter=19) for m in ("polished", "apg"))
+    np.testing.assert_array_equal(polished.x, projected.x)
+
+
+def test_polishing_may_begin_anywhere_in_a_resumed_run(tmp_path):
+    f, C = correlated(), fw.L1Ball(1.5)
+    whole = fw.minimize(f, C, method="polished", tol=0, rtol=1e-9)
+    for stop in (7, 19, 20, 21):
+        part = fw.minimize(f, C, method="polished", tol=0, rtol=1e-9, max_iter=stop)
+        part.state.save(tmp_path / "state")
+        rest = fw.minimize(f, C, method="polished", tol=0, rtol=1e-9, state=fw.State.load(tmp_path / "state"))
+        np.testing.assert_array_equal(rest.x, whole.x)
+
+
+@pytest.mark.parametrize("name", ["l1", "l1-matrix", "simplex", "simplex-radius"])
+def test_decompositions_sum_to_x(name):
+    C, shape = SETS[name]
+    x = C.project(np.random.default_rng(1).standard_normal(shape))
+    parts = C.decomposed(x)
+    np.testing.assert_allclose(sum(w * np.asarray(v) for w, v in parts), x, atol=1e-14)
+    assert min(w for w, _ in parts) > 0
+    assert sum(w for w, _ in parts) <= 1 + 1e-12
+    assert all(C.contains(np.asarray(v)) for _, v in parts)
+
+
+def test_polishing_keeps_single_precision():
+    r = fw.minimize(correlated(np.float32), fw.L1Ball(1.5), method="polished", tol=0, rtol=1e-4)
+    assert r.success
+    assert r.x.dtype == np.float32

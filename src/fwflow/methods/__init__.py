@@ -13,6 +13,7 @@ from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact import find_flow
 from fwflow.methods.multistep import Multistep
+from fwflow.methods.polished import Polished
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.span import SpanCorrective
 from fwflow.momentum import Momentum, find_momentum
@@ -39,6 +40,7 @@ ACTIVE_SET: dict[str, Callable[..., Method]] = {
 SELF_STEPPING: dict[str, Callable[[Objective, ConstraintSet], Method]] = {
     "corrective": lambda f, C: SpanCorrective() if f.factored else Corrective(),
     "apg": lambda f, C: AcceleratedProjectedGradient(),
+    "polished": lambda f, C: Polished(),
     "flow": find_flow,
 }
 
@@ -56,7 +58,7 @@ def choose(f: Objective, C: ConstraintSet) -> str:
     ============================  ============================  ====================
     objective                     set                           method
     ============================  ============================  ====================
-    linear model, quadratic       with a cheap projection       "apg"
+    linear model, quadratic       with a cheap projection       "polished"
     squared loss, quadratic       other                         "corrective"
     other loss of a linear model  other, dimension up to 1000   "corrective"
     other loss of a linear model  other, more dimensions        "blended-pairwise"
@@ -71,7 +73,7 @@ def choose(f: Objective, C: ConstraintSet) -> str:
     if f.image_size is None:
         return "fw"
     if C.projectable:
-        return "apg"
+        return "polished"
     return "corrective" if f.quadratic or math.prod(f.shape) <= 1000 else "blended-pairwise"
 
 

@@ -75,6 +75,10 @@ class ConstraintSet(ABC):
         """
         raise NotImplementedError
 
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        """Vertices with positive weights that sum to x, what is left of the weight being the origin's, if known."""
+        return None
+
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]

@@ -111,6 +111,14 @@ class L1Ball(_Ball):
         side, i = divmod(found[1], start.size)
         return found[0], OneHot(i, -self.radius if side else self.radius, start.shape)
 
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
+        flat = x.reshape(-1)
+        used = np.flatnonzero(flat).tolist()
+        return [
+            (abs(float(flat[i])) / self.radius, OneHot(i, self.radius if flat[i] > 0 else -self.radius, x.shape))
+            for i in used
+        ]
+
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
 
@@ -220,6 +228,11 @@ class Simplex(ConstraintSet):
         above[[v.index for v in skip if isinstance(v, OneHot)]] = np.inf
         found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
         return None if found is None else (found[0], OneHot(found[1], self.radius, start.shape))
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
+        flat = x.reshape(-1)
+        used = np.flatnonzero(flat).tolist()
+        return [(float(flat[i]) / self.radius, OneHot(i, self.radius, x.shape)) for i in used]
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
