@@ -95,13 +95,15 @@ def completion() -> list[Row]:
     rows, cols = np.divmod(flat, shape[1])
     values = (U[rows] * V[cols]).sum(axis=1) / 3 + 0.5 * rng.standard_normal(nnz)
     f, C = fw.MatrixCompletion(rows, cols, values, shape, loss="huber", rho=10.0), fw.NuclearBall(1000.0)
-    late = fw.minimize(f, C, tol=0, max_iter=50)
+    late = fw.minimize(f, C, method="fw", tol=0, max_iter=50)
     G = f.gradient(late.state.point).matrix
     v0 = late.state.hint.vertex.u  # svds iterates on the smaller side
     started = in_turns(seconds_per_step(f, C, "fw", 60), lambda: svds(G, k=1, v0=v0), 7, 7)
     peaks: list[float] = []
     tracemalloc.start()
-    result = fw.minimize(f, C, tol=0, max_iter=60, callback=lambda _: peaks.append(tracemalloc.get_traced_memory()[1]))
+    result = fw.minimize(
+        f, C, method="fw", tol=0, max_iter=60, callback=lambda _: peaks.append(tracemalloc.get_traced_memory()[1])
+    )
     tracemalloc.stop()
     scale = nnz + result.x.rank * sum(shape)
     print(f"completion, memory of the loop: {peaks[-1] / 8 / scale:.1f} (nnz + rank (rows + cols)) doubles")

@@ -965,3 +965,12 @@ def test_a_run_goes_on_from_foreseen_gradients(monkeypatch, tmp_path):
     whole = fw.minimize(f, C, method="flow", tol=0)
     np.testing.assert_array_equal(rest.x, whole.x)
     np.testing.assert_array_equal(rest.trace["gap"], whole.trace["gap"])
+
+
+def test_the_end_is_a_mixture_of_its_vertices():
+    rng = np.random.default_rng(0)
+    f = fw.LinearModel(rng.standard_normal((20, 8)), rng.standard_normal(20))
+    r = fw.minimize(f, fw.L1Ball(0.5), method="flow")
+    np.testing.assert_allclose(r.active_set.x, r.x, atol=1e-15)
+    assert r.active_set.weights.min() > 0
+    assert fw.minimize(f, fw.Box(-0.1, 0.1), method="flow").active_set is None

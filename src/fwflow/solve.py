@@ -62,10 +62,12 @@ def minimize(
         Default: ``C.start()``, the centre for norm balls.
     method : str, Tableau or Method
         "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
-        "away", "pairwise", "blended-pairwise", "corrective", which keep an active set of vertices;
-        "apg", accelerated projected gradient. "auto" takes "apg" for linear models and quadratics if
-        the set has a cheap projection, else "corrective" or, for losses that are not squared beyond
-        1000 dimensions, "blended-pairwise"; "corrective" for completion on the nuclear ball; and "fw" otherwise, or
+        "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "corrective", which keep an
+        active set of vertices; "flow", the flow itself, followed exactly on polytopes; "apg",
+        accelerated projected gradient; "polished", the same until x is sparse and then corrective
+        steps. "auto" takes "polished" for linear models and quadratics if the set has a cheap
+        projection, else "corrective" or, for losses that are not squared beyond 1000 dimensions,
+        "blended-pairwise"; "corrective" for completion on the nuclear ball; and "fw" otherwise, or
         if a schedule, line search or momentum is given.
     schedule : Schedule
         The mixing coefficients gamma(t).
@@ -86,9 +88,9 @@ def minimize(
         Show a progress bar.
     check_every : int, optional
         Compute the gap at every so-many-th iterate. It matters only where the method looks
-        elsewhere than at the iterate: with momentum="nesterov" (default 1) and method="apg"
-        (default 20), where the gap costs an extra gradient and oracle call. Otherwise the gap is
-        free and known at every iterate.
+        elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
+        gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
+        call. Otherwise the gap is free and known at every iterate.
     screen : bool
         On an L1 ball or simplex, let linear models leave out columns of A that bounds show not to be
         the oracle's answer. The answers are the same; False computes every gradient in full.

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from fwflow._validation import Array
 from fwflow.methods.active import Memory as ActiveMemory
-from fwflow.methods.atoms import ActiveSet
+from fwflow.methods.atoms import ActiveSet, Atoms
 from fwflow.methods.base import Method, Proposal
 from fwflow.methods.corrective import Corrective, Pool, events, minimise_on
 from fwflow.methods.face import Face
@@ -78,6 +78,13 @@ class Memory:
     #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
     foreseen: tuple[tuple[tuple[Any, ...], Array], ...] = ()
 
+    @property
+    def active(self) -> ActiveSet | None:
+        """The target as a mixture of vertices, unless the set is a box."""
+        if not self.face.affine:
+            return None
+        return ActiveSet(Atoms(Lifted(self.names[key]) for key in self.face.keys), self.face.values)
+
 
 @dataclass(frozen=True)
 class ExactFlow:
@@ -131,7 +138,7 @@ class ExactFlow:
             face=face,
             names=memory.names | {key: name},
             gradient=memory.gradient + theta * (ahead - memory.gradient),
-            tau=memory.tau - math.log1p(-theta),
+            tau=memory.tau - math.log1p(-theta) if theta < 1 else math.inf,
             scale=scale,
         )
         proposal = self._proposal(following, self._target(x, following), theta, (key,))
@@ -218,18 +225,14 @@ class ExactBoxFlow(ExactFlow):
     def _events(
         self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
     ) -> Iterator[tuple[float, Any, Any, Face]]:
-        bounds = problem.constraint.bounds(x.x.shape)
-        assert bounds is not None
-        lower, upper = (np.ravel(bound) for bound in bounds)
-        values = x.x.reshape(-1)
-        inwards = np.where(values > (lower + upper) / 2, -1.0, 1.0)
+        lower, upper = (np.ravel(bound) for bound in problem.constraint.bounds(x.x.shape))
+        above = x.x.reshape(-1) > (lower + upper) / 2
+        values, inwards = np.where(above, upper, lower), np.where(above, -1.0, 1.0)
         slack = inwards * ahead.reshape(-1)
         slack[list(memory.face.keys)] = np.inf
         slack[lower == upper] = np.inf
-        width = float((upper - lower).max())
-        while (
-            event := first_below(inwards * memory.gradient.reshape(-1), slack, noise / max(width, 1e-300))
-        ) is not None:
+        start, depth = inwards * memory.gradient.reshape(-1), noise / max(float((upper - lower).max()), 1e-300)
+        while (event := first_below(start, slack, depth)) is not None:
             theta, j = event
             unit = problem.objective.lift(OneHot(j, 1.0, x.x.shape))
             sides = memory.face.model.sides(unit)
@@ -375,14 +378,15 @@ def slide(problem: Problem, x: Point, tau_end: float, step: float, progress: boo
             proposal = method.step(local, 0, x, math.nan, local.evaluate(x, lift=False), None)
         else:
             face = replace(memory.face, model=local.objective.model(x)).refactored().minimised()
-            renewed = replace(memory, face=face, gradient=np.asarray(local.gradient(x), dtype=np.float64), tau=tau)
+            gradient = np.asarray(local.gradient(x), dtype=np.float64)
+            renewed = replace(memory, face=face, gradient=gradient, tau=tau, foreseen=())
             proposal = method._proposal(renewed, method._target(target, renewed), 0.0, ())
         while not proposal.finished and proposal.memory.tau < until:
             memory = proposal.memory
             assert memory is not None
             x = x.mix([(-math.expm1(tau - memory.tau), target)]) if memory.tau > tau else x
             target, tau = proposal.point, memory.tau
-            known = local.evaluate(target, lift=False)
+            known = proposal.known or local.evaluate(target, lift=False)
             proposal = method.step(local, 0, target, math.nan, known, memory)
         x = x.mix([(-math.expm1(tau - until), target)])
         tau = until
