@@ -38,7 +38,7 @@ def main() -> None:
                 if method is None:
                     ax.plot(*turns.T, "o", color=PALETTE[1], ms=5, zorder=4)
                     continue
-                points = [np.array(start)]
+                points: list[np.ndarray] = []
                 fw.minimize(
                     f, C, start, method=method, schedule=fw.OpenLoop(k0=1), tol=0, max_iter=STEPS,
                     callback=lambda state, points=points: points.append(state.x),

@@ -156,7 +156,7 @@ class ExactTrajectory:
         """The point at time tau, the integral of gamma, for schedules of any kind."""
         tau = _times(tau)
         turns = np.array([event.tau for event in self.events])
-        if (tau > self.tau_end).any():
+        if (tau > self.tau_end * (1 + 1e-12)).any():
             raise ValueError(f"times must not exceed tau = {self.tau_end:g}: what comes after was not computed")
         now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
         passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each turn
@@ -165,7 +165,9 @@ class ExactTrajectory:
 
     @cached_property
     def _targets(self) -> sp.csr_array:
-        return sp.csr_array(np.stack([np.asarray(event.target) for event in self.events]))
+        from fwflow.objectives.base import stacked
+
+        return sp.csr_array(stacked([event.target for event in self.events]))
 
 
 def _times(t: ArrayLike) -> Array:
@@ -216,13 +218,21 @@ def exact_flow(
     from fwflow.objectives.base import LossOfImage
     from fwflow.problem import Problem
     from fwflow.result import Status
+    from fwflow.sets.base import CallableSet, ConstraintSet
     from fwflow.solve import minimize
 
+    C = C if isinstance(C, ConstraintSet) else CallableSet(C)
     max_events = whole(max_events, "max_events", 1)
     tau_end, step = positive(tau_end, "tau_end"), positive(step, "step")
     start = minimize(f, C, x0, method="flow", tol=0.0, max_iter=0)
+    if start.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if start.status is Status.NUMERICAL:
+        raise ValueError(f"the flow cannot be followed: {start.message}")
     if f.quadratic:
         result = minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         complete = result.status is Status.FINISHED
         if not (complete or result.status is Status.ITERATIONS):
             raise ValueError(f"the flow cannot be followed: {result.message}")
@@ -233,4 +243,6 @@ def exact_flow(
     counts = start.state.counts
     events = slide(Problem(f.counted_by(counts), C, counts), start.state.point, tau_end, step, progress)
     path = ExactTrajectory(start.x, events, start, tau_end)
-    return replace(path, result=minimize(f, C, path.at(tau_end), method="flow", tol=0.0, max_iter=0))
+    end = minimize(f, C, path.at(tau_end), method="flow", tol=0.0, max_iter=0)
+    made = {name: getattr(end, name) + getattr(counts, name) for name in ("n_grad", "n_lmo", "n_design")}
+    return replace(path, result=replace(end, **made))

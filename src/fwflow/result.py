@@ -26,10 +26,10 @@ class Status(Enum):
     TOLERANCE = "The gap, verified at the returned point, is within the tolerance."
     ITERATIONS = "The iteration limit was reached; raise max_iter, or continue with state=result.state."
     TIME = "The time limit was reached; raise max_time, or continue with state=result.state."
-    FINISHED = "The method has come to its end: what is left of the gap is rounding."
+    FINISHED = "The method has come to its end: it sees nothing left to improve. The gap says how exact that is."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
-    NUMERICAL = "A value or gradient was not finite; the best point so far is returned."
+    NUMERICAL = "The computation failed; the best point so far is returned."
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Result:
     Attributes
     ----------
     x : array or LowRank
-        The last iterate; after an interrupt or a numerical failure, the best one.
+        The last iterate; after an interrupt or a failure, or where rounding ended a method elsewhere, the best one.
     fun, gap : float
         Objective and certified Frank-Wolfe gap, computed afresh at x: ``fun - min f <= gap`` for convex f.
     nit : int

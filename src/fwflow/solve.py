@@ -248,7 +248,11 @@ def _run(
                 point = problem.objective.refresh(point)
             state.advance(proposal, point, state.hint if known is None else known.vertex)
             bar.update()
-        return _finish(problem, state, status, verified or _verify(problem, state.point, known), detail)
+        # Rounding can end a method at a point that is not its best.
+        lost = status is Status.FINISHED and state.best_fun < state.fun - 1e-9 * abs(state.fun)
+        if not (verified or lost):
+            verified = _verify(problem, state.point, known)
+        return _finish(problem, state, status, verified, detail)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     except NumericalTrouble as trouble:
@@ -302,8 +306,8 @@ def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verifie
 
 
 def _finish(problem: Problem, state: State, status: Status, verified: Verified | None, detail: str) -> Result:
-    unplanned = status in (Status.INTERRUPTED, Status.NUMERICAL)
-    point = state.best if unplanned and state.best is not None else state.point
+    """The result at the verified point or, where there is none, at the best one."""
+    point = state.point if verified is not None or state.best is None else state.best
     if verified is None:
         try:
             verified = _verify(problem, point, None)
@@ -325,7 +329,7 @@ def _finish(problem: Problem, state: State, status: Status, verified: Verified |
         message=status.value + detail,
         feasible=verified.feasible,
         trace=state.trace,
-        active_set=None if unplanned else active_set_of(state.memory),
+        active_set=active_set_of(state.memory) if point is state.point else None,
         state=state,
     )
 

@@ -61,7 +61,7 @@ def exact(problem: str, alpha: float, c: float, t_end: float) -> dict[str, Any]:
     path = exact_flow(p.f, p.C, p.x0)
     t = np.append(0.0, np.geomspace(1e-3, t_end, 400))
     error = np.array([p.f.value(p.f.point(x)) for x in path(t, c)]) - path.result.fun
-    return {"t": t, "error": np.maximum(error, 0.0) / error[0], "events": [event.time(c) for event in path.events]}
+    return {"t": t, "error": np.maximum(error, 0.0) / error[0], "events": [event.time(c) for event in path.events[1:]]}
 
 
 def distances(problem: str, alpha: float, method: str, deltas: tuple[float, ...], t_end: float) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 if floors[0] > 2 * floors[-1]:  # else no run has met its floor yet: all still follow the flow
                     shrinking.append(all(np.diff(floors) < 0))
                 turns = np.unique(flow["events"])
-                shown = f"{len(turns)}, last at t = {turns[-1]:.3g}"
+                shown = f"{len(turns)}, last at t = {turns[-1]:.3g}" if len(turns) else "0"
                 rows.append((problem, f"{c:g}", *(f"{floor:.2e}" for floor in floors), f"{ratios[-1]:.3f}", shown))
         for ax in grid[-1]:
             ax.set_xlabel("1 + t")
@@ -163,7 +163,13 @@ def findings(settings: Settings, results: Results) -> Findings:
         tables=[
             Table(
                 "Discretisation floors",
-                ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: turns at"),
+                (
+                    "problem",
+                    "c",
+                    *(f"floor at Δ = {d:g}" for d in deltas),
+                    "flow: max error / bound",
+                    "flow: times at which it turns",
+                ),
                 rows,
                 "Floor: the largest relative error in the last fifth of time. The flow itself is followed from event "
                 "to event, without a time step.",

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow.diagnostics import ZigZag, zigzag_energy
 from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
-from fwflow.experiments.problems import find_problem, solve
+from fwflow.experiments.problems import ProblemInstance, find_problem, solve
 from fwflow.experiments.style import PALETTE, RC, label, legend_below, subplots
 from fwflow.flow import exact_flow
 from fwflow.steps import OpenLoop
@@ -52,12 +52,15 @@ class Settings:
 QUICK = {"deltas": (1.0, 0.1), "t_end": 100.0, "flow_step": 0.2}
 
 
+def _problem(name: str, alpha: float) -> ProblemInstance:
+    return find_problem(name, alpha=alpha, **({"loss": "logistic"} if name == "sensing" else {}))
+
+
 def energies(
     problem: str, alpha: float, method: str, delta: float, windows: tuple[int, ...], t_end: float
 ) -> dict[str, Any]:
     """Zig-zag energy over time `t_end` for each window, with the projector and as the paper prints it."""
-    options = {"loss": "logistic"} if problem == "sensing" else {}
-    p = find_problem(problem, alpha=alpha, **options)
+    p = _problem(problem, alpha)
     meters = {(w, how): ZigZag(w, how) for w in windows for how in ("projector", "paper")}
 
     def measure(state: Any) -> None:
@@ -70,8 +73,7 @@ def energies(
 
 def flow_energies(problem: str, alpha: float, windows: tuple[int, ...], t_end: float, step: float) -> dict[str, Any]:
     """The same for the flow itself, at times one apart: what is left is its own curvature."""
-    options = {"loss": "logistic"} if problem == "sensing" else {}
-    p = find_problem(problem, alpha=alpha, **options)
+    p = _problem(problem, alpha)
     t = np.arange(round(t_end) + 1.0)
     path = exact_flow(p.f, p.C, p.x0, tau_end=2 * math.log1p(t[-1] / 2), step=step)
     x = path(t)
@@ -87,8 +89,7 @@ def tasks(settings: Settings) -> list[Task]:
         raise ValueError(f"alphas must have one entry per problem ({len(settings.problems)}); got {settings.alphas}")
     out = {}
     for problem, alpha in zip(settings.problems, settings.alphas, strict=True):
-        options = {"loss": "logistic"} if problem == "sensing" else {}
-        data = find_problem(problem, alpha=alpha, **options).data
+        data = _problem(problem, alpha).data
         pairs = [("fw", d) for d in sorted(settings.deltas)] + [(m, 1.0) for m in settings.methods]
         for method, delta in pairs:
             arguments = {

@@ -33,6 +33,9 @@ from fwflow.problem import Evaluation, Problem
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.vectors import first_below, smallest
 
+#: Keys of faces, and gradients.
+Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
+
 # Entries of A from which on a pass costs more than looking ahead.
 _WORTH_FORESEEING = 10**6
 
@@ -76,7 +79,7 @@ class Memory:
     scale: float = 0.0
     events: tuple[Event, ...] = ()
     #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
-    foreseen: tuple[tuple[tuple[Any, ...], Array], ...] = ()
+    foreseen: Foreseen = ()
 
     @property
     def active(self) -> ActiveSet | None:
@@ -142,13 +145,13 @@ class ExactFlow:
             scale=scale,
         )
         proposal = self._proposal(following, self._target(x, following), theta, (key,))
-        return self._with_gradient(problem, proposal, ahead)
+        return self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
 
-    def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array) -> Proposal:
+    def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
         """The proposal with its evaluation, if that was foreseen or can be had together with others."""
         memory = proposal.memory
         if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
-            memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead))
+            memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
         if not memory.foreseen:
             return replace(proposal, memory=memory)
         g = memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False)
@@ -156,14 +159,18 @@ class ExactFlow:
         known = Evaluation(g, vertex, proposal.point.inner(g) - vertex.vertex.dot(g))
         return replace(proposal, memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
 
-    def _foreseen(self, problem: Problem, memory: Memory, ahead: Array) -> tuple[tuple[tuple[Any, ...], Array], ...]:
+    def _foreseen(self, problem: Problem, memory: Memory, ahead: Array, best: Vertex) -> Foreseen:
+        """Faces that are likely to come, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or not isinstance(f, LinearModel) or math.prod(f.design.shape) < _WORTH_FORESEEING:
+        if self.foresee < 2 or not isinstance(f, LinearModel) or not hasattr(f.design, "rmatmat"):
             return ()
-        near = [C.best_vertices(g, self.among, C.lmo(g)) for g in (memory.gradient, ahead)]
-        if len(near[0]) < 2:
+        if math.prod(f.design.shape) < _WORTH_FORESEEING:
             return ()
-        names = {key: memory.names[key] for key in face.keys} | {v.key: v for vertices in near for v in vertices}
+        near = C.best_vertices(ahead, self.among, best)
+        if len(near) < 2:
+            return ()
+        near += C.best_vertices(memory.gradient, self.among, best)
+        names = {key: memory.names[key] for key in face.keys} | {v.key: v for v in near}
         keys = list(names)
         left = np.stack([face.model.sides(f.lift(v))[0] for v in names.values()])
         pool = Pool((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
@@ -172,7 +179,7 @@ class ExactFlow:
         coming = islice(events(pool, left, left, places, np.zeros(len(keys)), slopes), self.foresee)
         faces = [one for one, _ in coming]
         gradients = f.gradients([Point(None, one.image.astype(f.dtype)) for one in faces])
-        if gradients is None:
+        if gradients is None or not np.isfinite(gradients).all():
             return ()
         return tuple((tuple(keys[i] for i in one.keys), g) for one, g in zip(faces, gradients, strict=True))
 
@@ -343,6 +350,8 @@ class BoxNewton(FlowNewton):
         wanted = smallest(-gains, min(len(g), max(self.first, int(moving.sum()))))
         moving[[j for j in wanted if gains[j] > 0]] = True
         chosen = np.flatnonzero(moving)
+        if not len(chosen):
+            return Proposal(x, 0.0, None, finished=True)
         units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in chosen.tolist()]
         rest = _added(x, units, -values[chosen])
         pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
@@ -368,7 +377,7 @@ def slide(problem: Problem, x: Point, tau_end: float, step: float, progress: boo
     """
     f = problem.objective
     assert isinstance(f, LossOfImage)
-    method = ExactBoxFlow() if problem.constraint.has_bounds else ExactFlow()
+    method = ExactBoxFlow() if problem.constraint.has_bounds else ExactFlow(foresee=1)  # models change too often
     memory: Memory | None = None
     target, tau = x, 0.0
     steps = math.ceil(tau_end / step)
@@ -397,7 +406,10 @@ def slide(problem: Problem, x: Point, tau_end: float, step: float, progress: boo
 def find_flow(f: Objective, C: ConstraintSet) -> Method:
     """How to follow the flow of this objective over this set."""
     if f.factored or not C.polytope:
-        raise ValueError(f'method="flow" needs a polytope of vectors; {C!r} is not known to be one')
+        raise ValueError(
+            f'method="flow" needs a polytope of vectors, and {C!r} is not known to be one; '
+            "a set of your own says so by polytope = True"
+        )
     if f.quadratic:
         return ExactBoxFlow() if C.has_bounds else ExactFlow()
     return BoxNewton() if C.has_bounds else FlowNewton()

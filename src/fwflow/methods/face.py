@@ -21,7 +21,7 @@ from fwflow.objectives.base import Model, NumericalTrouble
 # that it ends at a bound, which is where a function without curvature has its minimum.
 _FLOOR = 1e-13
 # And this much where there is no curvature at all.
-_TINY = 1e-200
+_TINY = 1e-290
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,12 @@ class Face:
         if not self.keys:
             return self
         K = (self.left * self.model.second) @ self.right.T
-        shift = (float(K.diagonal().max()) or 1.0) if self.affine else 0.0
+        shift = 0.0
+        if self.affine:
+            shift = float(K.diagonal().max())
+            sizes = np.linalg.norm(self.left, axis=1) * np.linalg.norm(self.right * self.model.second, axis=1)
+            if shift <= 1e-14 * sizes.max():  # all rounding, and maybe negative
+                shift = float(sizes.max()) or 1.0
         K = (K + K.T) / 2 + shift
         for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
             try:
@@ -155,7 +160,7 @@ class Face:
                 continue
             if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
                 return replace(self, factor=factor, shift=shift)
-        raise NumericalTrouble("the objective is not convex, so that its flow does not slide")
+        raise NumericalTrouble('the objective is not convex, which method="corrective" can bear')
 
     def without(self, i: int, value: float) -> Face:
         """With generator i fixed at a value."""

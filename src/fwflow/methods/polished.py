@@ -16,6 +16,7 @@ from fwflow.methods.atoms import ActiveSet, Atoms
 from fwflow.methods.base import Proposal
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.projected import AcceleratedProjectedGradient
+from fwflow.objectives.base import Objective
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
 
@@ -51,12 +52,16 @@ class Polished:
 
     def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
         if isinstance(memory, Memory):
-            if known is None or known.vertex.image is None:
-                known = problem.evaluate(x)
+            known = problem.evaluate(x) if known is None else known
+            if known.vertex.image is None:
+                known = replace(known, vertex=problem.objective.lift(known.vertex.vertex))
             proposal = Corrective().step(problem, k, x, fun, known, memory)
         else:
             proposal = AcceleratedProjectedGradient().step(problem, k, x, fun, known, memory)
-            few = min(self.most, self.share * min(proposal.point.x.size, problem.objective.image_size or 0))
+            f = problem.objective
+            if f.image_size is None or type(f).model is Objective.model:  # nothing to correct weights with
+                return proposal
+            few = min(self.most, self.share * min(proposal.point.x.size, f.image_size))
             if (k + 1) % self.every or np.count_nonzero(proposal.point.x) > few:
                 return proposal
             active = _active(problem, proposal.point)
@@ -73,8 +78,7 @@ def _active(problem: Problem, x: Point) -> ActiveSet | None:
         return None
     weights = [w for w, _ in vertices]
     atoms = [problem.objective.lift(vertex) for _, vertex in vertices]
-    rest = 1.0 - sum(weights)
-    if rest > 1e-14:
-        zero = np.zeros_like(x.x)
+    rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
+    if rest > 1e-14 and problem.constraint.contains(zero):  # else rounding: the simplex has no centre to give it to
         return ActiveSet(Atoms((Point(zero, np.zeros_like(x.image)), *atoms)), np.array([rest, *weights]))
     return ActiveSet(Atoms(atoms), np.array(weights) / sum(weights))

@@ -112,7 +112,8 @@ class Smooth(Objective):
     def _hessian_at(self, point: Point) -> Callable[[Array], Array]:
         def times(v: Array) -> Array:
             assert self.hess_product is not None
-            product = float_array(self.hess_product(point.x.copy(), v.reshape(point.x.shape)), "hess_product's result")
+            product = self.hess_product(point.x.copy(), v.reshape(point.x.shape).copy())
+            product = float_array(product, "hess_product's result")
             if product.shape != point.x.shape:
                 raise ValueError(f"hess_product returned shape {product.shape} for an x of shape {point.x.shape}")
             return np.array(product, dtype=np.float64).reshape(-1)

@@ -76,7 +76,10 @@ class ConstraintSet(ABC):
         raise NotImplementedError
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Vertices with positive weights that sum to x, what is left of the weight being the origin's, if known."""
+        """Vertices with positive weights that sum to x, if known; what is left of the weight is that of the origin.
+
+        Where the origin is not a member, nothing is left but rounding.
+        """
         return None
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
