@@ -44,7 +44,7 @@ def test_columns(trace):
     assert dict(trace).keys() == set(COLUMNS)
     for name in COLUMNS:
         assert trace[name].shape == (9,) == (len(trace),)
-        assert trace[name].dtype == (np.dtype(int) if name.startswith("n_") else np.dtype(float))
+        assert trace[name].dtype == (np.dtype(int) if name in ("n_grad", "n_lmo") else np.dtype(float))
 
 
 @pytest.mark.parametrize("momentum", MOMENTA)

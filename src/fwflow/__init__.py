@@ -10,7 +10,8 @@ True
 from fwflow import checks
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
 from fwflow.flow import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
-from fwflow.methods import Method, UncertifiedWarning
+from fwflow.methods import Method, Proposal, UncertifiedWarning
+from fwflow.methods.atoms import ActiveSet
 from fwflow.momentum import GradientAveraging, LMOAveraging, Nesterov
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic, Smooth
 from fwflow.points import LowRank, OneHot, RankOne
@@ -39,6 +40,7 @@ from fwflow.trace import Trace
 __version__ = "0.1.0"
 
 __all__ = [
+    "ActiveSet",
     "Adaptive",
     "Aggressive",
     "Armijo",
@@ -68,6 +70,7 @@ __all__ = [
     "OpenLoop",
     "Polytope",
     "Product",
+    "Proposal",
     "Quadratic",
     "RankOne",
     "Result",

@@ -157,7 +157,8 @@ class SparseVector(Vertex):
 class Permutation(Vertex):
     """A permutation matrix times a scale: row i has its entry in column ``columns[i]``.
 
-    The oracle that found it leaves its dual prices of the columns, from which the next question is answered faster.
+    The oracle that found it leaves estimates of the dual prices of the columns, from which it answers the next question
+    faster.
     """
 
     columns: Array
@@ -185,7 +186,7 @@ class Permutation(Vertex):
 
     @property
     def storage(self) -> int:
-        return len(self.columns)
+        return 3 * len(self.columns)  # with prices and flat places
 
     def scaled(self, factor: float) -> Permutation:
         return replace(self, scale=factor * self.scale)

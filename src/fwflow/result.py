@@ -113,7 +113,7 @@ class Result:
     Attributes
     ----------
     x : array or LowRank
-        The last iterate; after an interrupt or a failure, or where rounding ended a method elsewhere, the best one.
+        The last iterate; after an interrupt or a failure, the best one.
     fun, gap : float
         Objective and certified Frank-Wolfe gap, computed afresh at x: ``fun - min f <= gap`` for convex f.
     nit : int
@@ -130,10 +130,10 @@ class Result:
         Whether x is in the set; None if the set cannot tell.
     trace : Trace
     active_set : ActiveSet or None
-        x as a mixture of vertices, from methods that know it: those with an active set, and tableaus while the vertices
-        take at most 100 times the memory of x (and 256 MB). None for factored x under a tableau, which is a
-        decomposition itself; where momentum aims at averages of vertices; and after an interrupt or a numerical
-        failure, where x is not the last iterate. ``minimize(..., x0=result.active_set)`` starts from it.
+        x as a mixture of vertices, from methods that know it: those with an active set, the flow but on boxes, and
+        tableaus while the vertices take at most 100 times the memory of x (and 256 MB). None from projected gradient,
+        for factored x, where momentum aims at averages of vertices, and where x is not the last iterate.
+        ``minimize(..., x0=result.active_set)`` starts from it; where it is None, pass ``x0=result.x``.
     state : State
         Pass it back as ``minimize(..., state=result.state)`` to continue.
     """
@@ -165,7 +165,7 @@ class Result:
             ("nit", self.nit),
             ("n_grad", self.n_grad),
             ("n_lmo", self.n_lmo),
-            ("n_design", self.n_design),
+            ("n_design", f"{self.n_design:g}"),
             ("feasible", self.feasible),
         ]
         return "\n".join(f"{name:>9}: {value}" for name, value in rows)

@@ -92,8 +92,9 @@ def minimize(
         gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
         call. Otherwise the gap is free and known at every iterate.
     screen : bool
-        On an L1 ball or simplex, let linear models leave out columns of A that bounds show not to be
-        the oracle's answer. The answers are the same; False computes every gradient in full.
+        On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
+        to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
+        and of gaps; False computes every gradient in full.
     state : State, optional
         Continue the run that returned it, exactly where it stopped, with the same arguments.
 
@@ -137,7 +138,7 @@ def minimize(
     problem = Problem(objective, C, state.counts)
     if state.memory is None:
         init_from = getattr(chosen, "init_from", None)
-        if init_from is not None and isinstance(x0, ActiveSet) and x0.fits(C):
+        if init_from is not None and isinstance(x0, ActiveSet) and x0.fits(C, _slack(state.point)):
             state.memory = init_from(problem, state.point, x0)
         else:
             state.memory = chosen.init(problem, state.point)
@@ -248,11 +249,7 @@ def _run(
                 point = problem.objective.refresh(point)
             state.advance(proposal, point, state.hint if known is None else known.vertex)
             bar.update()
-        # Rounding can end a method at a point that is not its best.
-        lost = status is Status.FINISHED and state.best_fun < state.fun - 1e-9 * abs(state.fun)
-        if not (verified or lost):
-            verified = _verify(problem, state.point, known)
-        return _finish(problem, state, status, verified, detail)
+        return _finish(problem, state, status, verified or _verify(problem, state.point, known), detail)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     except NumericalTrouble as trouble:

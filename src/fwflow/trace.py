@@ -51,7 +51,7 @@ class Trace:
         if column not in COLUMNS:
             raise KeyError(f"trace has no column {column!r}; {suggest(column, COLUMNS)}")
         index = COLUMNS.index(column)
-        return np.array([row[index] for row in self._rows], dtype=int if column.startswith("n_") else float)
+        return np.array([row[index] for row in self._rows], dtype=int if column in ("n_grad", "n_lmo") else float)
 
     def __contains__(self, column: object) -> bool:
         return column in COLUMNS

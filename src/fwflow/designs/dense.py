@@ -71,4 +71,7 @@ class _DoubledDesign(DenseDesign):
         return np.concatenate([block @ x for _, block in self._blocks()])
 
     def rmatvec(self, r: Array) -> Array:
-        return np.sum([r[place] @ block for place, block in self._blocks()], axis=0)
+        total = np.zeros(self.shape[1])
+        for place, block in self._blocks():
+            total += r[place] @ block
+        return total

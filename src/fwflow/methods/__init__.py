@@ -72,6 +72,8 @@ def choose(f: Objective, C: ConstraintSet) -> str:
         return "corrective" if isinstance(C, NuclearBall) else "fw"
     if f.image_size is None:
         return "fw"
+    if type(f).model is Objective.model:
+        return "apg" if C.projectable else "blended-pairwise"
     if C.projectable:
         return "polished"
     return "corrective" if f.quadratic or math.prod(f.shape) <= 1000 else "blended-pairwise"
@@ -93,14 +95,14 @@ def find_method(
         if method == "auto":
             plain = schedule is DEFAULT_SCHEDULE and search is None and average is None
             method = choose(f, C) if plain else "fw"
-        found = _named(method, f, C, search, average)
+        found = _named(method, f, C, schedule, search, average)
         if found is not None:
             return found
         method = find_tableau(method, others=("auto", *ACTIVE_SET, *SELF_STEPPING))
     if not isinstance(method, Tableau):
         if not (hasattr(method, "init") and hasattr(method, "step")) or isinstance(method, type):
             raise ValueError(f"method must be a name, a Tableau, or have methods init and step; got {method!r}")
-        return _bare(method, search, average)
+        return _bare(method, schedule, search, average)
     if not schedule.certifies(method):
         warnings.warn(
             f"tableau {method.name!r} is not certified for {schedule}: iterates may leave the set. "
@@ -112,13 +114,18 @@ def find_method(
 
 
 def _named(
-    name: str, f: Objective, C: ConstraintSet, search: LineSearch | None, momentum: Momentum | None
+    name: str,
+    f: Objective,
+    C: ConstraintSet,
+    schedule: Schedule,
+    search: LineSearch | None,
+    momentum: Momentum | None,
 ) -> Method | None:
     """The method of that name, if it is not a tableau's."""
     if name not in ACTIVE_SET and name not in SELF_STEPPING:
         return None
-    if momentum is not None:
-        raise ValueError(f"momentum belongs to tableaus; method={name!r} has none")
+    if momentum is not None or schedule is not DEFAULT_SCHEDULE:
+        raise ValueError(f"momentum and schedule belong to tableaus; method={name!r} has none")
     if name in ACTIVE_SET:
         return ACTIVE_SET[name]() if search is None else ACTIVE_SET[name](search)
     if search is not None:
@@ -126,7 +133,9 @@ def _named(
     return SELF_STEPPING[name](f, C)
 
 
-def _bare(method: Any, line_search: object, momentum: object) -> Method:
-    if line_search is not None or momentum is not None:
-        raise ValueError("line_search and momentum belong to tableaus; give them to the method object instead")
+def _bare(method: Any, schedule: Schedule, line_search: object, momentum: object) -> Method:
+    if line_search is not None or momentum is not None or schedule is not DEFAULT_SCHEDULE:
+        raise ValueError(
+            "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
+        )
     return method

@@ -216,6 +216,9 @@ class ActiveSet:
     atoms: Atoms
     weights: Array
 
+    def __post_init__(self) -> None:
+        self.weights.setflags(write=False)  # states and results share them
+
     @classmethod
     def starting_at(cls, x: Point) -> ActiveSet:
         """All weight on one point."""
@@ -229,7 +232,7 @@ class ActiveSet:
 
     @property
     def vertices(self) -> list[Any]:
-        return [atom.x if isinstance(atom, Point) else atom.vertex for atom in self.atoms]
+        return [atom.x.copy() if isinstance(atom, Point) else atom.vertex for atom in self.atoms]
 
     @property
     def x(self) -> Any:
@@ -288,9 +291,9 @@ class ActiveSet:
         atoms = (f.point(atom.x) if isinstance(atom, Point) else f.lift(atom.vertex) for atom in self.atoms)
         return ActiveSet(Atoms(atoms), self.weights)
 
-    def fits(self, C: ConstraintSet) -> bool:
+    def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         """Whether a method on C may shift its weights: they are positive, and no vertex is known to be outside."""
-        return bool(self.weights.min() > 0) and all(C.contains(_member(v), 1e-8) is not False for v in self.vertices)
+        return bool(self.weights.min() > 0) and all(C.contains(_member(v), tol) is not False for v in self.vertices)
 
     def bare(self) -> ActiveSet:
         """Without images."""

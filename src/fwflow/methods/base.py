@@ -28,9 +28,10 @@ class Proposal:
 class Method(Protocol):
     """A pure rule: the loop hands in a state and gets a proposal. No stopping, timing or tracing here.
 
-    Three more attributes are read where a method has them: ``check_every``, how often to compute the gap if the method
-    does not; ``lifts``, False if it makes no use of the image of the vertex in `known`; ``signature``, a text by which
-    a state knows its own method, in place of the repr.
+    Some more attributes are read where a method has them: ``check_every``, how often to compute the gap if the method
+    does not; ``lifts``, False if it makes no use of the image of the vertex in `known`; ``oracle_only``, True if it
+    only adds gradients up and asks the oracle, so that they may be lazy; ``signature``, a text by which a state knows
+    its own method, in place of the repr.
 
     A method that keeps x as a mixture of vertices has an `ActiveSet` (or None) in its memory under the name ``active``,
     and ``init_from(problem, x, active)`` for runs that start from one.

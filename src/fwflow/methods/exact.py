@@ -21,6 +21,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._validation import Array
+from fwflow.designs import shortcut
 from fwflow.methods.active import Memory as ActiveMemory
 from fwflow.methods.atoms import ActiveSet, Atoms
 from fwflow.methods.base import Method, Proposal
@@ -162,7 +163,7 @@ class ExactFlow:
     def _foreseen(self, problem: Problem, memory: Memory, ahead: Array, best: Vertex) -> Foreseen:
         """Faces that are likely to come, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or not isinstance(f, LinearModel) or not hasattr(f.design, "rmatmat"):
+        if self.foresee < 2 or not isinstance(f, LinearModel) or shortcut(f.design, "rmatmat") is None:
             return ()
         if math.prod(f.design.shape) < _WORTH_FORESEEING:
             return ()

@@ -23,6 +23,8 @@ _FLOOR = 1e-13
 # And this much where there is no curvature at all.
 _TINY = 1e-290
 
+_NOT_CONVEX = 'the objective is not convex, which method="corrective" can bear'
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -123,6 +125,8 @@ class Face:
         left, right = sides
         weighed = self.model.second * right
         own = float(left @ weighed)
+        if own < -1e-10 * float(np.linalg.norm(left) * np.linalg.norm(weighed)):
+            raise NumericalTrouble(_NOT_CONVEX)
         rows = self.sides[0].extended(left)
         one = right is left and (self.sides[0] is self.sides[1] or not self.keys)
         grown = replace(
@@ -160,7 +164,7 @@ class Face:
                 continue
             if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
                 return replace(self, factor=factor, shift=shift)
-        raise NumericalTrouble('the objective is not convex, which method="corrective" can bear')
+        raise NumericalTrouble(_NOT_CONVEX)
 
     def without(self, i: int, value: float) -> Face:
         """With generator i fixed at a value."""

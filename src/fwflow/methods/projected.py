@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwflow.methods.base import Proposal
+from fwflow.objectives.base import NumericalTrouble
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
 
@@ -44,7 +45,9 @@ class AcceleratedProjectedGradient:
 
     def init(self, problem: Problem, x: Point) -> Memory:
         if not problem.constraint.projectable:
-            raise ValueError(f'method="apg" needs a set with a projection; {problem.constraint!r} has none')
+            raise ValueError(
+                f'method="apg" or "polished" needs a set with a projection; {problem.constraint!r} has none'
+            )
         return Memory(x)
 
     def step(
@@ -62,22 +65,28 @@ class AcceleratedProjectedGradient:
             moved = problem.objective.refresh(Point(problem.constraint.project(y.x - g / y.x.dtype.type(L))))
             d = moved.x - y.x
             norm2 = float(np.vdot(d, d))
+            if math.isnan(norm2):
+                raise NumericalTrouble("a projected gradient step is not finite")
             if norm2 == 0 or self._holds(problem, y, moved, value, g, L * norm2):
                 break
             L *= 2
+            if not math.isfinite(L):
+                raise NumericalTrouble("no step length is short enough")
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
-        estimate = moved.inner(g) - problem.constraint.lmo(g).dot(g)
+        estimate = moved.inner(g) - problem.lmo(g, lift=False).vertex.dot(g)
         return Proposal(moved, 1 / L, Memory(x, 1.0 if restart else t, L), estimate)
 
     def _first(self, problem: Problem, y: Point, value: float, g: np.ndarray) -> float:
         """A low guess at the smoothness, from the curvature along the gradient."""
-        norm2 = float(np.vdot(g, g))
-        if norm2 == 0:
+        largest = float(np.abs(g).max())
+        if largest == 0:
             return 1.0
-        line = problem.objective.along(y, problem.objective.refresh(Point(y.x - g)), value, g)
+        d = g / y.x.dtype.type(largest)  # squares of its image neither overflow nor vanish with the gradient's size
+        norm2 = float(np.vdot(d, d))
+        line = problem.objective.along(y, problem.objective.refresh(Point(y.x - d)), value, g)
         small = 1e-6 / max(1.0, math.sqrt(norm2))
         curvature = line.curvature if line.curvature is not None else (line.slope(small) - line.slope0) / small
-        return max(0.1 * curvature / norm2, 1e-12)
+        return 0.1 * curvature / norm2 if curvature > 0 else 1e-12
 
     def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: np.ndarray, bound: float) -> bool:
         """Whether f is below its quadratic model: by curvature where known, since values drown in rounding."""

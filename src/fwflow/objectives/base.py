@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array, finite_array
-from fwflow.designs import as_design, combined
+from fwflow.designs import as_design, combined, shortcut
 from fwflow.objectives.losses import Loss, Parabola
 from fwflow.points import DenseVertex, Lifted, LowRank, Point, Shape, Sum, Vertex
 
@@ -212,10 +212,11 @@ class DesignImage(Objective):
         self._recurring: WeakKeyDictionary[Vertex, Vertex] = WeakKeyDictionary()
 
     def precise(self) -> Objective:
-        if self.dtype == np.float64 or not hasattr(self.design, "double"):
+        double = shortcut(self.design, "double")
+        if self.dtype == np.float64 or double is None:
             return self
         doubled = copy.copy(self)
-        doubled.design, doubled.b, doubled.dtype = self.design.double(), self.b.astype(np.float64), np.dtype(np.float64)
+        doubled.design, doubled.b, doubled.dtype = double(), self.b.astype(np.float64), np.dtype(np.float64)
         return doubled
 
     def __getstate__(self) -> dict[str, Any]:

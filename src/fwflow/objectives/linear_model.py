@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from typing import Any, Self
+from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
+from fwflow.designs import shortcut
 from fwflow.objectives.base import DesignImage, LossOfImage, Objective, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
@@ -72,13 +74,14 @@ class LinearModel(DesignImage, LossOfImage):
     def gradient(self, point: Point) -> Array | LazyGradient:
         self.counts.n_grad += 1
         if self._screen is not None:
-            return LazyGradient(self.dual(point), self.shape, self._screen)
+            return LazyGradient(self.dual(point), self.shape, ref(self._screen))
         self.counts.n_design += 1
         return self.design.rmatvec(self.dual(point))
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
-        if not hasattr(self.design, "rmatmat"):
+        together = shortcut(self.design, "rmatmat")
+        if together is None:
             return None
         self.counts.n_grad += len(points)
         self.counts.n_design += 1
-        return self.design.rmatmat(np.stack([self.dual(point) for point in points]))
+        return together(np.stack([self.dual(point) for point in points]))

@@ -19,11 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.designs import ColumnAccess
+from fwflow.designs import ColumnAccess, shortcut
 from fwflow.objectives.base import Counts, NumericalTrouble
 from fwflow.points import ByImage, Shape
 
@@ -44,7 +45,7 @@ Score = Callable[[Array], Array]
 
 def pays(design: Any) -> bool:
     """Whether a design offers columns, and a pass over it costs more than bounds."""
-    if not isinstance(design, ColumnAccess):
+    if not isinstance(design, ColumnAccess) or shortcut(design, "some_columns") is None:
         return False
     return design.pass_cost >= max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1])
 
@@ -175,7 +176,7 @@ class LazyGradient(ByImage):
 
     data: Array
     shape: Shape
-    screen: Screen | None = field(repr=False)
+    screen: ref[Screen] | None = field(repr=False)  # weak: a state must not reach back into the run that made it
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     __array_ufunc__ = None  # arrays leave sums with it to this class
@@ -185,9 +186,10 @@ class LazyGradient(ByImage):
 
     @property
     def _of_run(self) -> Screen:
-        if self.screen is None:
+        screen = None if self.screen is None else self.screen()
+        if screen is None:
             raise ValueError("state comes from a run with screen=True; continue it with screen=True")
-        return self.screen
+        return screen
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.whole is None:
@@ -200,7 +202,9 @@ class LazyGradient(ByImage):
         """All entries, if they have been computed."""
         return self._known.get("all")
 
-    def __mul__(self, factor: float) -> LazyGradient:
+    def __mul__(self, factor: Any) -> Any:
+        if np.ndim(factor):
+            return np.asarray(self) * factor
         return LazyGradient(factor * self.data, self.shape, self.screen)
 
     __rmul__ = __mul__
@@ -212,6 +216,15 @@ class LazyGradient(ByImage):
         return np.asarray(self) + other
 
     __radd__ = __add__
+
+    def __neg__(self) -> LazyGradient:
+        return -1.0 * self
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -1.0 * other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other + -1.0 * self
 
     @property
     def flat(self) -> LazyGradient:

@@ -19,6 +19,13 @@ class ConstraintSet(ABC):
     the same gradient and hint give the same vertex.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """An oracle of one's own is asked: shortcuts around that of the parent are not inherited."""
+        super().__init_subclass__(**kwargs)
+        for name in ("lmo_at", "crossing", "best_vertices", "screenable") if "lmo" in cls.__dict__ else ():
+            if name not in cls.__dict__:
+                setattr(cls, name, getattr(ConstraintSet, name))
+
     @abstractmethod
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         """A vertex that minimises ``<g, s>`` over the set, of the shape of g.

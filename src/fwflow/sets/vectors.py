@@ -101,11 +101,9 @@ class L1Ball(_Ball):
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> tuple[float, Vertex] | None:
-        if type(self).lmo is not L1Ball.lmo:  # somebody's own oracle is meant to be asked
-            raise NotImplementedError
         both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
         for v in skip:
-            assert isinstance(v, OneHot)
+            assert isinstance(v, OneHot)  # what the oracle returns
             both[1][v.index + (start.size if v.value < 0 else 0)] = np.inf
         found = first_below(both[0] - levels[0], both[1] - levels[1], noise)
         if found is None:
@@ -226,10 +224,10 @@ class Simplex(ConstraintSet):
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> tuple[float, Vertex] | None:
-        if type(self).lmo is not Simplex.lmo:
-            raise NotImplementedError
         above = self.radius * end.reshape(-1) - levels[1]
-        above[[v.index for v in skip if isinstance(v, OneHot)]] = np.inf
+        for v in skip:
+            assert isinstance(v, OneHot)  # what the oracle returns
+            above[v.index] = np.inf
         found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
         return None if found is None else (found[0], OneHot(found[1], self.radius, start.shape))
 
