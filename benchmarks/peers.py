@@ -59,6 +59,12 @@ class Stopwatch:
         self.resumed = time.perf_counter()
         return self.done
 
+    def last(self, x: Any) -> None:
+        """The run has ended by itself at x, which may not have been looked at."""
+        self.elapsed += time.perf_counter() - self.resumed
+        if not self.done:
+            self._look(self.elapsed, x)
+
     def whole(self, solve: Callable[[], Any]) -> bool:
         started = time.perf_counter()
         x = solve()

@@ -33,6 +33,10 @@ class Watch(Protocol):
         """Here is the next iterate, or how to compute it outside of the measured time; shall I stop?"""
         ...
 
+    def last(self, x: Any) -> None:
+        """The run has ended by itself, here."""
+        ...
+
     def whole(self, solve: Callable[[], Array]) -> bool:
         """Time a whole solve from scratch, whose answer may lie slightly outside of the set; shall I stop?"""
         ...
@@ -55,9 +59,10 @@ FOREVER = 10**9
 
 def ours(method: str, problem: Problem) -> Run:
     def run(watch: Watch) -> None:
-        fw.minimize(
+        result = fw.minimize(
             problem.f, problem.C, method=method, tol=0, max_iter=FOREVER, callback=lambda state: watch(state.point.x)
         )
+        watch.last(result.x)
 
     try:
         fw.minimize(problem.f, problem.C, method=method, tol=0, max_iter=0)

@@ -125,10 +125,12 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         try:
             if f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
                 K = gram(left * model.second, right)
-                small = CoordinateModel(1.0, K @ values - slopes)
-                target = follow(small, pool, sp.eye_array(len(K)).tocsr(), K, 0.0, values, slopes)
+                units = np.eye(len(K)) if len(K) <= 500 else sp.eye_array(len(K)).tocsr()
+                target = follow(CoordinateModel(1.0, K @ values - slopes), pool, units, K, 0.0, values, slopes)
             else:
                 target = follow(model, pool, left, right, fixed[1], values, slopes)
+            if f.quadratic:  # the model is f itself
+                return target
         except NumericalTrouble:  # f is not convex here
             target = pool.downhill(slopes, values)
         end = model.point(fixed[0] + target @ left, fixed[1] + target @ right, x.x.shape)
