@@ -71,7 +71,7 @@ def distances(problem: str, alpha: float, method: str, deltas: tuple[float, ...]
     size = p.C.diameter(path.x0.shape)
     first = next((event.time() for event in path.events[1:]), t_end)
     halved = [_distance(p, path, method, 0.9 * first / steps, steps)[-1] for steps in (2, 4)] if first else [np.nan] * 2
-    if halved[1] <= 1e-13 * size:  # rounding has no order
+    if halved[1] <= 1e-14 * np.linalg.norm(path(0.9 * first)):  # rounding has no order
         halved[1] = np.nan
     far = [_distance(p, path, method, delta, round(t_end / delta)).max() for delta in deltas]
     return {"distance": np.array(far) / size, "order": np.log2(halved[0] / halved[1])}
