@@ -293,7 +293,7 @@ def _verify(problem: Problem, point: Point, known: Evaluation | None) -> Verifie
     inner, least = fresh.inner(known.gradient), problem.constraint.lower_bound(known.gradient, known.vertex.vertex)
     feasible = _feasible(problem, point)
     gap, size = inner - least, abs(inner) + abs(least)
-    if gap < -_slack(point) * size:  # no member has a negative gap
+    if feasible is not True and gap < -_slack(point) * size:  # no member has a negative gap, but for rounding
         feasible = False
     elif fresh.x.dtype == np.float32:  # a user's own function: the gap is a difference that single precision rounds
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size
