@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
+from fwflow.methods.polished import Polished
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, CONSTRAINTS, assert_bounds, optimum, solve
 
@@ -72,12 +73,13 @@ def test_sets_without_a_projection_say_so():
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
 
 
+@pytest.mark.parametrize("method", ["apg", Polished(every=3, share=1.0)], ids=["apg", "polished"])
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTORS)
-def test_optima_agree_with_an_independent_solver(set_name, objective_name):
+def test_optima_agree_with_an_independent_solver(set_name, objective_name, method):
     C, (n,) = SETS[set_name]
     best = optimum(set_name, objective_name)
-    r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method="apg", tol=1e-7, max_iter=5000)
+    r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method=method, tol=1e-7, max_iter=5000)
     assert_bounds(r, best)
     assert r.success
     assert r.fun <= best + ACCURACY * (1 + abs(best))
