@@ -491,6 +491,18 @@ def test_e1_reports_turns_and_orders(serial):
     assert followed.rows[1] == ("triangle", "RK44", "3.0e-01", "3.0e-02", "-", "1.00")
 
 
+def test_e1_counts_the_turns_of_the_flow_without_its_start(serial):
+    assert e1_flow.exact("triangle", 3.0, 2.0, 10.0)["events"] == [0.0]  # the tie with which it begins
+
+
+@pytest.mark.parametrize("how", ["projector", "paper"])
+def test_e2_samples_the_flow_at_times_one_apart(serial, how):
+    energy = e2_zigzag.flow_energies("sensing", 5.0, (5,), 20.0, 0.1)[f"{how}-5"]
+    p = find_problem("sensing", alpha=5.0, loss="logistic")
+    path = fw.flow(p.f, p.C, t_end=20.0, delta=1e-3, every=1000)
+    assert energy == pytest.approx(fw.zigzag_energy(path.x, 5, how), rel=0.1)
+
+
 @pytest.mark.parametrize(("method", "order"), [("fw", 1), ("heun", 2), ("kutta3", 3)])
 def test_e1_orders_before_the_first_event_are_the_classical_ones(serial, method, order):
     run = e1_flow.distances("sensing", 3.0, method, (0.1, 0.01), 2.0)

@@ -36,8 +36,18 @@ class Memory:
     hint: Lifted | None = None
 
 
+class KeepsAtoms:
+    """How a method with an active set begins: with all weight on one point, or with a given mixture."""
+
+    def init(self, problem: Problem, x: Point) -> Memory:
+        return Memory(ActiveSet.starting_at(x))
+
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
+        return Memory(active.lifted(problem.objective))
+
+
 @dataclass(frozen=True)
-class _ActiveSetMethod:
+class _ActiveSetMethod(KeepsAtoms):
     """Steps that shift weight between atoms.
 
     Parameters
@@ -62,12 +72,6 @@ class _ActiveSetMethod:
     def check_every(self) -> int:
         """How often the loop computes the gap."""
         return 20 if self.lazy else 1
-
-    def init(self, problem: Problem, x: Point) -> Memory:
-        return Memory(ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
-        return Memory(active.lifted(problem.objective))
 
     def step(
         self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory

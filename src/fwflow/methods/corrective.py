@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
-from fwflow.methods.active import Memory
+from fwflow.methods.active import KeepsAtoms, Memory
 from fwflow.methods.atoms import ActiveSet
 from fwflow.methods.base import Proposal
 from fwflow.methods.face import Face
@@ -27,7 +27,7 @@ from fwflow.steps import Exact
 
 
 @dataclass(frozen=True)
-class Corrective:
+class Corrective(KeepsAtoms):
     """Per pass over the data, add several vertices and correct all weights by Newton's method.
 
     Parameters
@@ -44,12 +44,6 @@ class Corrective:
     @property
     def uses_iterate(self) -> bool:
         return True
-
-    def init(self, problem: Problem, x: Point) -> Memory:
-        return Memory(ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
-        return Memory(active.lifted(problem.objective))
 
     def step(
         self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory

@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from fwflow._validation import Array
 from fwflow.designs import shortcut
+from fwflow.methods.active import KeepsAtoms
 from fwflow.methods.active import Memory as ActiveMemory
 from fwflow.methods.atoms import ActiveSet, Atoms
 from fwflow.methods.base import Method, Proposal
@@ -300,7 +301,7 @@ def first_crossing(
 
 
 @dataclass(frozen=True)
-class FlowNewton:
+class FlowNewton(KeepsAtoms):
     """For other losses: quadratic models, each followed to its end on a working set, and a line search on f.
 
     A pass over the data picks the working set, from which images all the rest is done; it doubles where it was too
@@ -321,28 +322,29 @@ class FlowNewton:
     def uses_iterate(self) -> bool:
         return True
 
-    def init(self, problem: Problem, x: Point) -> Any:
-        return ActiveMemory(ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Any:
-        return ActiveMemory(active.lifted(problem.objective))
-
-    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
+    def step(
+        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: ActiveMemory
+    ) -> Proposal:
         count = max(self.first, 2 * len(memory.active))
         return Corrective(count, self.accuracy).step(problem, k, x, fun, known, memory)
 
 
 @dataclass(frozen=True)
-class BoxNewton(FlowNewton):
+class BoxNewton:
     """The same on a box, where the working set is one of entries: those that move, and those that want to."""
+
+    first: int = 50
+    accuracy: float = 1e-4
 
     lifts: ClassVar[bool] = False
 
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
     def init(self, problem: Problem, x: Point) -> None: ...
 
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> None: ...
-
-    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
+    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: None) -> Proposal:
         assert known is not None
         lower, upper = (np.ravel(bound) for bound in problem.constraint.bounds(x.x.shape))
         g, values = np.ravel(known.gradient), np.array(np.ravel(x.x), dtype=np.float64)
