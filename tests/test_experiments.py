@@ -497,10 +497,10 @@ def test_e1_counts_the_turns_of_the_flow_without_its_start(serial):
 
 @pytest.mark.parametrize("how", ["projector", "paper"])
 def test_e2_samples_the_flow_at_times_one_apart(serial, how):
-    energy = e2_zigzag.flow_energies("sensing", 5.0, (5,), 20.0, 0.1)[f"{how}-5"]
-    p = find_problem("sensing", alpha=5.0, loss="logistic")
+    energy = e2_zigzag.flow_energies("sensing", 1.0, (5,), 20.0, 0.02)[f"{how}-5"]
+    p = find_problem("sensing", alpha=1.0, loss="logistic")
     path = fw.flow(p.f, p.C, t_end=20.0, delta=1e-3, every=1000)
-    assert energy == pytest.approx(fw.zigzag_energy(path.x, 5, how), rel=0.1)
+    assert energy == pytest.approx(fw.zigzag_energy(path.x, 5, how), rel=0.03)  # small steps zig-zag a little
 
 
 @pytest.mark.parametrize(("method", "order"), [("fw", 1), ("heun", 2), ("kutta3", 3)])
