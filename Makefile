@@ -9,7 +9,7 @@ BENCH_STAMP := $(BENCH)/.installed
 PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel
 BENCH_ARGS  ?=
 
-.PHONY: test test-slow reproduce check format bench clean
+.PHONY: test reproduce check format bench clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -18,10 +18,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m "not slow"
-
-test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto
 
 reproduce: $(STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
