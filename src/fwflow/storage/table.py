@@ -1,0 +1,276 @@
+"""What does a tree of objects look like as data? A table of entries, and arrays beside it.
+
+An entry is a list: its kind, and what it is made of. That is text, a number, true, false, null, or ``[i]`` for entry i,
+which comes before: nothing can contain itself, and what is shared stays shared.
+
+=========  ==============================================================
+tuple      its items; so list
+dict       key, value, key, value, ...
+object     the name of its class, and the values of its attributes
+array      type of its numbers, shape, strides or null, whether it may be written to
+numbers    "tuple" or "list", type, length: many Python numbers of one type
+scalar     type: a NumPy number
+float      "nan", "inf" or "-inf"
+bytes      hexadecimal digits
+dtype      its name
+=========  ==============================================================
+
+The numbers of arrays, numbers and scalars stand beside the table, by type, in the order of the entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.storage.annotations import Seen
+from fwflow.storage.registry import Kind, by_class, by_name
+
+#: Types of numbers that arrays may have.
+TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
+
+# Longer sequences that hold floats alone, or integers alone, are kept as numbers.
+_MANY = 8
+# Deeper trees are refused: to hash, compare and delete them is recursive, in part without a guard.
+_DEEPEST, _TOO_DEEP = 100, "is nested too deeply"
+# Most values that are hashed to build dicts: tuples that share their items hold more of them than any file.
+_MOST_HASHED = 10**8
+
+_NO_DATA = (
+    "which is no data: a state holds None, numbers, text, bytes, arrays of numbers, tuples, lists and dicts, and "
+    "objects of classes registered with fw.storable. Keep such data in its place, or register its class"
+)
+
+
+class Writer:
+    """Makes the entries of values, and keeps their arrays by type."""
+
+    def __init__(self) -> None:
+        self.table: list[list[Any]] = []
+        self.arrays: dict[str, list[Array]] = {}
+        self._places: dict[int, int] = {}  # of the entries of objects by id; -1 while an entry is in the making
+        self._depths: list[int] = []
+        self._kept: list[Any] = []  # alive, so that none of them lends its id to another
+        self._path: list[Any] = ["state"]
+        self._seen: Seen = {}
+
+    def value(self, x: Any) -> Any:
+        """x itself where JSON has it, else where its entry is."""
+        if x is None or type(x) in (bool, int, str) or (type(x) is float and math.isfinite(x)):
+            return x
+        x = _CONSTANTS["float", repr(x)] if type(x) is float else x  # one of each
+        if id(x) not in self._places:
+            self._kept.append(x)
+            self._places[id(x)] = -1
+            self._add(x)
+            self._places[id(x)] = len(self.table) - 1
+        if self._places[id(x)] < 0:
+            raise self._refused("contains itself")
+        return [self._places[id(x)]]
+
+    def _add(self, x: Any) -> None:
+        if len(self._path) > _DEEPEST:
+            raise self._refused(_TOO_DEEP)
+        entry = self._entry(x)
+        inner = [self._depths[v[0]] for v in entry[1:] if type(v) is list and entry[0] != "array"]
+        self._depths.append(1 + max(inner, default=0))
+        if self._depths[-1] > _DEEPEST:  # with what was met before
+            raise self._refused(_TOO_DEEP)
+        self.table.append(entry)
+
+    def _entry(self, x: Any) -> list[Any]:
+        cls = type(x)
+        if cls in (tuple, list):
+            numbers = _as_numbers(x)
+            if numbers is not None:
+                return ["numbers", cls.__name__, self._stored(numbers), len(x)]
+            return [cls.__name__, *(self._at(f"[{i}]", item) for i, item in enumerate(x))]
+        if cls is dict:
+            pairs = ((self._at((key,), key), self._at((key,), item)) for key, item in x.items())
+            return ["dict", *(part for pair in pairs for part in pair)]
+        if cls in by_class:
+            return ["object", by_class[cls].name, *self._attributes(x, by_class[cls])]
+        if cls is np.ndarray and x.dtype.name in TYPES:
+            return ["array", self._stored(x), list(x.shape), strides_of(x), bool(x.flags.writeable)]
+        if isinstance(x, np.generic) and x.dtype.name in TYPES:
+            return ["scalar", self._stored(np.array([x]))]
+        if isinstance(x, np.dtype) and x.name in TYPES:
+            return ["dtype", x.name]
+        if cls in (float, bytes):
+            return [cls.__name__, repr(x) if cls is float else x.hex()]
+        what = f"an array of {x.dtype}" if cls is np.ndarray else f"a {cls.__module__}.{cls.__qualname__}"
+        raise self._refused(f"is {what}, {_NO_DATA}")
+
+    def _attributes(self, x: Any, kind: Kind) -> list[Any]:
+        values = [getattr(x, name) for name in kind.attributes]
+        self._kept.append(values)
+        if (fault := kind.fault(values, self._seen)) is not None:
+            self._path.append(f".{fault[0]}")
+            raise self._refused(fault[1])
+        if kind.valid is not None and not kind.valid(x):
+            raise self._refused(f"is no valid {kind.cls.__name__}")
+        return [self._at(f".{name}", value) for name, value in zip(kind.attributes, values, strict=True)]
+
+    def _at(self, step: Any, x: Any) -> Any:
+        self._path.append(step)
+        value = self.value(x)
+        self._path.pop()
+        return value
+
+    def _stored(self, array: Array) -> str:
+        self.arrays.setdefault(array.dtype.name, []).append(array)
+        return array.dtype.name
+
+    def _refused(self, why: str) -> ValueError:
+        path = "".join(step if isinstance(step, str) else f"[{step[0]!r}]" for step in self._path)
+        return ValueError(f"{path} {why}")
+
+
+def _as_numbers(x: Sequence[Any]) -> Array | None:
+    types = set(map(type, x)) if len(x) >= _MANY else set()
+    if types == {float}:
+        return np.array(x)
+    return np.array(x, dtype=np.int64) if types == {int} and -(2**63) <= min(x) <= max(x) < 2**63 else None
+
+
+class Reader:
+    """Makes the objects of a table, one after the other. What is not in order is refused with a ValueError."""
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self._arrays = arrays
+        self._taken = dict.fromkeys(arrays, 0)
+        self._objects: list[Any] = []
+        self._depths: list[int] = []
+        self._weights: list[int] = []  # how many values are visited to hash an object
+        self._hashed = 0
+        self._met: list[int] = []  # places that the entry in the making refers to
+        self._seen: Seen = {}
+
+    def read(self, table: Any, root: Any) -> Any:
+        """The object that `root` stands for."""
+        _demand(type(table) is list)
+        for entry in table:
+            _demand(type(entry) is list and len(entry) > 0 and type(entry[0]) is str)
+            self._met = []
+            self._objects.append(self._made(*entry))
+            self._depths.append(1 + max((self._depths[i] for i in self._met), default=0))
+            self._weights.append(min(_MOST_HASHED, len(entry) + sum(self._weights[i] for i in self._met)))
+            _demand(self._depths[-1] <= _DEEPEST, f"it {_TOO_DEEP}")
+        _demand(all(self._taken[name] == len(array) for name, array in self._arrays.items()))
+        return self._value(root)
+
+    def _value(self, v: Any) -> Any:
+        if type(v) is not list:
+            _demand(type(v) is not dict)
+            return v
+        (i,) = v
+        _demand(type(i) is int and 0 <= i < len(self._objects))
+        self._met.append(i)
+        return self._objects[i]
+
+    def _made(self, what: str, *parts: Any) -> Any:
+        if what in ("tuple", "list"):
+            return (tuple if what == "tuple" else list)(map(self._value, parts))
+        if what == "dict":
+            return self._dict(*parts)
+        if what == "object":
+            return self._object(*parts)
+        if what == "array":
+            return self._array(*parts)
+        if what == "numbers":
+            kind, name, count = parts
+            _demand(kind in ("tuple", "list") and name in ("int64", "float64"))
+            numbers = self._next(name, count).tolist()
+            return tuple(numbers) if kind == "tuple" else numbers
+        (text,) = parts
+        _demand(type(text) is str)
+        if what == "scalar":
+            return self._next(text, 1)[0]
+        if what == "bytes":
+            return bytes.fromhex(text)
+        _demand((what, text) in _CONSTANTS)
+        return _CONSTANTS[what, text]
+
+    def _next(self, name: Any, count: Any) -> Array:
+        """The next numbers of a type, in a new array."""
+        _demand(type(name) is str and name in self._arrays and type(count) is int)
+        numbers = self._arrays[name][self._taken[name] :][:count]
+        _demand(len(numbers) == count, "an array is larger than what is there of it")
+        self._taken[name] += count
+        return numbers.astype(np.dtype(name))
+
+    def _array(self, name: Any, shape: Any, strides: Any, writeable: Any) -> Array:
+        for numbers in (shape, shape if strides is None else strides):
+            _demand(type(numbers) is list and len(numbers) == len(shape) and all(type(n) is int for n in numbers))
+        _demand(min(shape, default=0) >= 0 and type(writeable) is bool)
+        flat = self._next(name, math.prod(shape))
+        array = flat.reshape(shape) if strides is None else laid_out(flat, shape, strides)
+        array.setflags(write=writeable)
+        return array
+
+    def _dict(self, *parts: Any) -> dict[Any, Any]:
+        keys = [self._value(part) for part in parts[::2]]
+        self._hashed += sum(self._weights[i] for i in self._met)
+        _demand(self._hashed < _MOST_HASHED and len(parts) % 2 == 0)
+        made = dict(zip(keys, map(self._value, parts[1::2]), strict=True))
+        _demand(2 * len(made) == len(parts), "a dict has a key twice")
+        return made
+
+    def _object(self, name: Any, *parts: Any) -> Any:
+        if type(name) is not str or name not in by_name:
+            raise ValueError(f"the class {name!r} is not registered; import what defines it, or see fw.storable")
+        kind, values = by_name[name], [self._value(part) for part in parts]
+        _demand(len(values) == len(kind.attributes), f"a {kind.cls.__name__} has other attributes here")
+        if (fault := kind.fault(values, self._seen)) is not None:
+            raise ValueError(" ".join(fault))
+        made = kind.made(values)
+        _demand(kind.valid is None or bool(kind.valid(made)), f"a {kind.cls.__name__} is not valid")
+        return made
+
+
+_CONSTANTS: dict[tuple[str, str], Any] = {("float", text): float(text) for text in ("nan", "inf", "-inf")}
+_CONSTANTS |= {("dtype", name): np.dtype(name) for name in TYPES}
+
+
+def _demand(holds: bool, otherwise: str = "its table of objects is not in order") -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def strides_of(array: Array) -> list[int] | None:
+    """The strides in entries, with gaps of one where there are any; None if they are those of C.
+
+    BLAS sums in another order for another layout. For runs that continue to the last bit, arrays come back with the
+    order of their axes and with gaps where they had some, but not with the whole matrix of which they may be a column.
+    """
+    strides, span, dense = [0] * array.ndim, 1, array.itemsize
+    for i in sorted(range(array.ndim), key=lambda i: (abs(array.strides[i]), -i)):
+        length, stride = array.shape[i], abs(array.strides[i])
+        step = span + (length > 1 and stride != dense)
+        strides[i] = -step if array.strides[i] < 0 else step
+        if length > 1:
+            span, dense = step * length, stride * length
+    in_c = [math.prod(array.shape[i + 1 :]) for i in range(array.ndim)]
+    return None if array.size == 0 or strides == in_c or span > _most_spanned(array.size) else strides
+
+
+def _most_spanned(size: int) -> int:
+    return 4 * size + 64
+
+
+def laid_out(flat: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+    """An array of these strides, in memory of its own."""
+    span = 1
+    for stride, length in sorted((abs(stride), length) for stride, length in zip(strides, shape, strict=True)):
+        _demand(length == 1 or stride >= span, "the entries of an array overlap")
+        span += stride * (length - 1)
+    _demand(span <= _most_spanned(len(flat)), "an array has large gaps")
+    first = sum(max(0, -stride) * (length - 1) for stride, length in zip(strides, shape, strict=True))
+    size, buffer = flat.itemsize, np.zeros(span, flat.dtype)
+    array: Array = np.ndarray(shape, flat.dtype, buffer, first * size, [stride * size for stride in strides])
+    array[...] = flat.reshape(shape)
+    return array
