@@ -1,7 +1,8 @@
-"""Which data do the experiments run on? Generated problems, real data sets with their checks, and stand-ins.
+"""Which data do the experiments run on? Generated problems, real data sets with their checks, and one stand-in.
 
-Two environment variables matter: ``FWFLOW_DATA`` names a directory with official files, ``FWFLOW_CACHE`` the place
-for downloads. Nothing is downloaded unless asked for. Downloads and two of the stand-ins need the extra ``data``.
+Madelon and the validation split of Gisette ship inside the package. Two environment variables matter:
+``FWFLOW_DATA`` names a directory with official files, which come first, and ``FWFLOW_CACHE`` the place for downloads.
+Nothing is downloaded unless asked for, and downloads need the extra ``data``.
 
 >>> from fwflow import datasets
 >>> datasets.load("triangle")["start"]

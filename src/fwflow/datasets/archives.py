@@ -46,7 +46,7 @@ def offline(name: str) -> str:
     files = ", ".join(file.name for file in official.files)
     return (
         f"Without internet, put the official files ({files}; plain or .gz) into DIR/{official.folder}/ and name DIR "
-        "with FWFLOW_DATA, data_dir= or --data, or run on the stand-in by not asking for a download."
+        "with FWFLOW_DATA, data_dir= or --data."
     )
 
 

@@ -1,4 +1,4 @@
-"""Where is the data? A directory of yours, then the cache, then a download if asked for, then a stand-in."""
+"""Where is the data? A directory of yours, the cache, a download if asked for, inside the package, or a stand-in."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fwflow._validation import suggest
+from fwflow._validation import Array, suggest
 from fwflow.datasets import generators, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
 from fwflow.datasets.dataset import DataError, Dataset, Kind
+from fwflow.datasets.embedded import unpack
 from fwflow.datasets.official import (
     RECONSTRUCTED,
     RECONSTRUCTED_FILE,
@@ -33,9 +34,7 @@ from fwflow.datasets.official import (
 generated: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
     {"sensing": generators.sensing, "triangle": generators.triangle}
 )
-_stand_ins: Mapping[str, Callable[[str], Dataset]] = MappingProxyType(
-    {"madelon": standins.madelon, "gisette": standins.gisette, "movielens": standins.movielens}
-)
+_stand_ins: Mapping[str, Callable[[], Dataset]] = MappingProxyType({"movielens": standins.movielens})
 
 
 def load(
@@ -47,7 +46,10 @@ def load(
     stand_in: bool = True,
     progress: bool = False,
 ) -> Dataset:
-    """Load a data set from the first of: your directory, the cache, a download if asked for, a stand-in.
+    """Load a data set from the first of: your directory, the cache, a download if asked for, the package, a stand-in.
+
+    Madelon and the validation split of Gisette ship inside the package; for MovieLens, which may not, there is a
+    stand-in; the other splits of Gisette are in your directory or the cache, or missing.
 
     There is no network access unless ``download=True``. ``source`` of the result says in words what was loaded.
 
@@ -66,7 +68,7 @@ def load(
     download : bool, optional
         Fetch the official archive if the data is neither in the directory nor, undamaged, in the cache.
     stand_in : bool
-        Fall back on seeded data of the same kind; otherwise missing data is an error.
+        Let generated ratings stand in for MovieLens if it is missing; otherwise that is an error.
     progress : bool
         Show the progress of a download.
 
@@ -102,17 +104,23 @@ def load(
         if len(paths) < len(_names(official, split)):
             raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(name)}")
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
-    if split != RECONSTRUCTED:
-        if cached is not None and len(paths := _paths(official, split, cached)) == len(_names(official, split)):
-            try:
-                return _read(name, split, paths, pinned=True)
-            except DataError:
-                if not download:
-                    raise
-        if download:
-            return _read(name, split, _paths(official, split, fetch(name, progress)), pinned=True)
-    if stand_in:
-        return _stand_ins[name](split)
+    if split == RECONSTRUCTED:
+        raise DataError(
+            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{official.folder}/ and "
+            "name DIR with FWFLOW_DATA, data_dir= or --data"
+        )
+    if cached is not None and len(paths := _paths(official, split, cached)) == len(_names(official, split)):
+        try:
+            return _read(name, split, paths, pinned=True)
+        except DataError:
+            if not download:
+                raise
+    if download:
+        return _read(name, split, _paths(official, split, fetch(name, progress)), pinned=True)
+    if split in official.embedded:
+        return _embedded(name, split)
+    if stand_in and name in _stand_ins:
+        return _stand_ins[name]()
     raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(name)}")
 
 
@@ -134,7 +142,7 @@ class Available(NamedTuple):
 
     name: str
     split: str
-    found: Kind
+    found: Kind | Literal["real, embedded", "missing"]
     where: Path | None
     size: int
     terms: str
@@ -151,19 +159,24 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
     >>> [row.found for row in datasets.available() if row.name == "triangle"]
     ['generated']
     """
-    rows = []
-    for name, official in catalogue.items():
-        for split in _splits(name):
-            row = Available(name, split, "stand-in", None, 0, official.terms)
-            for folder in _folders(official, data_dir):
-                paths = [] if folder is None else _paths(official, split, folder)
-                if len(paths) == len(_names(official, split)):
-                    size = sum(path.stat().st_size for path in paths)
-                    found: Kind = "stand-in" if split == RECONSTRUCTED else "real"
-                    row = row._replace(found=found, where=folder, size=size)
-                    break
-            rows.append(row)
+    rows = [_available(name, split, data_dir) for name in catalogue for split in _splits(name)]
     return rows + [Available(name, "", "generated", None, 0, "none") for name in generated]
+
+
+def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
+    official = catalogue[name]
+    for folder in _folders(official, data_dir):
+        paths = [] if folder is None else _paths(official, split, folder)
+        if len(paths) == len(_names(official, split)):
+            size = sum(path.stat().st_size for path in paths)
+            return Available(
+                name, split, "stand-in" if split == RECONSTRUCTED else "real", folder, size, official.terms
+            )
+    packed = official.embedded.get(split)
+    if packed is not None and packed.path.is_file():
+        terms = f"{official.terms}; {packed.origin}"
+        return Available(name, split, "real, embedded", packed.path.parent, packed.path.stat().st_size, terms)
+    return Available(name, split, "stand-in" if name in _stand_ins else "missing", None, 0, official.terms)
 
 
 def _check(name: str) -> str:
@@ -209,11 +222,21 @@ def _read(name: str, split: str, paths: Sequence[Path], pinned: bool) -> Dataset
                 raise DataError(f"{path} is damaged: it is not the official file. Repair it: fwflow data fetch {name}")
             remarks.append(f"{file.name} {_difference(content)}")
         tables.append(parse(file, content, path))
-    arrays = official.arrays(tables)
+    place = "from the cache" if pinned else "from your directory"
+    return _real(name, split, official.arrays(tables), place, "; ".join(remarks) or "the official files, verified")
+
+
+def _embedded(name: str, split: str) -> Dataset:
+    packed = catalogue[name].embedded[split]
+    what = f"{packed.origin}, verified" + (f"; {packed.remark}" if packed.remark else "")
+    return _real(name, split, catalogue[name].arrays(unpack(packed)), "shipped with fwflow", what)
+
+
+def _real(name: str, split: str, arrays: Mapping[str, Array], place: str, what: str) -> Dataset:
+    official = catalogue[name]
     shape = official.shape or arrays["A"].shape
-    what = "; ".join(remarks) or "the official files, verified by SHA-256"
     title = official.title if len(official.splits) == 1 else f"{official.title}, {split} split"
-    source = f"{title}, {shape[0]} x {shape[1]}: {what}."
+    source = f"{title}, {shape[0]} x {shape[1]}, real data {place}: {what}. {official.terms}."
     return Dataset(name=name, kind="real", source=source, shape=shape, arrays=arrays)
 
 
