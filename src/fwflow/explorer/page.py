@@ -1,0 +1,173 @@
+"""How does the page come about? Numbers packed small, and a template that draws them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import zlib
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+import fwflow as fw
+from fwflow._validation import Array
+from fwflow.experiments.framework import replacing
+from fwflow.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
+from fwflow.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+
+#: By this line a page is known to be ours.
+GENERATOR = '<meta name="generator" content="fwflow explore">'
+
+# Whole numbers for coordinates (stage points go as far as 7), logarithms to base 10, angles and lengths of steps.
+SCALES = {"coordinate": 4500, "log": 1600, "angle": 10000, "step": 30000}
+_SMALLEST = 1e-16
+
+
+def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False) -> Path:
+    """Write the explorer: one HTML page that holds all its numbers, and asks for nothing else.
+
+    Parameters
+    ----------
+    path : str or Path
+        The page. A file that is there already is replaced only if it is an explorer too.
+    grid : Grid, optional
+        What the page offers; less of it makes a smaller page sooner.
+    progress : bool
+        Show a progress bar.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fwflow import explorer
+    >>> few = explorer.Grid(tableaus=("fw", "rk44"), c=(2.0,), delta=(1.0,), iterations=5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = explorer.write(f"{folder}/explorer.html", few)
+    ...     page.name, page.stat().st_size < 200_000
+    ('explorer.html', True)
+    """
+    path = Path(path)
+    if path.exists() and not _is_ours(path):
+        raise FileExistsError(f"{path} was not written by fwflow explore, and is kept; name another file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = json.dumps(contents(grid or Grid(), progress), separators=(",", ":")).replace("<", "\\u003c")
+    page = _asset("page.html")
+    for mark, text in {"generator": GENERATOR, "style": _asset("page.css"), "script": _asset("page.js")}.items():
+        page = page.replace(f"<!-- {mark} -->", text)
+    with replacing(path) as file:
+        file.write(page.replace("<!-- data -->", data))
+    return path
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return GENERATOR in file.read(2000)
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
+    """What the page is told, ready for JSON."""
+    n, times = grid.iterations, {choice.time: choice for choice in grid.choices}
+    runs, row = {}, 2 * len(times)  # the flow comes first, at the times of every schedule
+    for choice in grid.choices:
+        runs[choice.key] = row
+        row += 3 * TABLEAUS[choice.tableau].stages + 3
+    return {
+        "version": fw.__version__,
+        "iterations": n,
+        "scales": SCALES,
+        "discFlow": DISC_FLOW,
+        "places": dict(PLACES),
+        "shapes": {name: _axes(SHAPES[name]) for name in grid.shapes},
+        "tableaus": {name: TABLEAUS[name].stages for name in grid.tableaus},
+        "c": grid.c,
+        "delta": grid.delta,
+        "variants": [*VARIANTS],
+        "gammas": {
+            key: _rounded([choice.schedule.stage_gammas(k, [0.0])[0] for k in range(n)])
+            for key, choice in times.items()
+        },
+        "weights": {
+            f"{name},{key}": _rounded(weights(name, choice.c, choice.delta, n)[1])
+            for name, (key, choice) in product(grid.tableaus, times.items())
+        },
+        "flows": {key: 2 * i for i, key in enumerate(times)},
+        "runs": runs,
+        "scenes": {scene.key: _scene(scene) for scene in grid.scenes},
+        "problems": {
+            f"{scene.key},{place},{shape}": _problem(scene, place, shape, grid)
+            for scene, place, shape in tqdm(grid.problems, disable=not progress, desc="explorer", unit="problem")
+        },
+    }
+
+
+def _scene(scene: Scene) -> dict[str, Any]:
+    return {
+        "label": scene.label,
+        "corners": None if scene.corners is None else _rounded(scene.corners),
+        "places": [*scene.places],
+    }
+
+
+def _outline(scene: Scene) -> Array:
+    return directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
+
+
+def _axes(H: Array) -> dict[str, Any]:
+    """Half-axes and direction of the ellipse where f = 1/2, and how much longer than wide f's bowl is."""
+    size, axes = np.linalg.eigh(H)
+    angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+    return {"axes": _rounded(size**-0.5), "angle": _rounded(angle), "condition": _rounded(size[-1] / size[0])}
+
+
+def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]:
+    m, n = scene.places[place], grid.iterations
+    f = objective(m, shape)
+    flow = follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
+    times = {choice.time: flow.seen_by(choice, n) for choice in grid.choices}
+    runs = [_columns(scene, record(scene, f, choice, n), times[choice.time]) for choice in grid.choices]
+    around = np.vstack([_outline(scene), m])
+    away = around - m
+    furthest = math.sqrt(np.einsum("ki,ij,kj->k", away, SHAPES[shape], away).max())
+    return {
+        "m": _rounded(m),
+        "box": _rounded([around.min(axis=0), around.max(axis=0)]),
+        "optimum": _rounded(fw.minimize(f, scene.C, scene.x0, tol=1e-10).x),
+        "levels": _rounded(furthest * np.arange(1, 13) / 9),
+        "flow": _rounded(flow.curve),
+        "data": _packed(np.hstack([SCALES["coordinate"] * np.hstack([*times.values()]), *runs])),
+    }
+
+
+def _columns(scene: Scene, run: Run, flow: Array) -> Array:
+    """A run in the page's units: x, gap, distance to the flow, stage points after the first, targets, step."""
+    if scene.corners is None:
+        targets = SCALES["angle"] * np.arctan2(run.targets[..., 1], run.targets[..., 0])
+    else:
+        targets = np.linalg.norm(run.targets[..., None, :] - scene.corners, axis=-1).argmin(axis=-1)
+    stages = run.stages[:, 1:].reshape(len(run.stages), -1)
+    steps = np.hstack([SCALES["coordinate"] * stages, targets, SCALES["step"] * run.step[:, None]])
+    errors = np.column_stack([run.gap, np.linalg.norm(run.x - flow, axis=1)])
+    logs = SCALES["log"] * np.log10(np.maximum(errors, _SMALLEST))
+    return np.hstack([SCALES["coordinate"] * run.x, logs, np.vstack([steps, steps[-1:]])])
+
+
+def _packed(table: Array) -> str:
+    """Column after column of 16-bit differences, low bytes before high ones, deflated, in base 64."""
+    if not (np.abs(table) < 2**15 - 0.5).all():
+        raise ValueError(f"numbers of the page must fit into 16 bits; got {np.abs(table).max():g}")
+    change = np.diff(np.round(table.T).astype(np.int16), axis=1, prepend=np.int16(0)).astype(np.int16)
+    folded = (change << 1) ^ (change >> 15)  # small numbers of either sign become small numbers
+    planes = np.frombuffer(folded.astype("<i2").tobytes(), np.uint8).reshape(-1, 2).T
+    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
+
+
+def _rounded(numbers: Any) -> Any:
+    return np.round(numbers, 4).tolist()

@@ -1,0 +1,170 @@
+"""What can be chosen on the page? Sets and quadratics in the plane, and ways to discretise the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy.spatial import ConvexHull
+
+import fwflow as fw
+from fwflow._validation import Array, suggest, whole
+
+#: Where the unconstrained minimiser m of f lies.
+PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A set in the plane, a start, and points m to minimise the distance to."""
+
+    key: str
+    label: str
+    C: fw.ConstraintSet
+    corners: Array | None  # in order; the unit disc has none
+    x0: Array
+    places: Mapping[str, Array]
+
+
+def _scene(key: str, label: str, C: fw.ConstraintSet, corners: Any, x0: Any, **places: Any) -> Scene:
+    corners = None if corners is None else np.array(corners, dtype=float)
+    return Scene(key, label, C, corners, np.array(x0), {name: np.array(m) for name, m in places.items()})
+
+
+def directions(angle: Any) -> Array:
+    """Points of the unit circle, one per row."""
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _polygon(seed: int = 29) -> Scene:
+    """The hull of random points of the disc, seen from its first corner."""
+    rng = np.random.default_rng(seed)
+    points = np.sqrt(rng.uniform(0.3, 1.0, (14, 1))) * directions(rng.uniform(-np.pi, np.pi, 14))
+    corners = points[ConvexHull(points).vertices].round(3)
+    edge = 0.55 * corners[3] + 0.45 * corners[4]
+    return _scene(
+        "polygon", "random polygon", fw.ConvexHull(corners), corners, corners[0],
+        inside=0.7 * corners.mean(axis=0) + 0.3 * edge, edge=edge, vertex=corners[4], outside=1.5 * edge,
+    )  # fmt: skip
+
+
+def _scenes() -> tuple[Scene, ...]:
+    triangle, (start, across) = [[-1, 0], [0, 1], [1, 0]], directions(np.deg2rad([140.0, -35.0]))
+    return (
+        _scene(
+            "triangle", "triangle", fw.ConvexHull(triangle), triangle, (0.0, 1.0),
+            inside=(0.2, 0.3), edge=(0.0, 0.0), vertex=(1.0, 0.0), outside=(0.6, -0.3),
+        ),
+        _scene(
+            "square", "square", fw.LInfBall(1.0), [[-1, -1], [1, -1], [1, 1], [-1, 1]], (-1.0, 1.0),
+            inside=(0.3, -0.2), edge=(0.35, -1.0), vertex=(1.0, -1.0), outside=(0.8, -1.35),
+        ),
+        _scene(
+            "l1", "L1 ball", fw.L1Ball(1.0), [[1, 0], [0, 1], [-1, 0], [0, -1]], (-1.0, 0.0),
+            inside=(0.3, 0.2), edge=(0.6, 0.4), vertex=(1.0, 0.0), outside=(0.9, 0.7),
+        ),
+        _scene(
+            "disc", "disc", fw.L2Ball(1.0), None, start,
+            inside=(0.3, 0.1), edge=across, outside=1.5 * across,
+        ),
+        _polygon(),
+    )  # fmt: skip
+
+
+def _stretched(condition: float, angle: float) -> Array:
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    return R @ np.diag([1.0, condition]) @ R.T
+
+
+#: Hessians by name.
+SHAPES: Mapping[str, Array] = MappingProxyType({"round": np.eye(2), "stretched": _stretched(25.0, -0.2)})
+
+#: What is added to the plain step, as arguments of `minimize`: the rows of the paper's triangle figure, and one more.
+VARIANTS: Mapping[str, dict[str, str]] = MappingProxyType(
+    {
+        "plain": {},
+        "search": {"line_search": "aggressive"},
+        "exact": {"line_search": "exact"},
+        "momentum": {"momentum": "nesterov"},
+    }
+)
+
+TABLEAUS: Mapping[str, fw.Tableau] = MappingProxyType(
+    {"fw": fw.tableaus["euler"]} | {name: fw.tableaus[name] for name in ("midpoint", "heun", "rk44", "rk38", "rk5")}
+)
+
+
+@dataclass(frozen=True)
+class _Schedule(fw.OpenLoop):
+    """The paper's schedule for tableaus that need not be certified: the page shows when a weight is negative."""
+
+    def certifies(self, tableau: fw.Tableau) -> bool:
+        """Whatever the certificate says, which takes longer to work out than the run."""
+        return True
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to discretise the flow."""
+
+    tableau: str
+    c: float = 2.0
+    delta: float = 1.0
+    variant: str = "plain"
+
+    @property
+    def time(self) -> str:
+        """Names the schedule."""
+        return f"{self.c:g},{self.delta:g}"
+
+    @property
+    def key(self) -> str:
+        """Names the choice, also in the page's address."""
+        return f"{self.tableau},{self.time},{self.variant}"
+
+    @property
+    def schedule(self) -> fw.OpenLoop:
+        """Steps counted from 1, as in the paper's triangle experiment and its table of weights."""
+        return _Schedule(c=self.c, delta=self.delta, k0=1)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `minimize`."""
+        return {"method": TABLEAUS[self.tableau], "schedule": self.schedule, **VARIANTS[self.variant]}
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Everything that a page offers. As in the paper, steps shorter than 1 come without line search and momentum."""
+
+    scenes: tuple[Scene, ...] = field(default_factory=_scenes)
+    shapes: tuple[str, ...] = tuple(SHAPES)
+    tableaus: tuple[str, ...] = tuple(TABLEAUS)
+    c: tuple[float, ...] = (1.0, 2.0, 4.0)
+    delta: tuple[float, ...] = (1.0, 0.3, 0.1)
+    iterations: int = 40
+
+    def __post_init__(self) -> None:
+        for name, given, known in (("tableaus", self.tableaus, TABLEAUS), ("shapes", self.shapes, SHAPES)):
+            for one in given:
+                if one not in known:
+                    raise ValueError(f"{name}: {one!r} is not known; {suggest(one, known)}")
+        if 1.0 not in self.delta:
+            raise ValueError(f"delta must offer 1, the step of line searches and momentum; got {self.delta}")
+        whole(self.iterations, "iterations", 1)
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """All ways to step, each once."""
+        steps = [(delta, "plain") for delta in self.delta] + [(1.0, variant) for variant in [*VARIANTS][1:]]
+        return tuple(Choice(name, c, *step) for name, c, step in product(self.tableaus, self.c, steps))
+
+    @property
+    def problems(self) -> list[tuple[Scene, str, str]]:
+        """Set, place and shape of every problem."""
+        return [(scene, place, shape) for scene in self.scenes for place in scene.places for shape in self.shapes]
