@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import socket
@@ -7,13 +8,14 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from fwflow import report
-from fwflow.experiments import comparison, e3_triangle, e6_sensing
-from fwflow.experiments.framework import Claim, Findings, Table, Verdict
+from fwflow.experiments import e3_triangle, e6_sensing, runs
+from fwflow.experiments.framework import Case, Claim, Findings, Rule, Table, Topic
 from fwflow.report import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -80,6 +82,10 @@ class Browser:
         self.call("/url", url=page.as_uri())
         return self.call("/se/log", type="browser")
 
+    def press(self, key):
+        actions = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self.call("/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
+
     def run(self, script):
         return self.call("/execute/sync", script=script, args=[])
 
@@ -104,6 +110,7 @@ def run(gap, calls=1):
     return {
         "k": k,
         "calls": calls * k,
+        "passes": k,
         "time": 0.01 * k,
         "fun": 1 / (1 + k),
         "gap": gap / (1 + k),
@@ -116,19 +123,24 @@ def run(gap, calls=1):
 def page(tmp_path_factory):
     """A report with a wide figure, a tall one, wide and narrow tables, and long words everywhere."""
     triangle, sensing = e3_triangle.Settings(iterations=59), e6_sensing.Settings(iterations=59)
-    results = {comparison.key(m, v): run(1.0) for m in triangle.methods for v in e3_triangle.VARIANTS}
-    results["flow"] = {name: run(1.0)[name][: triangle.drawn + 1] for name in ("x", "y")}
+    results = {runs.key(m, v): run(1.0) for m in triangle.methods for v in e3_triangle.VARIANTS}
+    results["flow"] = {name: 0.9 * run(1.0)[name][: triangle.drawn + 1] for name in ("x", "y")}
     first = e3_triangle.findings(triangle, results)
-    variants = tuple(e6_sensing.VARIANTS)
-    results = {comparison.key(m, v): run(2.0) for m in sensing.methods for v in variants}
-    second = comparison.findings("e6", "Summary.", "Caption.", "Data. " * 30, sensing.methods, variants, results)
+    variants = e3_triangle.SEARCHES
+    results = {runs.key(m, v): run(2.0) for m in sensing.methods for v in variants}
+    second = runs.findings("e6", "Summary.", "Caption.", "Data. " * 30, sensing.methods, variants, results)
     wide = Table("Wide", [f"column {i}" for i in range(14)], [["0.123456789"] * 14] * 3)
     second.tables.append(wide)
-    second.claims.append(Claim("A statement, " * 8, Verdict.FAILS, "the gap shrinks by the factor 1.234, " * 8))
+    cases = tuple(Case(f"a method on a data set, W = {w}", 1.0 / w, 0.123) for w in range(1, 9))
+    words = "the gap shrinks by the factor 1.234, " * 8
+    topics = (Topic.FLOW, Topic.ZIGZAG, Topic.RATE)
+    second.claims += [Claim("A statement, " * 8, "Figure 9", Rule.above(words), cases, words, words, t) for t in topics]
     sections = [("E3", "Triangle", triangle, first), ("E6", "Sensing", sensing, second)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "save_figure", lambda figure, stem: None)
-        return write_report(tmp_path_factory.mktemp("page"), sections, quick=True)
+        out = tmp_path_factory.mktemp("page")
+        (out / "explorer.html").write_text("<!doctype html><title>explorer</title>")
+        return write_report(out, sections, quick=True)
 
 
 @pytest.fixture(scope="module", params=[(w, t) for w in WIDTHS for t in THEMES], ids="-".join)
@@ -163,7 +175,7 @@ def test_page_has_the_width_of_the_screen(shown):
 
 
 def test_long_names_do_not_widen_the_page(browser, tmp_path):
-    # Names of the user's files appear in the title, the data and the settings of a comparison.
+    # Names of the user's files appear in the title, the data and the settings of a runs.
     name = "a_data_file_of_mine_whose_name_has_no_space_in_it_whatsoever.csv"
     found = Findings(name, data=[name], tables=[Table(name, ("a", "b"), [("1", name)], name)])
     page = write_report(tmp_path, [("comparison", name, e6_sensing.Settings(methods=(name,)), found)])
@@ -177,15 +189,13 @@ def test_wide_tables_scroll_within_their_containers(shown):
         t.closest('.scroll') !== null, getComputedStyle(t.closest('.scroll')).overflowX,
         t.closest('.scroll').scrollWidth > t.closest('.scroll').clientWidth])"""
     tables = browser.run(script)
-    assert len(tables) == 4
+    assert len(tables) == 2 + 3 + 4
     assert all(inside and overflow == "auto" for inside, overflow, _ in tables)
-    claims, wide = tables[0], tables[3]
+    *_, wide = tables
     assert wide[2] is True
-    assert claims[2] is False  # claims are read, not scrolled
-    script = (
-        "const c = document.querySelectorAll('table')[3].closest('.scroll'); c.scrollLeft = 1e6; return c.scrollLeft"
-    )
-    assert browser.run(script) > 0
+    assert [claims[2] for claims in tables[:2]] == [False, False]  # claims are read, not scrolled
+    script = "const c = [...document.querySelectorAll('table')].at(-1).closest('.scroll');"
+    assert browser.run(f"{script} c.scrollLeft = 1e6; return c.scrollLeft") > 0
 
 
 def test_numbers_and_names_stay_on_one_line(shown):
@@ -204,9 +214,9 @@ def test_figures_are_seen(shown):
         const r = s.getBoundingClientRect(), b = s.viewBox.baseVal;
         return [r.width, r.height, r.width / r.height / (b.width / b.height)]})"""
     figures = browser.run(script)
-    assert len(figures) == 2
+    assert len(figures) == 2 + 1 + 2
     for width, height, distortion in figures:
-        assert width >= 300
+        assert width >= 280
         assert height >= 100
         assert distortion == pytest.approx(1, abs=0.02)  # whole pixels
     # Curves are drawn, not clipped away: markers and lines refer to definitions of their own figure.
@@ -235,8 +245,9 @@ def test_theme_follows_the_reader(shown):
 
 def test_text_does_not_overlap(shown):
     browser, *_ = shown
-    script = """const blocks = [...document.querySelectorAll('h1, h2, h3, p, nav, figure, .scroll, details')]
-        .filter(e => !e.parentElement.closest('p, nav, figure, .scroll, details')).map(e => e.getBoundingClientRect());
+    script = """const names = 'h1, h2, h3, p, nav, .says, .panels, figure, .scroll, details';
+    const blocks = [...document.querySelectorAll(names)]
+        .filter(e => !e.parentElement.closest(names)).map(e => e.getBoundingClientRect());
     return blocks.slice(1).filter((r, i) => r.top < blocks[i].bottom - 0.5).length"""
     assert browser.run(script) == 0
 
@@ -247,3 +258,119 @@ def test_links_lead_to_their_sections(shown):
     heading = browser.run("return document.querySelector(location.hash).getBoundingClientRect().top")
     browser.run("scrollTo(0, 0)")
     assert abs(heading) < 100
+
+
+def test_first_screen_holds_sentences_and_figure(shown):
+    browser, width, *_ = shown
+    script = """return ['.says', '.panels', 'nav', '#claims'].map(
+        name => document.querySelector(name).getBoundingClientRect().top)"""
+    tops = browser.run(script)
+    assert tops == sorted(tops)
+    if width == "desktop":
+        assert tops[1] < 800  # the figure begins on the first screen
+    panels = browser.run(
+        "return [...document.querySelectorAll('.panels figure')].map(f => f.getBoundingClientRect().top)"
+    )
+    assert (len(set(panels)) == 1) is (width == "desktop")  # side by side, or one below the other
+    assert browser.run("return document.querySelector('nav a').getAttribute('href')") == "explorer.html"
+
+
+BUTTON = "document.querySelectorAll('figure')[{figure}].querySelectorAll('.tools button')[{button}]"
+
+
+@pytest.mark.parametrize("close", ["key", "button", "outside"])
+def test_figures_are_enlarged_and_put_back(shown, close):
+    browser, _, theme, _ = shown
+    before = browser.run("return document.querySelectorAll('figure svg').length")
+    width = "document.querySelectorAll('{}')[0].getBoundingClientRect().width"
+    small = browser.run(f"return {width.format('figure svg')}")
+    browser.run(f"{BUTTON.format(figure=0, button=0)}.click()")
+    assert browser.run("return document.querySelector('dialog').open")
+    assert browser.run(f"return {width.format('dialog svg')}") > 1.5 * small
+    script = "return getComputedStyle(document.querySelector('dialog')).backgroundColor"
+    assert (luminance(browser.run(script)) > 200) is (theme == "light")
+    if close == "key":
+        browser.press("\ue00c")
+    elif close == "button":
+        browser.run("document.querySelector('dialog button').click()")
+    else:
+        browser.run("document.querySelector('dialog').click()")
+    assert not browser.run("return document.querySelector('dialog').open")
+    for _ in range(100):  # the event of closing comes a little later
+        if browser.run("return document.querySelectorAll('figure svg').length") == before:
+            break
+        time.sleep(0.02)
+    assert browser.run(f"return {width.format('figure svg')}") == small
+
+
+def test_tools_are_reached_by_keyboard(shown):
+    browser, *_ = shown
+    browser.run(f"{BUTTON.format(figure=0, button=0)}.focus()")
+    browser.press("\ue007")  # enter
+    assert browser.run("return document.querySelector('dialog').open")
+    assert browser.run("return document.activeElement.textContent") == "Close"
+    browser.press("\ue007")
+    assert not browser.run("return document.querySelector('dialog').open")
+    browser.press("\ue004")  # tab
+    assert browser.run("return document.activeElement.textContent") == "SVG"
+
+
+def downloaded(browser, folder, name, click):
+    browser.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.run(f"{click}.click()")
+    for _ in range(500):
+        if (folder / name).exists():
+            return (folder / name).read_text(encoding="utf-8")
+        time.sleep(0.02)
+    raise TimeoutError(f"{name} was not downloaded")
+
+
+def test_figures_are_downloaded(browser, page, tmp_path):
+    browser.show(page, WIDTHS["desktop"], "dark")
+    names = browser.run("return [...document.querySelectorAll('figure')].map(f => f.dataset.name)")
+    figure = names.index("e3-triangle")
+    svg = downloaded(browser, tmp_path, "e3-triangle.svg", BUTTON.format(figure=figure, button=1))
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "currentColor" not in svg
+    assert "var(" not in svg
+    assert root[0].get("fill") == "#ffffff"  # dark on white, whatever the theme of the page
+    data = downloaded(browser, tmp_path, "e3-triangle.csv", BUTTON.format(figure=figure, button=2))
+    header, *rows = csv.reader(data.splitlines())
+    assert header[:2] == ["FW, plain | the flow | x", "FW, plain | the flow | y"]
+    assert len(rows) == 59
+    assert {len(row) for row in rows} == {len(header)}
+
+
+def test_downloaded_figure_can_be_opened(browser, page, tmp_path):
+    browser.show(page, WIDTHS["desktop"], "light")
+    downloaded(browser, tmp_path, "overview-triangle.svg", BUTTON.format(figure=0, button=1))
+    assert browser.show(tmp_path / "overview-triangle.svg", WIDTHS["desktop"], "light") == []
+    assert browser.run("return document.querySelectorAll('svg path').length") > 20
+
+
+def test_words_describe_every_figure(shown):
+    browser, *_ = shown
+    script = """return [...document.querySelectorAll('figure svg')].map(s => [s.getAttribute('aria-label'),
+        document.getElementById(s.getAttribute('aria-describedby')).textContent])"""
+    for label, words in browser.run(script):
+        assert label
+        assert " at " in words
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_page_is_printed_on_white_without_tools(browser, page, theme):
+    browser.show(page, 720, theme)
+    features = [{"name": "prefers-color-scheme", "value": theme}]
+    browser.devtools("Emulation.setEmulatedMedia", media="print", features=features)
+    try:
+        assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        script = """return [...document.querySelectorAll('.tools, nav, dialog, details')].filter(
+            e => getComputedStyle(e).display !== 'none').length"""
+        assert browser.run(script) == 0
+        script = """const page = document.documentElement.clientWidth;
+            return [...document.querySelectorAll('figure svg, .claims')].filter(
+                e => e.getBoundingClientRect().right > page + 1).length"""
+        assert browser.run(script) == 0
+    finally:
+        browser.devtools("Emulation.setEmulatedMedia", media="")

@@ -17,7 +17,7 @@ import fwflow as fw
 from fwflow import cli, datasets, experiments
 from fwflow.datasets import Available, DataError
 from fwflow.experiments import e7_certificates, framework
-from tests.test_experiments import FEW_TABLEAUS, serial
+from tests.experiments.test_experiments import FEW_TABLEAUS, serial
 
 __all__ = ["serial"]
 
@@ -266,6 +266,23 @@ def test_compare_on_a_file(serial, tmp_path):
     assert "mine.npz, 9 x 3." in (tmp_path / "out" / "index.html").read_text()
 
 
+def test_compare_takes_methods_that_are_no_tableaus(serial, tmp_path):
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", A=random.standard_normal((9, 3)), b=random.standard_normal(9))
+    methods = ("fw", "pairwise", "corrective", "flow", "apg", "polished", "auto")
+    options = [part for method in methods for part in ("-m", method)]
+    result = invoke("compare", tmp_path / "mine.npz", *options, "-l", "exact", "-n", 30, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    rows = [line.split("│")[1:3] for line in result.output.splitlines() if "│" in line]
+    assert [tuple(map(str.strip, row)) for row in rows] == [
+        *((name, "plain") for name in (
+            "FW", "Pairwise", "Corrective", "The flow itself", "Projected gradient", "Polished", "auto"
+        )),
+        ("FW", "exact line search"),
+        ("Pairwise", "exact line search"),
+    ]  # fmt: skip
+
+
 def test_defaults_of_compare(serial, tmp_path):
     result = invoke("compare", "triangle", "-n", 2, "--out", tmp_path)
     assert [name in result.output for name in ("FW", "Midpoint", "RK44", "RK5")] == [True, True, True, False]
@@ -279,6 +296,8 @@ def test_defaults_of_compare(serial, tmp_path):
         (["missing.csv"], "missing.csv"),
         (["triangle", "-m", "rk4"], "did you mean 'rk44'?"),
         (["triangle", "-m", "missing.toml"], "missing.toml"),
+        (["triangle", "-m", "apg"], "needs a set with a projection"),
+        (["triangle", "-m", "away", "--momentum", "nesterov"], "nesterov momentum belongs to other methods"),
         (["triangle", "-l", "exakt"], "did you mean 'exact'?"),
         (["triangle", "--momentum", "none"], "momentum='none' is not known"),
         (["own.csv", "--radius", "-1"], "radius must be a positive finite number"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -13,7 +14,8 @@ import pytest
 
 import fwflow as fw
 from fwflow import report
-from fwflow.experiments.framework import Claim, Figure, Findings, Table, Verdict
+from fwflow.experiments import framework
+from fwflow.experiments.framework import HOW_JUDGED, Case, Claim, Figure, Findings, Rule, Table, Topic
 from fwflow.experiments.style import FAINT, INK, RC, legend_below, subplots
 from fwflow.report import write_report
 
@@ -31,10 +33,17 @@ def drawing():
     """A figure with what makes identifiers in SVG: markers, clipping and text."""
     figure, grid = subplots(1, 1, 3.0, 2.0)
     with mpl.rc_context(RC):
-        grid[0, 0].plot([1, 2, 3], [1, 3, 2], "o-")
+        grid[0, 0].plot([1, 2, 3], [1, 3, 2], "o-", label=NASTY)
         grid[0, 0].set(xlabel="k", title="gap")
     legend_below(figure, {"FW": "#D55E00"}, {})
     return figure
+
+
+def claim(statement, *values, source="Figure 3", **options):
+    cases = tuple(
+        Case(f"{method}, {NASTY}", value, 7.25) for method, value in zip(("RK44", "RK5"), values, strict=False)
+    )
+    return Claim(statement, source, Rule.above(f"words, {NASTY}"), cases, f"number, {NASTY}", **options)
 
 
 def findings(name):
@@ -44,10 +53,13 @@ def findings(name):
         figures=[Figure(f"{name}-drawing", drawing(), f"Caption of {name}: {NASTY}")],
         tables=[Table(f"Table of {name}: {NASTY}", ("method", NASTY), [("FW", "1"), (NASTY, "2")], f"Note, {NASTY}")],
         claims=[
-            Claim(f"Statement of {name}: {NASTY}", Verdict.HOLDS, f"evidence 1, {NASTY}"),
-            Claim(f"Denial of {name}", Verdict.FAILS, "evidence 2"),
-            Claim(f"Doubt of {name}", Verdict.UNTESTABLE, "evidence 3"),
+            claim(f"Statement of {name}: {NASTY}", 2.0, 3.0, topic=Topic.FLOW, finding=f"finding of {name}, {NASTY}"),
+            claim(f"Compromise of {name}", 2.0, 0.5, topic=Topic.RATE),
+            claim(f"Denial of {name}", 1.0, 0.5),
+            claim(f"Doubt of {name}"),
+            claim(f"Extra of {name}", 1.0, source=""),
         ],
+        overview=Figure(f"{name}-first", drawing(), f"First of {name}: {NASTY}"),
     )
 
 
@@ -117,6 +129,7 @@ def test_page_is_valid(parsed, page):
     assert [a for tag, a, _ in parsed.elements if tag == "meta"] == [
         {"charset": "utf-8"},
         {"name": "viewport", "content": "width=device-width, initial-scale=1"},
+        {"name": "generator", "content": framework.MAKER},
     ]
     assert [len(parsed.texts(tag)) for tag in ("h1", "title", "main", "body")] == [1, 1, 1, 1]
 
@@ -125,8 +138,10 @@ def test_identifiers_are_unique_and_links_resolve(parsed):
     ids = [a["id"] for _, a, _ in parsed.elements if "id" in a]
     assert len(set(ids)) == len(ids)
     links = [a[name] for _, a, _ in parsed.elements for name in ("href", "xlink:href") if name in a]
-    assert {"#E1", "#E2"} < set(links)
+    assert {"#E1", "#E2", "#claims"} < set(links)
     assert {link.removeprefix("#") for link in links} <= set(ids)
+    described = [a["aria-describedby"] for tag, a, _ in parsed.elements if tag == "svg"]
+    assert len(set(described) & set(ids)) == len(described) == 4
     used = {
         match for _, a, _ in parsed.elements for v in a.values() for match in re.findall(r"url\(#([^)]*)\)", v or "")
     }
@@ -136,7 +151,7 @@ def test_identifiers_are_unique_and_links_resolve(parsed):
 
 def test_figures_refer_to_themselves_only(page):
     figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
-    assert len(figures) == 2
+    assert len(figures) == 4
     for svg in figures:
         ids = set(re.findall(r'\bid="([^"]+)"', svg))
         assert set(re.findall(r'(?:xlink:href="|url\()#([^")]+)', svg)) <= ids
@@ -144,7 +159,9 @@ def test_figures_refer_to_themselves_only(page):
 
 
 def test_page_fetches_nothing(page, parsed):
-    assert not {"link", "script", "img", "iframe", "object", "embed"} & {tag for tag, _, _ in parsed.elements}
+    assert not {"link", "img", "iframe", "object", "embed"} & {tag for tag, _, _ in parsed.elements}
+    assert [a for tag, a, _ in parsed.elements if tag == "script"] == [{}]  # inline, and nothing else is one
+    assert not re.search(r"fetch|XMLHttp|import|https?:", parsed.texts("script")[0])
     attributes = [(name, value) for _, a, _ in parsed.elements for name, value in a.items()]
     assert not [name for name, _ in attributes if name in ("src", "srcset", "data", "poster") or name.startswith("on")]
     assert all(value.startswith("#") for name, value in attributes if name in ("href", "xlink:href"))
@@ -155,35 +172,100 @@ def test_page_fetches_nothing(page, parsed):
 
 
 def test_text_is_shown_as_it_is(parsed):
-    assert parsed.texts("figcaption") == [f"Caption of e1: {NASTY}", f"Caption of e2: {NASTY}"]
+    assert parsed.texts("figcaption") == [
+        f"{what} of {name}: {NASTY}"
+        for what, name in (("First", "e1"), ("First", "e2"), ("Caption", "e1"), ("Caption", "e2"))
+    ]
     assert f"E1: Title, {NASTY}" in parsed.texts("h2")
     assert f"Summary of e1: {NASTY}" in parsed.texts("p")
     assert f"Table of e2: {NASTY}" in parsed.texts("h3")
     assert NASTY in parsed.texts("th")
     assert NASTY in parsed.texts("td")
     notes = parsed.texts("p", **{"class": "note"})
-    assert notes[:3] == [f"Data: First data of e1: {NASTY}", "Data: Second data of e1.", f"Note, {NASTY}"]
+    assert notes[0] == HOW_JUDGED
+    assert notes[1:4] == [f"Data: First data of e1: {NASTY}", "Data: Second data of e1.", f"Note, {NASTY}"]
     assert parsed.texts("code")[0] == f"methods = ('fw', 'rk44'); note = {NASTY}"
     labels = [a["aria-label"] for tag, a, _ in parsed.elements if tag == "svg"]
     assert labels == parsed.texts("figcaption")
 
 
-def test_claims_come_first_with_their_verdicts(parsed, page):
+def test_claims_have_verdicts_cases_rules_and_the_papers_numbers(parsed):
     cells = parsed.texts("td")
-    assert cells[:12] == [
-        "E1", f"Statement of e1: {NASTY}", "✓ holds", f"evidence 1, {NASTY}",
-        "E1", "Denial of e1", "✗ does not hold", "evidence 2",
-        "E1", "Doubt of e1", "? not testable here", "evidence 3",
+    shown = f"Shown: number, {NASTY}. Rule: words, {NASTY}."
+    yes, no = f"✓ for: RK44, {NASTY} 2 (paper 7.25)", f"✗ against: RK5, {NASTY} 0.5 (paper 7.25)"
+    assert cells[:16] == [
+        "E1", f"Statement of e1: {NASTY}Figure 3", "✓ holds", f"{yes}✓ for: RK5, {NASTY} 3 (paper 7.25){shown}",
+        "E1", "Compromise of e1Figure 3", "◐ holds in part", f"{yes}{no}{shown}",
+        "E1", "Denial of e1Figure 3", "✗ does not hold", f"· neither: RK44, {NASTY} 1 (paper 7.25){no}{shown}",
+        "E1", "Doubt of e1Figure 3", "? not testable here", shown,
     ]  # fmt: skip
-    assert parsed.texts("td", **{"class": "fails"}) == ["✗ does not hold"] * 2
-    assert parsed.texts("td", **{"class": "untestable"}) == ["? not testable here"] * 2
-    assert "2 of 6 statements hold in this run." in parsed.texts("p")
-    assert page.index('id="claims"') < page.index('id="E1"') < page.index('id="E2"')
+    for name, text in (
+        ("partly", "◐ holds in part"),
+        ("fails", "✗ does not hold"),
+        ("untestable", "? not testable here"),
+    ):
+        assert parsed.texts("td", **{"class": name})[:2] == [text] * 2
+    tally = "8 statements of the paper. Holds: 2; holds in part: 2; does not hold: 2; not testable here: 2."
+    assert tally in parsed.texts("p")
+
+
+def test_claims_are_a_table_of_numbers_too(folder):
+    with open(folder / "claims.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * (2 + 2 + 2 + 1)
+    assert list(rows[3].values()) == [
+        "E1", "Compromise of e1", "Figure 3", "holds in part", f"RK5, {NASTY}", "against", "0.5", "7.25"
+    ]  # fmt: skip
+
+
+def test_what_goes_beyond_the_paper_stands_apart(parsed, page):
+    assert "Beyond the paper" in parsed.texts("h3")
+    assert page.index("Denial of e2") < page.index("Beyond the paper") < page.index("Extra of e1")
+
+
+def test_first_screen_then_claims_then_experiments(parsed, page):
+    rows = parsed.texts("ol", **{"class": "says"})
+    assert len(rows) == 1
+    says = [text for text in parsed.texts("li") if text.startswith(("✓ holds", "◐ holds"))]
+    found = f"4 of 4 cases speak for it: finding of e1, {NASTY}; finding of e2, {NASTY}."
+    assert says == [
+        f"✓ holds{Topic.FLOW.value}. {found}",
+        f"◐ holds in part{Topic.RATE.value}. 2 of 4 cases speak for it and 2 against.",
+    ]
+    order = [
+        'class="says"',
+        'data-name="e1-first"',
+        'data-name="e2-first"',
+        "<nav>",
+        'id="claims"',
+        'id="E1"',
+        'id="E2"',
+    ]
+    assert sorted(order, key=page.index) == order
+
+
+def test_figures_have_their_data_and_words(parsed):
+    data = parsed.texts("pre")
+    assert len(data) == 4
+    header = f"gap | {NASTY} | k,gap | {NASTY} | y".replace('"', '""')
+    assert data[0].splitlines()[1:] == ["1,1", "2,3", "3,2"]
+    assert data[0].splitlines()[0] == ",".join(f'"{cell}"' for cell in header.split(","))
+    words = [text for text in parsed.texts("details") if text.startswith("In words")]
+    assert words == [f"In wordsgap: y against k, first and last. {NASTY} 1 at 1, 2 at 3."] * 4
+    assert parsed.texts("button") == ["Enlarge", "SVG", "Data (CSV)"] * 4 + ["Close"]
+
+
+def test_link_to_the_explorer_is_there_if_it_is(tmp_path):
+    sections = [("E1", "", Settings(), Findings("."))]
+    assert 'href="explorer.html"' not in write_report(tmp_path, sections).read_text()
+    (tmp_path / "explorer.html").touch()
+    parsed = Page(write_report(tmp_path, sections).read_text())
+    assert len(parsed.texts("a", href="explorer.html")) == 1
 
 
 def test_tables_have_all_their_rows(parsed):
-    assert len(parsed.texts("table")) == 3
-    assert len(parsed.texts("tr")) == (1 + 6) + 2 * (1 + 2)
+    assert len(parsed.texts("table")) == 4
+    assert len(parsed.texts("tr")) == (1 + 8) + (1 + 2) + 2 * (1 + 2)
 
 
 def test_page_follows_the_reader_in_light_and_dark(page):
@@ -196,9 +278,12 @@ def test_page_follows_the_reader_in_light_and_dark(page):
     assert "var(--faint)" in svg
     used = set(re.findall(r"var\((--\w+)\)", page))
     light, dark = page.split("@media (prefers-color-scheme: dark)")
-    defined = [set(re.findall(r"(--\w+):", part)) for part in (light, dark[: dark.index("} }")])]
-    assert used <= defined[0]
-    assert defined[0] == defined[1]
+    printed = dark[dark.index("@media print") :]
+    parts = (light, dark[: dark.index("} }")], printed[: printed.index("}")])
+    defined = [re.findall(r"(--\w+): (#\w+)", part) for part in parts]
+    assert used <= {name for name, _ in defined[0]}
+    assert [name for name, _ in defined[0]] == [name for name, _ in defined[1]]
+    assert defined[2] == defined[0]  # on paper the page is light
 
 
 def test_page_says_what_made_it(parsed):
@@ -214,8 +299,8 @@ def test_quick_run_says_so(tmp_path, page):
 
 
 def test_figures_are_files_too(folder):
-    begins = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
-    expected = {f"{name}-drawing{suffix}" for name in ("e1", "e2") for suffix in begins}
+    begins = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF", ".csv": b'"gap | '}
+    expected = {f"{name}-{what}{suffix}" for name in ("e1", "e2") for what in ("drawing", "first") for suffix in begins}
     assert {path.name for path in (folder / "figures").iterdir()} == expected
     for path in (folder / "figures").iterdir():
         assert path.read_bytes().startswith(begins[path.suffix])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,9 @@ try:
 except ModuleNotFoundError as missing:  # the console script is installed with the core
     sys.exit(f"fwflow's command line needs {missing.name}: pip install 'fwflow[cli]'")
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+from fwflow import __version__
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 data_app = typer.Typer(help="Where the data sets are, and how to get them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 console = Console()
@@ -35,6 +38,20 @@ DataOption = Annotated[
 def _use_data(folder: Path | None) -> None:
     if folder is not None:  # worker processes inherit it
         os.environ["FWFLOW_DATA"] = str(folder.resolve())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fwflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None: ...
 
 
 @contextmanager
@@ -87,19 +104,26 @@ def _toml_value(text: str) -> Any:
 @app.command()
 def compare(
     problem: Annotated[str, typer.Argument(help="A built-in problem, or a .npz, .csv or libsvm file of your own.")],
-    methods: Annotated[list[str] | None, typer.Option("--method", "-m", help="A tableau by name or file.")] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option("--method", "-m", help="A method that minimize takes, or a tableau's file.")
+    ] = None,
     line_searches: Annotated[list[str] | None, typer.Option("--line-search", "-l", help="Add this variant.")] = None,
     momenta: Annotated[list[str] | None, typer.Option("--momentum", help="Add this variant.")] = None,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1)] = 200,
-    loss: Annotated[str, typer.Option(help="For your own data: squared, logistic or huber.")] = "squared",
-    radius: Annotated[float, typer.Option(help="For your own data: radius of the L1 ball.")] = 10.0,
+    loss: Annotated[str | None, typer.Option(help="For your own data: squared (default), logistic or huber.")] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="For your own data: radius of the L1 ball (default: 10).")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("comparison"),
     data: DataOption = None,
     workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
 ) -> None:
-    """Compare tableaus, line searches and momentum on one problem."""
+    """Compare methods, line searches and momentum on one problem."""
     from fwflow.experiments.compare import compare as run
+    from fwflow.experiments.problems import PROBLEMS
 
+    if problem in PROBLEMS and (loss, radius) != (None, None):
+        raise ValueError(f"--loss and --radius are for data of your own; the problem {problem!r} has its own")
     _use_data(data)
     with _continued():
         table, page = run(
@@ -108,13 +132,27 @@ def compare(
             line_searches or [],
             momenta or [],
             iterations=iterations,
-            loss=loss,
-            radius=radius,
+            loss="squared" if loss is None else loss,
+            radius=10.0 if radius is None else radius,
             out=out,
             workers=workers,
         )
     _print(table.title, table.header, table.rows)
     typer.echo(f"page: {page}")
+
+
+@app.command()
+def explore(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("explorer.html"),
+    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Write a page on which to watch the methods step beside the flow."""
+    from fwflow import explorer
+
+    page = explorer.write(out, progress=True)
+    typer.echo(f"page: {page}")
+    if show:
+        webbrowser.open(page.resolve().as_uri())
 
 
 @data_app.command("list")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import html
 import io
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,78 +20,88 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
-from fwflow.experiments.framework import Claim, Figure, Findings, Table, Verdict, replacing
+from fwflow.experiments.drawn import as_csv, in_words
+from fwflow.experiments.framework import (
+    HOW_JUDGED,
+    MAKER,
+    Claim,
+    Figure,
+    Findings,
+    Table,
+    Verdict,
+    refuse_foreign,
+    replacing,
+)
+from fwflow.experiments.overview import panels, sentences
 from fwflow.experiments.style import FAINT, INK, RC
 
 Section = tuple[str, str, Any, Findings]
 
-_MARKS = {Verdict.HOLDS: "✓", Verdict.FAILS: "✗", Verdict.UNTESTABLE: "?"}
-
-_CSS = """
-:root { color-scheme: light dark; --ink: #1b1d21; --paper: #ffffff; --faint: #d5d8dd; --soft: #f5f6f8;
-  --muted: #5b6270; --good: #00734f; --bad: #b3261e; --link: #0b5cad; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --paper: #14161a; --faint: #3a3f48;
-  --soft: #1d2026; --muted: #a2a9b6; --good: #4cc79a; --bad: #ff8a80; --link: #7db8ff; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 68rem; color: var(--ink); background: var(--paper);
-  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1, h2, h3, p, nav a { overflow-wrap: anywhere; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: .5rem 0 .25rem; }
-h2 { font-size: 1.25rem; margin: 3rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--faint); }
-h3 { font-size: 1rem; margin: 1.75rem 0 .4rem; }
-p { max-width: 46rem; margin: .5rem 0; }
-a { color: var(--link); }
-.muted, figcaption, .note { color: var(--muted); font-size: .9rem; }
-nav a { display: inline-block; margin: 0 .9rem .25rem 0; }
-.scroll { overflow-x: auto; margin: .5rem 0; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { text-align: left; padding: .35rem .7rem .35rem 0; border-bottom: 1px solid var(--faint); vertical-align: top; }
-th { font-weight: 600; color: var(--muted); }
-table:not(.claims) td { white-space: nowrap; }
-.claims td:nth-child(3) { white-space: nowrap; font-weight: 600; }
-.holds { color: var(--good); } .fails { color: var(--bad); } .untestable { color: var(--muted); }
-figure { margin: 1.25rem 0; }
-figure svg { width: 100%; height: auto; min-width: 34rem; color: var(--ink); }
-figcaption { max-width: 46rem; }
-details { margin: .75rem 0; } summary { cursor: pointer; color: var(--muted); font-size: .9rem; }
-code { font-size: .85em; background: var(--soft); padding: .1em .35em; border-radius: 4px; overflow-wrap: anywhere; }
-@media (max-width: 40rem) { body { padding: 1rem .9rem 3rem; }
-  .claims, .claims tbody, .claims tr, .claims td { display: block; } .claims thead { display: none; }
-  .claims td { border: 0; padding: .1rem 0; } .claims tr { padding: .6rem 0;
-  border-bottom: 1px solid var(--faint); } }
-"""
-
+_MARKS = {Verdict.HOLDS: "✓", Verdict.PARTLY: "◐", Verdict.FAILS: "✗", Verdict.UNTESTABLE: "?"}
+_SAID = {1: ("for", "✓"), 0: ("neither", "·"), -1: ("against", "✗")}
 
 REPRODUCTION = (
     "A Multistep Frank-Wolfe Method, reproduced",
-    "Every figure, table and proposition of Chen & Sun that a run can test, and what this one says.",
+    "What Chen & Sun say and what this run shows, in five sentences; then claim by claim, experiment by experiment.",
 )
+#: The page of another maker that the report links to, where it lies beside it.
+EXPLORER = "explorer.html"
 
 
 def write_report(
     out: Path, sections: Sequence[Section], quick: bool = False, heading: tuple[str, str] = REPRODUCTION
 ) -> Path:
-    """Write ``out/index.html`` and ``out/figures/*.{svg,png,pdf}``; returns the path of the page."""
+    """Write ``index.html``, ``claims.csv`` and ``figures/*.{svg,png,pdf,csv}``; returns the path of the page.
+
+    Where ``explorer.html`` lies beside it, the page has a link to it.
+    """
     figures = out / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    for _, _, _, findings in sections:
-        for figure in findings.figures:
-            save_figure(figure.figure, figures / figure.name)
+    first = panels([findings for *_, findings in sections])
+    drawn = (*first, *(figure for *_, findings in sections for figure in findings.figures))
+    for path in (out / "index.html", *((figures / f.name).with_suffix(s) for f in drawn for s in _CREDITS)):
+        refuse_foreign(path)
+    for figure in drawn:
+        save_figure(figure.figure, figures / figure.name)
+    if any(findings.claims for *_, findings in sections):
+        with replacing(out / "claims.csv") as file:
+            csv.writer(file).writerows([_CLAIM_COLUMNS, *_claim_rows(sections)])
     page = out / "index.html"
     with replacing(page) as file:
-        file.write(_page(sections, quick, *heading))
+        file.write(_page(sections, first, quick, (out / EXPLORER).exists(), *heading))
     return page
 
 
+# What a figure says of its maker. Without dates, equal figures are equal files.
+_CREDITS: dict[str, dict[str, str | None]] = {
+    ".svg": {"Creator": MAKER, "Date": None},
+    ".pdf": {"Creator": MAKER, "CreationDate": None},
+    ".png": {"Software": MAKER},
+}
+
+_CLAIM_COLUMNS = ("experiment", "statement", "source", "verdict", "case", "says", "number", "paper")
+
+
+def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
+    """A row for every case of every claim."""
+    for name, _, _, findings in sections:
+        for claim in findings.claims:
+            for case, says in zip(claim.cases, claim.said, strict=True):
+                printed = "" if case.printed is None else case.printed
+                about = (name, claim.statement, claim.source, claim.verdict.value)
+                yield *about, case.name, _SAID[says][0], case.value, printed
+
+
 def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
-    """A figure for print, dark ink on white, as SVG, PDF and PNG; each file is whole or not there."""
+    """A figure for print, dark ink on white, as SVG, PDF and PNG, and its data; each file is whole or not there."""
     freeze(figure)
-    for suffix in (".svg", ".pdf", ".png"):
+    for suffix in (*_CREDITS, ".csv"):
         buffer = io.BytesIO()
-        # Without dates, equal figures are equal files.
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
-        with mpl.rc_context(RC):
-            figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
+        if suffix == ".csv":
+            buffer.write(as_csv(figure).encode())
+        else:
+            with mpl.rc_context(RC):
+                figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=_CREDITS[suffix])
         temporary = stem.with_suffix(suffix + ".part")
         temporary.write_bytes(buffer.getvalue())
         os.replace(temporary, stem.with_suffix(suffix))
@@ -118,59 +131,121 @@ def _inline_svg(figure: Figure) -> str:
     prefix = re.sub(r"\W", "", figure.name)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.caption)}" ', 1)
+    described = f'role="img" aria-label="{html.escape(figure.caption)}" aria-describedby="{figure.name}-words"'
+    # One inch of every figure has the same width, so that their texts have one size.
+    width = f'style="max-width: {7 * figure.figure.get_figwidth():g}rem"'
+    return svg.replace("<svg ", f"<svg {described} {width} ", 1)
 
 
-def _page(sections: Sequence[Section], quick: bool, title: str, lead: str) -> str:
+def _page(
+    sections: Sequence[Section], first: Sequence[Figure], quick: bool, explorer: bool, title: str, lead: str
+) -> str:
     names = {"numpy", "scipy", "matplotlib"}
     versions = ", ".join(f"{name} {version(name)}" for name in sorted(names))
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
-    held = sum(claim.verdict is Verdict.HOLDS for _, claim in claims)
-    nav = "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
-    body = "".join(_section(*section) for section in sections)
-    summary = (
-        f'<h2 id="claims">Claims</h2><p>{held} of {len(claims)} statements hold in this run.</p>{_claims(claims)}'
-        if claims
-        else ""
+    nav = (
+        f'<a class="explorer" href="{EXPLORER}">The explorer: step through the methods yourself</a>' if explorer else ""
     )
+    nav += '<a href="#claims">Claims</a>' if claims else ""
+    nav += "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
+    body = "".join(_section(*section) for section in sections)
     speed = " Quick settings: smaller runs than the paper's." if quick else ""
     return f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title><style>{_CSS}</style></head>
+<meta name="generator" content="{MAKER}">
+<title>{html.escape(title)}</title><style>{_asset("report.css")}</style></head>
 <body>
 <header><h1>{html.escape(title)}</h1>
 <p>{html.escape(lead)}{speed}</p>
+{_first_screen([claim for _, claim in claims], first)}
 <nav>{nav}</nav></header>
 <main>
-{summary}
+{_claims(claims)}
 {body}
 </main>
+<dialog aria-label="Figure, enlarged"><button>Close</button></dialog>
 <footer><p class="muted">fwflow {version("fwflow")}, {versions}, Python {platform.python_version()}.</p></footer>
+<script>{_asset("report.js")}</script>
 </body>
 </html>
 """
 
 
-def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
+def _asset(name: str) -> str:
+    return resources.files("fwflow").joinpath(name).read_text(encoding="utf-8")
+
+
+def _first_screen(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
     rows = "".join(
-        f'<tr><td><a href="#{name}">{name}</a></td><td>{html.escape(claim.statement)}</td>'
-        f'<td class="{claim.verdict.name.lower()}">{_MARKS[claim.verdict]} {claim.verdict.value}</td>'
-        f"<td>{html.escape(claim.evidence)}</td></tr>"
+        f"<li>{_verdict('span', s.verdict)}<span>{html.escape(s.says)}. "
+        f'<span class="shows">{html.escape(s.shows)}.</span></span></li>'
+        for s in sentences(claims)
+    )
+    says = f'<ol class="says">{rows}</ol>' if rows else ""
+    return says + (f'<div class="panels">{"".join(map(_figure, first))}</div>' if first else "")
+
+
+def _verdict(tag: str, verdict: Verdict) -> str:
+    return f'<{tag} class="{verdict.name.lower()}">{_MARKS[verdict]} {verdict.value}</{tag}>'
+
+
+def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
+    if not claims:
+        return ""
+    paper, beyond = ([(name, c) for name, c in claims if bool(c.source) is own] for own in (True, False))
+    count = Counter(claim.verdict for _, claim in paper)
+    tally = "; ".join(f"{verdict.value}: {count[verdict]}" for verdict in Verdict if count[verdict])
+    parts = [
+        f'<h2 id="claims">Claims</h2><p>{len(paper)} statements of the paper. {tally.capitalize()}.</p>',
+        f'<p class="note">{html.escape(HOW_JUDGED)}</p>',
+        _claims_table(paper, "statement of the paper"),
+    ]
+    if beyond:
+        parts += ["<h3>Beyond the paper</h3>", _claims_table(beyond, "statement")]
+    return "".join(parts)
+
+
+def _claims_table(claims: Sequence[tuple[str, Claim]], what: str) -> str:
+    rows = "".join(
+        f'<tr><td><a href="#{name}">{name}</a></td>'
+        f"<td>{html.escape(claim.statement)}<small>{html.escape(claim.source)}</small></td>"
+        f'{_verdict("td", claim.verdict)}<td><ul class="cases">{_cases(claim)}</ul>'
+        f"<small>Shown: {html.escape(claim.number)}. Rule: {html.escape(claim.rule.words)}.</small></td></tr>"
         for name, claim in claims
     )
-    head = "<tr><th></th><th>statement of the paper</th><th>verdict</th><th>evidence</th></tr>"
+    head = f"<tr><th></th><th>{what}</th><th>verdict</th><th>for which methods and data</th></tr>"
     return f'<div class="scroll"><table class="claims"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def _cases(claim: Claim) -> str:
+    out = []
+    for says, (word, mark) in _SAID.items():
+        for case in claim.saying(says):
+            paper = "" if case.printed is None else f" <i>(paper {case.printed:.3g})</i>"
+            out.append(
+                f'<li><span class="{word}">{mark}<span class="hidden"> {word}:</span></span> '
+                f"{html.escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"
+            )
+    return "".join(out)
+
+
+def _figure(figure: Figure) -> str:
+    words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in in_words(figure.figure))
+    name = html.escape(figure.name)
+    return (
+        f'<figure data-name="{name}"><div class="scroll">{_inline_svg(figure)}</div>'
+        f"<figcaption>{html.escape(figure.caption)}</figcaption>"
+        '<div class="tools" hidden><button>Enlarge</button><button>SVG</button><button>Data (CSV)</button></div>'
+        f'<details id="{name}-words"><summary>In words</summary>{words}</details>'
+        f"<pre hidden>{html.escape(as_csv(figure.figure))}</pre></figure>"
+    )
 
 
 def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
     parts = [f'<section><h2 id="{name}">{name}: {html.escape(title)}</h2><p>{html.escape(findings.summary)}</p>']
     parts += [f'<p class="note">Data: {html.escape(sentence)}</p>' for sentence in findings.data]
-    for figure in findings.figures:
-        caption = html.escape(figure.caption)
-        parts.append(
-            f'<figure><div class="scroll">{_inline_svg(figure)}</div><figcaption>{caption}</figcaption></figure>'
-        )
+    parts += map(_figure, findings.figures)
     parts += [_table(table) for table in findings.tables]
     shown = "; ".join(f"{f.name} = {getattr(settings, f.name)}" for f in dataclasses.fields(settings))
     parts.append(f"<details><summary>Settings</summary><p><code>{html.escape(shown)}</code></p></details></section>")

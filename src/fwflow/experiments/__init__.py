@@ -40,6 +40,8 @@ def reproduce(
 ) -> Path:
     """Run experiments and write the report; returns the path of the HTML page.
 
+    All of them together make the explorer's page beside it, too.
+
     Parameters
     ----------
     names
@@ -55,8 +57,9 @@ def reproduce(
         Processes; by default one per core.
     """
     import fwflow
+    from fwflow import explorer
     from fwflow.experiments.framework import configure, run_tasks
-    from fwflow.report import write_report
+    from fwflow.report import EXPLORER, write_report
 
     modules = {name: find_experiment(name) for name in (names or EXPERIMENTS)}
     chosen = overrides or {}
@@ -69,4 +72,8 @@ def reproduce(
         (name, module.TITLE, settings[name], module.findings(settings[name], results[name]))
         for name, module in modules.items()
     ]
+    page = Path(out) / EXPLORER
+    if not names and not page.exists():  # the report has a link to it
+        few = explorer.Grid(tableaus=("fw", "midpoint", "rk44"), c=(2.0,), delta=(1.0,))
+        explorer.write(page, few if quick else None, progress=True)
     return write_report(Path(out), sections, quick=quick)

@@ -1,20 +1,25 @@
-"""How do methods compare on a problem of the user's choice? Built-in problems or a file, the plots of the report."""
+"""How do methods compare on a problem of the user's choice? What ``fwflow compare`` runs, on `runs`."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fwflow
-from fwflow.experiments import comparison
+from fwflow.experiments import runs
 from fwflow.experiments.framework import Table, run_tasks
 from fwflow.experiments.problems import PROBLEMS, find_problem
+from fwflow.experiments.style import label
+from fwflow.methods import UncertifiedWarning
 from fwflow.momentum import find_momentum
 from fwflow.report import write_report
+from fwflow.solve import minimize
 from fwflow.steps import find_line_search
-from fwflow.tableaus import find_tableau
+
+AXES = (*runs.AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,27 @@ def compare(
     for variant in variants.values():  # a wrong name fails here, not in a worker
         find_line_search(variant.get("line_search"))
         find_momentum(variant.get("momentum"))
-    for method in methods:
-        find_tableau(method)
+    instance = find_problem(name, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertifiedWarning)
+        chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
+    for unused in set(variants) - {taken for _, taken in runs.pairs(methods, variants)}:
+        raise ValueError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
     settings = Settings(problem, tuple(methods), tuple(variants), iterations)
-    tasks = comparison.tasks(name, options, methods, variants, iterations)
+    tasks = runs.tasks(name, options, methods, variants, iterations)
     results = run_tasks({"comparison": tasks}, out, fwflow.__version__, workers)["comparison"]
-    found = comparison.findings(
+    summary = "Every method with every variant that it takes, from the same start."
+    for choice in (choice for choice, method in zip(chosen, methods, strict=True) if method == "auto"):
+        summary += f" Here auto is {label(choice)}: {choice.why}."
+    found = runs.findings(
         "comparison",
-        "Every method with every variant, from the same start.",
-        f"Smallest gap so far (bold) and gap (faint) over {iterations} iterations.",
-        find_problem(name, **options).data,
+        summary,
+        f"Smallest gap so far over {iterations} iterations.",
+        instance.data,
         methods,
-        tuple(variants),
+        variants,
         results,
+        AXES,
     )
     heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
     page = write_report(out, [("comparison", Path(problem).stem, settings, found)], heading=heading)

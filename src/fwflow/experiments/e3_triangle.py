@@ -8,29 +8,37 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 
 from fwflow.diagnostics import fit_rate
-from fwflow.experiments.comparison import helps_more, key, settled
-from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
+from fwflow.experiments import runs
+from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import columns, find_problem, solve
-from fwflow.experiments.style import FAINT, INK, RC, colours, label, legend_below, subplots
-from fwflow.flow import exact_flow
-from fwflow.steps import OpenLoop
+from fwflow.experiments.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
+from fwflow.steps import Aggressive, OpenLoop
+from fwflow.trajectories import exact_flow
 
 TITLE = "The triangle"
 
-VARIANTS: dict[str, dict[str, Any]] = {
+LETTER = "line search, to the letter"
+
+# The figures of the paper were made with steps that decrease f. Its formula allows any that do not increase it.
+SEARCHES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "line search": {"line_search": "aggressive"},
-    "momentum": {"momentum": "nesterov"},
+    "line search": {"line_search": Aggressive()},
+    LETTER: {"line_search": Aggressive(shrink=None)},
 }
+VARIANTS = {**SEARCHES, "momentum": {"momentum": "nesterov"}}
+
+CLOSER = Rule.below("for: its distance is at most 1/1.05 of FW's; against: at least 1.05 of it")
+FASTER = Rule.above("for: FW's gap is at least 1.05 times its own along the run; against: at most 1/1.05 times")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The paper's toy problem: c = 2, steps counted from 1."""
+    """The paper's toy problem: c = 2, steps counted from 1. Trajectories are drawn of the first three methods."""
 
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44")
+    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
     iterations: int = 400
     drawn: int = 15
     c: float = 2.0
@@ -40,7 +48,7 @@ class Settings:
 QUICK: dict[str, Any] = {}
 
 
-def path(method: str, variant: str, iterations: int, c: float, k0: int) -> dict[str, Any]:
+def path(method: str, variant: dict[str, Any], iterations: int, c: float, k0: int) -> dict[str, Any]:
     """Iterates and gaps of one run."""
     p = find_problem("triangle")
     points: list[Any] = []
@@ -50,10 +58,10 @@ def path(method: str, variant: str, iterations: int, c: float, k0: int) -> dict[
         method=method,
         schedule=OpenLoop(c=c, k0=k0),
         callback=lambda state: points.append(state.x),
-        **VARIANTS[variant],
+        **variant,
     )
     x = np.stack(points)
-    return {**columns(result, method), "x": x[:, 0], "y": x[:, 1]}
+    return {**columns(result, variant.get("momentum")), "x": x[:, 0], "y": x[:, 1]}
 
 
 def reference(iterations: int, c: float, k0: int) -> dict[str, Any]:
@@ -68,105 +76,128 @@ def tasks(settings: Settings) -> list[Task]:
     if settings.drawn > settings.iterations:
         raise ValueError(f"drawn must not exceed iterations; got {settings.drawn} and {settings.iterations}")
     s, data = settings, find_problem("triangle").data
-    runs = [
-        Task(
-            key(method, variant),
-            path,
-            {"method": method, "variant": variant, "iterations": s.iterations, "c": s.c, "k0": s.k0},
-            data,
-        )
-        for variant in VARIANTS
-        for method in s.methods
+    shared = {"iterations": s.iterations, "c": s.c, "k0": s.k0}
+    paths = [
+        Task(runs.key(method, variant), path, {"method": method, "variant": VARIANTS[variant], **shared}, data)
+        for method, variant in runs.pairs(s.methods, VARIANTS)
     ]
-    arguments = {"iterations": s.drawn, "c": s.c, "k0": s.k0}
-    return [Task("flow", reference, arguments, data), *runs]
+    return [Task("flow", reference, {**shared, "iterations": s.drawn}, data), *paths]
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    figure, grid = subplots(
-        len(VARIANTS),
-        len(settings.methods) + 1,
-        10.6,
-        6.2,
-        gridspec_kw={"width_ratios": [1] * len(settings.methods) + [1.25]},
-    )
-    flow_x, flow_y = results["flow"]["x"], results["flow"]["y"]
-    rows, colour = [], colours(settings.methods)
-    with mpl.rc_context(RC):
-        for axes, variant in zip(grid, VARIANTS, strict=True):
-            for ax, method in zip(axes, settings.methods, strict=False):
-                run = results[key(method, variant)]
-                _panel(ax, run["x"][: settings.drawn + 1], run["y"][: settings.drawn + 1])
-                ax.plot(flow_x, flow_y, color=INK, lw=0.9, ls=":", zorder=2)
-                ax.set_title(label(method) + ("" if variant == "plain" else f", {variant}"))
-                exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
-                rows.append((label(method), variant, f"{settled(run):.2e}", f"{exponent:.2f}"))
-                axes[-1].loglog(run["k"][1:], np.maximum(run["gap"][1:], 1e-17), color=colour[method], lw=0.9)
-            axes[-1].set(ylabel="gap", xlabel="k" if variant == "momentum" else "")
-    legend_below(
-        figure,
-        {label(m): c for m, c in colour.items()},
-        {"the flow": ":"},
-    )
-    distance = {
-        m: float(
-            np.hypot(
-                results[f"{m}-plain"]["x"][: settings.drawn + 1] - flow_x,
-                results[f"{m}-plain"]["y"][: settings.drawn + 1] - flow_y,
-            ).mean()
-        )
-        for m in settings.methods
-    }
-    closer = all(np.diff([distance[m] for m in settings.methods]) < 0)
+    methods, where = settings.methods, "the triangle"
+    rows, pairs = [], runs.pairs(methods, VARIANTS)
+    for method, variant in pairs:
+        run = results[runs.key(method, variant)]
+        exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
+        rows.append((label(method), variant, f"{run['fun'][-1]:.2e}", f"{runs.settled(run):.2e}", f"{exponent:.2f}"))
+    distance = {m: _distance(settings, results, m) for m in methods}
+    others = [m for m in methods if m != "fw" and "fw" in methods]
+    ahead = {m: runs.ratio(results["fw-plain"], results[runs.key(m, "plain")]).mean for m in others}
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
         data=[find_problem("triangle").data],
         figures=[
             Figure(
                 "e3-triangle",
-                figure,
-                f"First {settings.drawn} steps from (0, 1), coloured from early to late, over level lines of f; the "
-                f"flow is dotted. Right: gap over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}.",
+                _trajectories(settings, results),
+                f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f; the "
+                f"flow is dotted. Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, "
+                f"k0 = {settings.k0}.",
             )
         ],
         tables=[
             Table(
-                "Gap and rate on the triangle",
-                (
-                    "method",
-                    "variant",
-                    "gap at the end",
-                    "exponent of k in f",
-                ),
+                "Where each run on the triangle ends",
+                ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f"),
                 rows,
-            )
+            ),
+            *runs.along_tables(pairs, results),
         ],
         claims=[
-            Claim.check(
+            Claim(
                 "Higher-order methods are closer to the flow",
-                closer,
-                f"mean distance to the flow over {settings.drawn} steps: "
-                + ", ".join(f"{label(m)} {d:.4f}" for m, d in distance.items()),
+                "Figure 3, top row",
+                CLOSER,
+                tuple(Case(label(m), distance[m] / distance["fw"]) for m in others),
+                f"mean distance to the flow over {settings.drawn} steps, as a share of FW's",
+                f"on {where} RK44 is {distance['rk44'] / distance['fw']:.2g} times as far from the flow as FW"
+                if {"fw", "rk44"} <= set(methods)
+                else "",
+                Topic.ZIGZAG,
             ),
-            helps_more(
-                "Line search helps multistep methods more than FW (triangle)", results, settings.methods, "line search"
+            Claim(
+                "Multistep methods converge faster than FW (triangle)",
+                "Figure 3, top row",
+                FASTER,
+                tuple(Case(label(m), value) for m, value in ahead.items()),
+                "FW's gap over the method's, geometric mean along the run",
             ),
-            helps_more(
-                "Momentum helps multistep methods more than FW (triangle)", results, settings.methods, "momentum"
-            ),
+            runs.helps_more("line search", where, "Figure 3, middle row", results, methods, Topic.SEARCH),
+            runs.helps_more(LETTER, where, "", results, methods, None),
+            runs.helps_more("momentum", where, "Figure 3, bottom row", results, methods, Topic.MOMENTUM),
         ],
+        overview=_overview(settings, results) if {"fw", "rk44"} <= set(methods) else None,
     )
 
 
-def _panel(ax: Any, x: Any, y: Any) -> None:
-    """The triangle with level lines and a trajectory coloured by time."""
-    u, v = np.meshgrid(np.linspace(-1.1, 1.1, 120), np.linspace(-0.15, 1.1, 80))
+def _distance(settings: Settings, results: Results, method: str) -> float:
+    run, flow, first = results[runs.key(method, "plain")], results["flow"], slice(settings.drawn + 1)
+    return float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean())
+
+
+def _trajectories(settings: Settings, results: Results) -> Any:
+    shown = settings.methods[:3]
+    ratios = [1] * len(shown) + [1.25]
+    figure, grid = subplots(len(VARIANTS), len(ratios), 10.6, 8.0, gridspec_kw={"width_ratios": ratios})
+    colour, flow = colours(settings.methods), results["flow"]
+    with mpl.rc_context(RC):
+        for axes, variant in zip(grid, VARIANTS, strict=True):
+            for ax, method in zip(axes, shown, strict=False):
+                _triangle(ax)
+                _path(ax, results[runs.key(method, variant)], settings.drawn, colour[method])
+                ax.plot(flow["x"], flow["y"], color=INK, lw=0.9, ls=":", zorder=2, label="the flow")
+                ax.set_title(f"{label(method)}, {variant.removeprefix('line search, ')}")
+            for method in settings.methods:
+                run = results[runs.key(method, variant)]
+                best = np.maximum(best_so_far(run["gap"])[1:], 1e-17)
+                axes[-1].loglog(run["k"][1:], best, color=colour[method], lw=1.1, label=label(method))
+            axes[-1].set(ylabel="smallest gap so far", xlabel="k" if variant == "momentum" else "", title=variant)
+    legend_below(figure, {label(m): c for m, c in colour.items()}, {"the flow": ":"})
+    return figure
+
+
+def _overview(settings: Settings, results: Results) -> Figure:
+    figure, grid = subplots(1, 1, 3.4, 3.0)
+    ax, colour, flow = grid[0, 0], colours(settings.methods), results["flow"]
+    with mpl.rc_context(RC):
+        _triangle(ax)
+        ax.plot(flow["x"], flow["y"], color=INK, lw=1.1, ls=":", zorder=3, label="the flow")
+        for m in ("fw", "rk44"):
+            run = results[runs.key(m, "plain")]
+            x, y = (run[name][: settings.drawn + 1] for name in ("x", "y"))
+            ax.plot(x, y, "o-", color=colour[m], ms=2.5, lw=1.2, label=label(m))
+        ax.set(title="The triangle")
+    legend_below(figure, {label(m): colour[m] for m in ("fw", "rk44")}, {"the flow": ":"})
+    caption = f"The first {settings.drawn} steps of FW and of RK44, and the flow that both discretise."
+    return Figure("overview-triangle", figure, caption)
+
+
+def _triangle(ax: Any) -> None:
+    """The triangle with level lines of f and the optimum."""
+    u, v = np.meshgrid(np.linspace(-1.1, 1.1, 60), np.linspace(-0.15, 1.1, 40))
     ax.contour(u, v, (u**2 + v**2) / 2, levels=np.linspace(0.02, 0.6, 9), colors=FAINT, linewidths=0.6)
     ax.fill([-1, 0, 1], [0, 1, 0], facecolor="none", edgecolor=INK, lw=1.0)
     ax.plot([-1, 0, 1], [0, 1, 0], "o", color=INK, ms=3)
-    steps = np.stack([np.column_stack([x[:-1], y[:-1]]), np.column_stack([x[1:], y[1:]])], axis=1)
-    ax.add_collection(LineCollection(list(steps), array=np.arange(len(steps)), cmap="plasma", lw=1.5, zorder=3))
-    ax.scatter(x, y, c=np.arange(len(x)), cmap="plasma", s=9, zorder=4)
-    ax.plot(0, 0, marker="*", color="#009E73", ms=7, zorder=5)
+    ax.plot(0, 0, marker="*", color=INK, ms=7, zorder=5)
     ax.set(xlim=(-1.15, 1.15), ylim=(-0.18, 1.12), xticks=[-1, 0, 1], yticks=[0, 1], aspect="equal")
     ax.grid(False)
+
+
+def _path(ax: Any, run: Any, drawn: int, colour: str) -> None:
+    """A trajectory that is pale at first."""
+    x, y = run["x"][: drawn + 1], run["y"][: drawn + 1]
+    steps = np.stack([np.column_stack([x[:-1], y[:-1]]), np.column_stack([x[1:], y[1:]])], axis=1)
+    shades = [to_rgba(colour, alpha) for alpha in np.linspace(0.6, 1.0, len(x))]
+    ax.add_collection(LineCollection(list(steps), colors=shades[1:], lw=1.5, zorder=3))
+    ax.scatter(x, y, c=shades, s=9, zorder=4, label="iterates")

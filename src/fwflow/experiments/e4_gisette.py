@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from fwflow.experiments import comparison
-from fwflow.experiments.framework import Claim, Findings, Results, Task
+import matplotlib as mpl
+
+from fwflow.experiments import runs
+from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Task, Topic
 from fwflow.experiments.problems import find_problem
+from fwflow.experiments.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
 
 TITLE = "Sparse logistic regression on Gisette"
 
 VARIANTS: dict[str, dict[str, Any]] = {"plain": {}, "momentum": {"momentum": "nesterov"}}
+FAR_BELOW = Rule("for: at least 10 times lower; against: not lower at all", (10.0, math.inf), (1.0, math.inf))
 
 
 @dataclass(frozen=True)
@@ -27,34 +32,51 @@ QUICK = {"iterations": 60}
 
 
 def tasks(settings: Settings) -> list[Task]:
-    return comparison.tasks("gisette", {"alpha": settings.alpha}, settings.methods, VARIANTS, settings.iterations)
+    return runs.tasks("gisette", {"alpha": settings.alpha}, settings.methods, VARIANTS, settings.iterations)
 
 
 def findings(settings: Settings, results: Results) -> Findings:
     data = find_problem("gisette", alpha=settings.alpha).data
-    found = comparison.findings(
+    found = runs.findings(
         "e4-gisette",
         "Logistic loss, summed over the samples, on an L1 ball; features standardised; steps from k = 0.",
-        f"Smallest gap so far (bold) and gap (faint) of the summed loss over the L1 ball of radius {settings.alpha:g}, "
+        f"Smallest gap so far of the summed loss over the L1 ball of radius {settings.alpha:g}, "
         f"{settings.iterations} iterations.",
         data,
         settings.methods,
-        tuple(VARIANTS),
+        VARIANTS,
         results,
     )
     found.claims.append(
-        comparison.helps_more(
-            "Momentum helps multistep methods more than FW (Gisette)", results, settings.methods, "momentum"
-        )
+        runs.helps_more("momentum", "Gisette", "Figure 4, left", results, settings.methods, Topic.MOMENTUM)
     )
     if {"fw", "rk44"} <= set(settings.methods):
-        plain, best = (float(results[k]["gap"][-1]) for k in ("fw-plain", "rk44-momentum"))
+        end = runs.ratio(results["fw-plain"], results["rk44-momentum"]).end
         found.claims.append(
-            Claim.check(
+            Claim(
                 "RK44 with momentum ends far below plain FW (Gisette)",
-                plain >= 10 * best,
-                f"gap after {settings.iterations} iterations: FW {plain:.3g}, RK44 with momentum {best:.3g}, "
-                f"{plain / best:.3g} times lower",
+                "Figure 4, left",
+                FAR_BELOW,
+                (Case("RK44", end),),
+                f"FW's smallest gap over RK44's after {settings.iterations} iterations",
             )
         )
+        found.overview = _overview(settings, results)
     return found
+
+
+def _overview(settings: Settings, results: Results) -> Figure:
+    shown = ("fw", "rk44")
+    colour = colours(settings.methods)
+    figure, grid = subplots(1, 1, 3.4, 3.0)
+    with mpl.rc_context(RC):
+        for variant, style in zip(VARIANTS, DASHES, strict=False):
+            for m in shown:
+                run = results[runs.key(m, variant)]
+                grid[0, 0].loglog(
+                    run["k"][1:], best_so_far(run["gap"])[1:], color=colour[m], ls=style, label=f"{label(m)}, {variant}"
+                )
+        grid[0, 0].set(xlabel="iteration k", ylabel="smallest gap so far", title="Gisette")
+    styles = dict(zip(VARIANTS, DASHES, strict=False))
+    legend_below(figure, {label(m): colour[m] for m in shown}, styles, columns=2)
+    return Figure("overview-gisette", figure, "Momentum on Gisette: what it does for FW, and for RK44.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fwflow.experiments import comparison
+from fwflow.experiments import runs
 from fwflow.experiments.e4_gisette import VARIANTS
-from fwflow.experiments.framework import Findings, Results, Task
+from fwflow.experiments.framework import Findings, Results, Task, Topic
 from fwflow.experiments.problems import find_problem
 
 TITLE = "Matrix completion on MovieLens"
@@ -27,24 +27,22 @@ QUICK = {"iterations": 20}
 
 def tasks(settings: Settings) -> list[Task]:
     options = {"alpha": settings.alpha, "rho": settings.rho}
-    return comparison.tasks("movielens", options, settings.methods, VARIANTS, settings.iterations)
+    return runs.tasks("movielens", options, settings.methods, VARIANTS, settings.iterations)
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    found = comparison.findings(
+    found = runs.findings(
         "e5-movielens",
         "Huber loss, summed over the observed ratings minus 3, on a nuclear-norm ball.",
-        f"Smallest gap so far (bold) and gap (faint) of the summed Huber loss (ρ = {settings.rho:g}) over the "
+        f"Smallest gap so far of the summed Huber loss (ρ = {settings.rho:g}) over the "
         f"nuclear-norm ball of radius {settings.alpha:g}, "
         f"{settings.iterations} iterations; curves use the singular value that the oracle found, not a proved bound.",
         find_problem("movielens", alpha=settings.alpha, rho=settings.rho).data,
         settings.methods,
-        tuple(VARIANTS),
+        VARIANTS,
         results,
     )
     found.claims.append(
-        comparison.helps_more(
-            "Momentum helps multistep methods more than FW (MovieLens)", results, settings.methods, "momentum"
-        )
+        runs.helps_more("momentum", "MovieLens", "Figure 4, right", results, settings.methods, Topic.MOMENTUM)
     )
     return found

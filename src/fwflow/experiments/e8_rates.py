@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,18 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.diagnostics import fit_rate
-from fwflow.experiments.framework import Claim, Figure, Findings, Results, Table, Task
+from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import ProblemInstance, find_problem, solve
 from fwflow.experiments.style import RC, colours, label, legend_below, subplots, thin
 from fwflow.objectives import Quadratic
 from fwflow.sets import Box
-from fwflow.tableaus import find_tableau, tableaus
+from fwflow.tableau import find_tableau, tableaus
 
 TITLE = "Rates"
-NONE = "no such tableau among the methods"
+
+BOUNDED = Rule("for: at most 1.1; against: more", (0.0, 1.1), (0.0, 1.1))
+STAYS = Rule("for: at least 0.5; against: less", (0.5, math.inf), (0.5, math.inf))
+NO_FASTER = Rule("for: at most 1.1; against: more", (-math.inf, 1.1), (-math.inf, 1.1))
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,6 @@ def splits_evenly(beta: Array) -> bool:
     return any(abs(s - 0.5) < 1e-12 for s in sums)
 
 
-def _list(exponents: dict[str, float], methods: list[str]) -> str:
-    return "exponents of k in |x|: " + ", ".join(f"{label(m)} {exponents[m]:.2f}" for m in methods) if methods else NONE
-
-
 def tasks(settings: Settings) -> list[Task]:
     if settings.iterations < 100:
         raise ValueError(f"iterations must be at least 100 to see decades of k; got {settings.iterations}")
@@ -82,8 +82,11 @@ def findings(settings: Settings, results: Results) -> Findings:
     colour = colours(settings.methods)
     even = {m: splits_evenly(find_tableau(m).beta) for m in settings.methods}
     inside, outside = [m for m in even if not even[m]], [m for m in even if even[m]]
-    rows, growth = [], []
-    kept, exponents = {}, {}  # by tableau: how much of k sup|x| is left late in the run, and the fitted exponent
+    rows = []
+    # By tableau: by how much k h grows late in the run, how much of k sup|x| is left, and the fitted exponent.
+    growth: dict[str, float] = {}
+    kept: dict[str, float] = {}
+    exponents: dict[str, float] = {}
     last = settings.iterations // 10  # the end of an envelope sees too little future
     with mpl.rc_context(RC):
         for method in settings.methods:
@@ -92,12 +95,12 @@ def findings(settings: Settings, results: Results) -> Findings:
             usable, usable_tri = (r["k"] <= settings.iterations - last for r in (line, tri))
             scaled = (line["k"] * line["envelope"])[usable]
             scaled_h = (tri["k"] * tri["envelope"])[usable_tri]
-            grid[0, 0].loglog(line["k"][usable], scaled, color=colour[method])
-            grid[0, 1].loglog(tri["k"][usable_tri], scaled_h, color=colour[method])
+            grid[0, 0].loglog(line["k"][usable], scaled, color=colour[method], label=label(method))
+            grid[0, 1].loglog(tri["k"][usable_tri], scaled_h, color=colour[method], label=label(method))
             late, late_tri = line["k"][usable] >= last, tri["k"][usable_tri] >= last
             exponents[method] = fit_rate(line["envelope"][usable], line["k"][usable]).exponent
             early_tri = (tri["k"][usable_tri] >= last // 10) & ~late_tri
-            growth.append(float(scaled_h[late_tri].max() / scaled_h[early_tri].max()))
+            growth[method] = float(scaled_h[late_tri].max() / scaled_h[early_tri].max())
             early = (line["k"][usable] >= last // 10) & ~late
             kept[method] = float(scaled[late].min() / scaled[early].min())
             rows.append(
@@ -112,7 +115,6 @@ def findings(settings: Settings, results: Results) -> Findings:
             )
         grid[0, 0].set(xlabel="k", ylabel="k · sup |x| over k' ≥ k", title="[-1, 1], f = x²/2")
         grid[0, 1].set(xlabel="k", ylabel="k · sup h over k' ≥ k", title="triangle")
-    least = min((kept[m] for m in inside), default=np.nan)
     legend_below(figure, {label(m): c for m, c in colour.items()}, {}, columns=4)
     return Findings(
         summary="k times the envelope of the error: bounded means O(1/k), bounded away from zero means no better. "
@@ -140,25 +142,51 @@ def findings(settings: Settings, results: Results) -> Findings:
             )
         ],
         claims=[
-            Claim.check(
+            Claim(
                 "Every Runge-Kutta method converges as O(1/k)",
-                max(growth) <= 1.1,
-                f"from one decade of k to the next, the largest k·h grows by the factor {max(growth):.2g} at most",
+                "Proposition 3.1",
+                BOUNDED,
+                _cases(growth),
+                "the largest k·h on the triangle in the last decade of k, over that in the decade before",
+                "",
+                Topic.RATE,
             ),
-            Claim.check(
+            Claim(
                 "On x²/2 over [-1, 1] the rate is no better than 1/k, for β that cannot cancel",
-                least > 0.5 if inside else None,
-                f"k·sup|x| keeps at least {least:.2f} of its size from one decade to the next" if inside else NONE,
+                "Proposition 3.2",
+                STAYS,
+                _cases({m: kept[m] for m in inside}),
+                "the smallest k·sup|x| in the last decade of k, over that in the decade before",
+                "",
+                Topic.RATE,
             ),
-            Claim.check(
+            Claim(
                 "The rate in k does not improve with the order, for β that cannot cancel",
-                max(exponents[m] for m in inside) <= 1.1 if inside else None,
-                _list(exponents, inside),
+                "Proposition 3.2",
+                NO_FASTER,
+                _cases({m: exponents[m] for m in inside}),
+                "the exponent of 1/k in sup|x|",
+                _finding(exponents, inside, outside),
+                Topic.RATE,
             ),
-            Claim.check(
+            Claim(
                 "The same for β that can be split into two equal halves, which the proposition leaves out",
-                max(exponents[m] for m in outside) <= 1.1 if outside else None,
-                _list(exponents, outside),
+                "",
+                NO_FASTER,
+                _cases({m: exponents[m] for m in outside}),
+                "the exponent of 1/k in sup|x|",
             ),
         ],
     )
+
+
+def _finding(exponents: dict[str, float], inside: list[str], outside: list[str]) -> str:
+    cannot, can = ([exponents[m] for m in methods] for methods in (inside, outside))
+    if not cannot:
+        return ""
+    left_out = f", and up to {max(can):.2f} for weights that can, which the proposition leaves out" if can else ""
+    return f"on [-1, 1] the exponents of 1/k are {min(cannot):.2f} to {max(cannot):.2f}{left_out}"
+
+
+def _cases(values: dict[str, float]) -> tuple[Case, ...]:
+    return tuple(Case(label(m), value) for m, value in values.items())

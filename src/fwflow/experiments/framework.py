@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -52,27 +53,139 @@ class Task:
         return hashlib.sha256("\n".join([*told, self.data]).encode()).hexdigest()
 
 
+#: Two numbers whose ratio is closer to one than this are not told apart.
+NOISE = 1.05
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a number says about a statement: for it within `supports`, against it outside `tolerates`, else neither.
+
+    A rule is a constant of its experiment: it is there before the numbers are, and its words stand beside the verdict.
+    """
+
+    words: str
+    supports: tuple[float, float]
+    tolerates: tuple[float, float]
+
+    @classmethod
+    def above(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> Rule:
+        """For the statement above the bar, against it below, both by more than the noise."""
+        return cls(words, (bar * noise, math.inf), (bar / noise, math.inf))
+
+    @classmethod
+    def below(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> Rule:
+        """For the statement below the bar, against it above, both by more than the noise."""
+        return cls(words, (-math.inf, bar / noise), (-math.inf, bar * noise))
+
+    def says(self, value: float) -> int:
+        """1 for the statement, -1 against it, 0 neither."""
+        if self.supports[0] <= value <= self.supports[1]:
+            return 1
+        return 0 if self.tolerates[0] <= value <= self.tolerates[1] else -1
+
+
 class Verdict(Enum):
     """What a run says about a statement of the paper."""
 
     HOLDS = "holds"
+    PARTLY = "holds in part"
     FAILS = "does not hold"
     UNTESTABLE = "not testable here"
+
+    @classmethod
+    def of(cls, said: Sequence[int]) -> Verdict:
+        """The verdict on what single cases said: 1 for the statement, -1 against it, 0 neither."""
+        if not said:
+            return cls.UNTESTABLE
+        pro, contra = said.count(1), said.count(-1)
+        if 2 * pro > len(said) and not contra:
+            return cls.HOLDS
+        return cls.PARTLY if pro and pro >= contra else cls.FAILS
+
+
+#: `Verdict.of` in words, for the reader of a report.
+HOW_JUDGED = (
+    "Each statement is put to the cases named beside it: methods, data sets, or both. A case speaks for the statement, "
+    "against it (the opposite, by more than the noise), or neither, by the rule written there, which was fixed before "
+    "the numbers were seen. A statement holds if more than half of its cases speak for it and none against; it holds "
+    "in part if some speak for it and no more against; otherwise it does not hold."
+)
+
+
+class Topic(Enum):
+    """What the paper has to say, in five sentences."""
+
+    FLOW = (
+        "The flow converges as fast as its schedule asks, and Frank-Wolfe follows it down to a floor that its time "
+        "step sets"
+    )
+    ZIGZAG = (
+        "Zig-zagging is an artefact of discretisation: it shrinks with the time step and with the order of the method"
+    )
+    SEARCH = "Multistep methods find better directions, so that line search helps them more than Frank-Wolfe"
+    MOMENTUM = "For the same reason momentum helps multistep methods more than Frank-Wolfe"
+    RATE = "Even so, no Runge-Kutta method whose weights cannot cancel improves on the rate 1/k of Frank-Wolfe"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One method or data set that a statement is about, its number, and the paper's own number if it prints one."""
+
+    name: str
+    value: float
+    printed: float | None = None
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, what this run says about it, and the figure that says so."""
+    """A statement, where the paper makes it, and what a run says about it, case by case.
+
+    Parameters
+    ----------
+    source
+        Where in the paper; empty for what goes beyond it.
+    number
+        What the numbers of the cases are, in words.
+    finding
+        The gist, for the sentences at the top of a report.
+    topic
+        Which of those sentences the statement belongs to, if any.
+    short
+        Its name in the figure there.
+    """
 
     statement: str
-    verdict: Verdict
-    evidence: str
+    source: str
+    rule: Rule
+    cases: tuple[Case, ...]
+    number: str
+    finding: str = ""
+    topic: Topic | None = None
+    short: str = ""
 
-    @classmethod
-    def check(cls, statement: str, holds: bool | None, evidence: str) -> Claim:
-        """A claim decided by a number; None if this run has nothing to decide it with."""
-        verdict = {True: Verdict.HOLDS, False: Verdict.FAILS, None: Verdict.UNTESTABLE}
-        return cls(statement, verdict[None if holds is None else bool(holds)], evidence)
+    def __post_init__(self) -> None:
+        known = tuple(case for case in self.cases if not math.isnan(case.value))  # no number says nothing
+        object.__setattr__(self, "cases", known)
+
+    @property
+    def said(self) -> list[int]:
+        """What every case says: 1, 0 or -1."""
+        return [self.rule.says(case.value) for case in self.cases]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the run says."""
+        return Verdict.of(self.said)
+
+    def saying(self, what: int) -> list[Case]:
+        """The cases that say so."""
+        return [case for case, said in zip(self.cases, self.said, strict=True) if said == what]
+
+    def shown(self, case: Case) -> str:
+        """The number of a case: three digits, or as many as it takes to say what the number itself says."""
+        texts = (f"{case.value:.{digits}g}" for digits in range(3, 18))
+        return next(text for text in texts if self.rule.says(float(text)) == self.rule.says(case.value))
 
 
 @dataclass(frozen=True)
@@ -103,6 +216,8 @@ class Findings:
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    #: What the first screen of a report shows of it.
+    overview: Figure | None = None
 
 
 def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> Any:
@@ -136,8 +251,10 @@ def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, wor
     """Run the tasks of several experiments side by side; results by experiment and task.
 
     Every result is written to ``out/results/EXPERIMENT/KEY.csv`` when it is there, whole or not at
-    all, and is taken from that file if its fingerprint still matches.
+    all, and is taken from that file if its fingerprint still matches. Before anything is run, a report
+    that others have put there is noticed.
     """
+    refuse_foreign(out / "index.html")
     store = {name: _Store(out / "results" / name, version) for name in groups}
     results: dict[str, dict[str, Columns]] = {name: {} for name in groups}
     waiting: list[tuple[str, Task]] = []
@@ -211,7 +328,11 @@ class _Store:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             known = json.loads(self.index.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+        except FileNotFoundError:
+            known = None
+            for foreign in folder.glob("*.csv"):
+                refuse_foreign(foreign)
+        except ValueError:
             known = None
         self.known: dict[str, Any] = known if isinstance(known, dict) else {}
 
@@ -241,6 +362,18 @@ class _Store:
         self.known[task.key] = [task.fingerprint(self.version), checksum]
         with replacing(self.index) as file:
             json.dump(self.known, file, indent=1, sort_keys=True)
+
+
+#: Stands in every page and every figure.
+MAKER = "made by fwflow"
+
+
+def refuse_foreign(path: Path) -> None:
+    """Nothing is written over files of others: stop where there is one, which is told by what it says of its maker."""
+    if path.exists() and MAKER.encode() not in path.read_bytes():
+        raise ValueError(
+            f"{path} was not written by fwflow, so it is not overwritten: move it, or choose another --out"
+        )
 
 
 class replacing:

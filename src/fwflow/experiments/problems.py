@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,11 +15,11 @@ import numpy as np
 
 from fwflow._validation import Array, suggest
 from fwflow.datasets import load, standardize
+from fwflow.momentum import find_momentum
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
 from fwflow.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
 from fwflow.solve import minimize
-from fwflow.tableaus import find_tableau
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,9 @@ def movielens(alpha: float = 1000.0, rho: float = 10.0) -> ProblemInstance:
 def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
     """A linear model over an L1 ball from the user's data.
 
-    ``.npz``: arrays ``A`` and ``b`` (or ``X`` and ``y``). ``.csv``: numbers, the last column is b; a
-    header line is skipped. ``.svm``, ``.libsvm`` or ``.txt``: libsvm format, read by scikit-learn.
+    ``.npz``: arrays ``A`` and ``b`` (or ``X`` and ``y``). ``.csv``: numbers between commas, the last
+    column is b; names of the columns may come first. ``.svm``, ``.libsvm`` or ``.txt``: libsvm format,
+    read by scikit-learn.
     """
     try:
         A, b = _read_data(path)
@@ -106,12 +109,7 @@ def _read_data(path: str) -> tuple[Any, Array]:
             raise ValueError(f"must hold the arrays A and b, or X and y; it holds {sorted(arrays)}")
         return arrays[names[0]], arrays[names[1]]
     if suffix == ".csv":
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().splitlines()
-        header = not _numeric(lines[0].split(",")) if lines else False
-        table = np.loadtxt(lines[header:], delimiter=",", ndmin=2)
-        if table.size == 0 or table.shape[1] < 2:
-            raise ValueError("must have at least one row and two columns")
+        table = _read_csv(path)
         return table[:, :-1], table[:, -1]
     if suffix in (".svm", ".libsvm", ".txt"):
         try:
@@ -125,12 +123,45 @@ def _read_data(path: str) -> tuple[Any, Array]:
     )
 
 
-def _numeric(cells: Sequence[str]) -> bool:
+def _read_csv(path: str) -> Array:
+    """The numbers of a CSV file. No row is left out: a cell without a number is an error."""
+    rows: list[Array] = []
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, skipinitialspace=True)
+        filled = (cells for cells in reader if (len(cells) > 1 or any(cells)) and not cells[0].startswith("#"))
+        for k, cells in enumerate(filled):
+            if k == 0 and _is_header(cells):
+                continue
+            row = np.array([_number(cell) for cell in cells])
+            if len(row) < 2:
+                raise ValueError("must have at least two columns, with commas between them")
+            if rows and len(row) != len(rows[0]):
+                raise ValueError(f"line {reader.line_num} has {len(row)} cells, where others have {len(rows[0])}")
+            if not np.isfinite(row).all():
+                j = int(np.isfinite(row).argmin())
+                raise ValueError(f"line {reader.line_num}, column {j + 1} must be a finite number; it is {cells[j]!r}")
+            rows.append(row)
+    if not rows:
+        raise ValueError("must have at least one row of numbers")
+    return np.stack(rows)
+
+
+#: What stands where a number is missing.
+_MISSING = ("", "nan", "na", "n/a", "null", "none", "?", "-")
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether cells are names of columns: there is a name, and every number just counts the columns."""
+    numbers = [not np.isnan(_number(cell)) for cell in cells]
+    named = any(cell.strip().lower() not in _MISSING for cell, number in zip(cells, numbers, strict=True) if not number)
+    return named and all(cell.strip() in map(str, (i - 1, i, i + 1)) for i, cell in enumerate(cells) if numbers[i])
+
+
+def _number(cell: str) -> float:
     try:
-        [float(cell) for cell in cells]
+        return float(cell)
     except ValueError:
-        return False
-    return True
+        return float("nan")
 
 
 #: Problems by name, as ``fwflow compare`` takes them.
@@ -144,15 +175,17 @@ PROBLEMS: dict[str, Callable[..., ProblemInstance]] = {
 
 
 @lru_cache(maxsize=4)
-def _cached(name: str, options: tuple[tuple[str, Any], ...]) -> ProblemInstance:
+def _cached(name: str, options: tuple[tuple[str, Any], ...], origin: tuple[Any, ...]) -> ProblemInstance:
     return (from_file if name == "file" else PROBLEMS[name])(**dict(options))
 
 
 def find_problem(name: str, **options: Any) -> ProblemInstance:
-    """The problem of that name, or "file" with the options of `from_file`; loaded once per process."""
+    """The problem of that name, or "file" with the options of `from_file`; loaded again only if files have changed."""
     if name not in PROBLEMS and name != "file":
         raise ValueError(f"problem={name!r} is not known; {suggest(name, PROBLEMS)}")
-    return _cached(name, tuple(sorted(options.items())))
+    path = Path(options.get("path", ""))
+    stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else ()
+    return _cached(name, tuple(sorted(options.items())), (os.environ.get("FWFLOW_DATA"), *stamp))
 
 
 def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
@@ -165,13 +198,16 @@ def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     return result
 
 
-def columns(result: Result, method: str, keep: Any = slice(None)) -> dict[str, Any]:
-    """The trace as columns for a plot: k, calls, time, fun and gap.
+def columns(result: Result, momentum: str | None = None, keep: Any = slice(None)) -> dict[str, Any]:
+    """The trace as columns for a plot: k, calls, passes, time, fun, gap and step.
 
-    ``calls`` counts the gradients (and as many oracle calls) that the method itself needs to reach
-    x^(k), without those that only monitor the gap of runs with momentum.
+    ``calls`` counts gradients or oracle calls, whichever are more, that the method itself needs to reach x^(k). With
+    momentum some have only watched the gap; without, those at x^(k) belong to the next step.
     """
-    k = np.arange(len(result.trace))
-    picked = {"k": k, "calls": k * find_tableau(method).stages}
-    picked |= {name: result.trace[name] for name in ("time", "fun", "gap", "step")}
+    trace, average = result.trace, find_momentum(momentum)
+    watched = np.cumsum(np.isfinite(trace["gap"]))
+    gradients = trace["n_grad"] - (1 if average is None or average.uses_iterate else watched)
+    calls = np.maximum(gradients, trace["n_lmo"] - (1 if average is None else watched))
+    picked = {"k": np.arange(len(trace)), "calls": np.maximum(0, calls), "passes": trace["n_design"]}
+    picked |= {name: trace[name] for name in ("time", "fun", "gap", "step")}
     return {name: column[keep] for name, column in picked.items()}

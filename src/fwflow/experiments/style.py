@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,16 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter
 
 from fwflow._validation import Array
 
-# Okabe & Ito's palette, which readers with any common colour vision can tell apart; no yellow on white.
-PALETTE = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#8B5A2B")
+# Okabe & Ito's palette, which readers with any common colour vision can tell apart; no yellow on white. For more
+# methods than it has colours, four of Tol's.
+PALETTE = (
+    "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#8B5A2B",
+    "#44AA99", "#AA4499", "#999933", "#CC6677",
+)  # fmt: skip
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 LABELS = {
@@ -31,6 +36,16 @@ LABELS = {
     "rk38": "RK 3/8",
     "rk5": "RK5",
     "dp5": "Dormand-Prince 5",
+    "away": "Away-step",
+    "pairwise": "Pairwise",
+    "blended-pairwise": "Blended pairwise",
+    "lazy-away": "Away-step, lazy",
+    "lazy-pairwise": "Pairwise, lazy",
+    "lazy-blended-pairwise": "Blended pairwise, lazy",
+    "corrective": "Corrective",
+    "apg": "Projected gradient",
+    "polished": "Polished",
+    "flow": "The flow itself",
 }
 COLOURS = dict(zip(("fw", "midpoint", "rk44", "rk38", "rk5"), PALETTE, strict=False)) | {"euler": PALETTE[0]}
 
@@ -98,14 +113,16 @@ def legend_below(figure: Figure, colours: Mapping[str, str], styles: Mapping[str
     """One legend for the whole figure: methods by colour, variants by line style."""
     handles = [Line2D([], [], color=colour, label=label) for label, colour in colours.items()]
     handles += [Line2D([], [], color=INK, ls=style, label=label) for label, style in styles.items()]
+    widest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    columns = columns or max(1, int(figure.get_figwidth() / (0.55 + 0.065 * widest)))  # inches of line and letters
     with mpl.rc_context(RC):
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns or len(handles), handlelength=2.4)
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=2.4)
 
 
 def convergence(
     curves: Sequence[tuple[str, str, str, Mapping[str, Array]]], axes: Sequence[tuple[str, str]], ylabel: str
 ) -> Figure:
-    """The smallest gap so far, bold, over the gap itself, faint; one log-log panel per horizontal axis.
+    """The smallest gap so far; one log-log panel per horizontal axis. A few curves have the gap itself behind them.
 
     Parameters
     ----------
@@ -114,22 +131,59 @@ def convergence(
     axes
         (column, label) of each panel's horizontal axis.
     """
-    styles = dict(zip(dict.fromkeys(variant for _, _, variant, _ in curves), cycle(DASHES), strict=False))
-    figure, grid = subplots(1, len(axes), 3.3 * len(axes), 3.2, sharey=True)
+    styles = _styles(variant for _, _, variant, _ in curves)
+    rows, across = (2, 2) if len(axes) == 4 else (1, len(axes))
+    figure, grid = subplots(rows, across, 9.9 if across > 1 else 5.0, 2.7 * rows + 0.5, sharey=True)
     with mpl.rc_context(RC):
-        for ax, (column, label) in zip(grid[0], axes, strict=True):
-            for _, colour, variant, columns in curves:
-                index = thin(columns["gap"])
+        for ax, (column, xlabel) in zip(grid.flat, axes, strict=True):
+            for name, colour, variant, columns in curves:
+                index = thin(columns["gap"], 250)
                 x, gap, best = (c[index] for c in (columns[column], columns["gap"], best_so_far(columns["gap"])))
                 shown = (index > 0) & (x > 0) & (best > 0)
-                ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
-                ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant])
-            ax.set_xlabel(label)
-        grid[0][0].set_ylabel(ylabel)
+                if len(curves) <= 6:
+                    ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
+                ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant], label=_named(name, variant, styles))
+            ax.set_xlabel(xlabel)
+        for row in grid:
+            row[0].set_ylabel(ylabel)
     legend_below(figure, {label: colour for label, colour, _, _ in curves}, styles if len(styles) > 1 else {})
     return figure
 
 
+def gains(panels: Sequence[tuple[str, str, Sequence[tuple[str, str, str, Array, Array]]]]) -> Figure:
+    """Ratios of curves along the way, with a line at one.
+
+    Parameters
+    ----------
+    panels
+        (title, label of the horizontal axis, curves), each curve as (label, colour, variant, x, ratio).
+    """
+    styles = _styles(variant for *_, curves in panels for _, _, variant, _, _ in curves)
+    figure, grid = subplots(1, len(panels), 4.95 * len(panels), 3.2)
+    with mpl.rc_context(RC):
+        for ax, (title, xlabel, curves) in zip(grid[0], panels, strict=True):
+            ax.axhline(1.0, color=INK, lw=0.8)
+            for name, colour, variant, x, ratio in curves:
+                ax.loglog(x, ratio, color=colour, ls=styles[variant], label=_named(name, variant, styles))
+            ax.set(xlabel=xlabel, ylabel="ratio", title=title)
+            ax.yaxis.set_major_formatter(LogFormatter())
+            ax.yaxis.set_minor_formatter(LogFormatter())
+    methods = {name: colour for *_, curves in panels for name, colour, *_ in curves}
+    legend_below(figure, methods, styles if len(styles) > 1 else {})
+    return figure
+
+
+def _styles(variants: Iterable[str]) -> dict[str, Any]:
+    """A line style for each variant; solid is for plain runs, whether they are there or not."""
+    shown = dict.fromkeys(variants)
+    styles = dict(zip(dict.fromkeys(("plain", *shown)), cycle(DASHES), strict=False))
+    return {variant: styles[variant] for variant in styles if variant in shown}
+
+
+def _named(method: str, variant: str, styles: Mapping[str, Any]) -> str:
+    return f"{method}, {variant}" if len(styles) > 1 else method
+
+
 def best_so_far(gap: Array) -> Array:
     """The smallest gap of the iterates so far; the start, which no method has chosen, does not count."""
-    return np.concatenate([gap[:1], np.minimum.accumulate(gap[1:])])
+    return np.concatenate([gap[:1], np.fmin.accumulate(gap[1:])])  # gaps that were not computed are NaN
