@@ -8,13 +8,17 @@ True
 """
 
 from fwflow import checks
+from fwflow._version import __version__ as __version__
+from fwflow.atoms import ActiveSet
+from fwflow.designs import Design
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
-from fwflow.flow import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
-from fwflow.methods import Method, Proposal, UncertifiedWarning
-from fwflow.methods.atoms import ActiveSet
-from fwflow.momentum import GradientAveraging, LMOAveraging, Nesterov
-from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic, Smooth
-from fwflow.points import LowRank, OneHot, RankOne
+from fwflow.gradients import Gradient
+from fwflow.lowrank import LowRank
+from fwflow.methods import Iterate, Method, Proposal, UncertifiedWarning
+from fwflow.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
+from fwflow.objectives import Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
+from fwflow.points import Point
+from fwflow.problem import Evaluation, Problem
 from fwflow.result import Result, State, Status
 from fwflow.sets import (
     Birkhoff,
@@ -33,11 +37,23 @@ from fwflow.sets import (
     Translated,
 )
 from fwflow.solve import minimize
-from fwflow.steps import Adaptive, Aggressive, Armijo, Exact, Fixed, LogOpenLoop, OpenLoop, Schedule, Short
-from fwflow.tableaus import Certificate, Tableau, tableaus
+from fwflow.steps import (
+    Adaptive,
+    Aggressive,
+    Armijo,
+    ConstantSchedule,
+    ExactSearch,
+    LineSearch,
+    LogOpenLoop,
+    OpenLoop,
+    Schedule,
+    ShortStep,
+)
+from fwflow.storage import storable
+from fwflow.tableau import Certificate, Tableau, tableaus
 from fwflow.trace import Trace
-
-__version__ = "0.1.0"
+from fwflow.trajectories import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
+from fwflow.vertices import DenseVertex, OneHot, Permutation, RankOne, SparseVertex, Vertex
 
 __all__ = [
     "ActiveSet",
@@ -47,28 +63,40 @@ __all__ = [
     "Birkhoff",
     "Box",
     "Certificate",
+    "ConstantSchedule",
     "ConstraintSet",
     "ConvexHull",
-    "Exact",
+    "DenseVertex",
+    "Design",
+    "Evaluation",
+    "ExactSearch",
     "ExactTrajectory",
-    "Fixed",
+    "Gradient",
     "GradientAveraging",
+    "Iterate",
     "L1Ball",
     "L2Ball",
     "LInfBall",
     "LMOAveraging",
+    "Line",
+    "LineSearch",
     "LinearModel",
     "LogOpenLoop",
+    "Loss",
     "LowRank",
     "LpBall",
     "MatrixCompletion",
     "Method",
+    "Momentum",
     "Nesterov",
     "NuclearBall",
     "Objective",
     "OneHot",
     "OpenLoop",
+    "Permutation",
+    "Point",
     "Polytope",
+    "Problem",
     "Product",
     "Proposal",
     "Quadratic",
@@ -76,9 +104,10 @@ __all__ = [
     "Result",
     "ScaledSet",
     "Schedule",
-    "Short",
+    "ShortStep",
     "Simplex",
     "Smooth",
+    "SparseVertex",
     "State",
     "Status",
     "Tableau",
@@ -86,6 +115,7 @@ __all__ = [
     "Trajectory",
     "Translated",
     "UncertifiedWarning",
+    "Vertex",
     "ZigZag",
     "checks",
     "exact_flow",
@@ -93,6 +123,7 @@ __all__ = [
     "flow",
     "minimize",
     "rate_bound",
+    "storable",
     "tableaus",
     "zigzag_energy",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Iterable
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -28,25 +30,72 @@ def float_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
-    """An array of float32 or float64, not copied if it already is one."""
+    """An array of float32 or float64, not copied if it already is one. Missing entries are no numbers."""
+    if masked(value):
+        raise ValueError(f"{name} has masked entries, and what they mean is not known here; drop them or fill them in")
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError
-        array = array.astype(float_dtype(array.dtype), copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of real numbers; got {_describe(value)}") from None
+        raise ValueError(f"{name} must be an array of real numbers; got {describe(value)}") from None
+    if array.dtype.kind == "O":
+        array = _from_objects(array, name)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of real numbers; got {describe(value)}")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and `finite_array` says so
+        array = array.astype(float_dtype(array.dtype), copy=False)
     if ndim is not None and array.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
+        hint = "; ravel() makes a vector of it" if ndim == 1 and array.size == max(array.shape, default=0) else ""
+        raise ValueError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
     return array
 
 
-def finite_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
-    """Like `float_array`, and every entry is finite."""
+def masked(value: Any) -> bool:
+    """Whether a masked array, or a list of them, hides some of its entries."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, list | tuple | np.ma.MaskedArray) and masked(part) for part in value)
+    return bool(np.ma.is_masked(value)) if isinstance(value, np.ma.MaskedArray) else False
+
+
+def _from_objects(array: Array, name: str) -> Array:
+    """Python's numbers, as in tables whose columns differ in kind, as float64; text and missing entries are refused."""
+    for place, entry in np.ndenumerate(array):
+        if not isinstance(entry, Real | Decimal | np.bool_):
+            which = f"{_entry(name, place)} is" if place else "got"
+            raise ValueError(f"{name} must be an array of real numbers; {which} {describe(entry)}")
+    try:
+        return array.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{name} must be finite; it has integers that no float can hold") from None
+
+
+def finite_array(value: ArrayLike, name: str, ndim: int | None = None, dtype: Any = None) -> Array:
+    """Like `float_array`, and every entry is finite, in another type too if one is asked for."""
     array = float_array(value, name, ndim)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite; it has NaN or infinite entries")
+    with np.errstate(over="ignore"):
+        array = array if dtype is None else array.astype(dtype, copy=False)
+    good = np.isfinite(array)
+    if not good.all():
+        place = np.unravel_index(int(good.argmin()), array.shape)
+        found = array[place] if dtype is None else f"{array[place]} in {array.dtype}"
+        raise ValueError(f"{name} must be finite; {_entry(name, place)} is {found}")
     return array
+
+
+def _entry(name: str, place: Iterable[Any]) -> str:
+    indices = ", ".join(map(str, place))
+    return f"{name}[{indices}]" if indices else name
+
+
+def shape_of(value: Any, name: str) -> tuple[int, ...]:
+    """A shape: positive integers, or one for a vector."""
+    sizes = value if isinstance(value, tuple | list) else (value,)
+    try:
+        shape = tuple(whole(size, name, 1) for size in sizes)
+    except ValueError:
+        shape = ()
+    if not shape:
+        raise ValueError(f"{name} must be a positive integer or a tuple of them; got {describe(value)}")
+    return shape
 
 
 def positive(value: Any, name: str) -> float:
@@ -59,12 +108,16 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
 
     Not one of NumPy's numbers: those would lift float32 data to float64.
     """
+    if isinstance(value, float) and accepts(value):
+        return float(value)
     try:
-        result = math.nan if isinstance(value, str) else float(value)
+        # Text, arrays of one entry, masked entries and complex numbers could be made floats, too.
+        other = isinstance(value, str | bytes) or np.ndim(value) or masked(value) or np.iscomplexobj(value)
+        result = math.nan if other else float(value)
     except (TypeError, ValueError, OverflowError):
         result = math.nan
     if not accepts(result):
-        raise ValueError(f"{name} must {wanted}; got {_describe(value)}")
+        raise ValueError(f"{name} must {wanted}; got {describe(value)}")
     return result
 
 
@@ -74,6 +127,7 @@ def whole(value: Any, name: str, least: int) -> int:
     return int(number(value, name, at_least, lambda x: math.isfinite(x) and x == int(x) and x >= least))
 
 
-def _describe(value: object) -> str:
-    text = repr(value)
+def describe(value: object) -> str:
+    """What was given, in a few words for an error message."""
+    text = " ".join(repr(value).split())
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

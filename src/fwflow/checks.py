@@ -12,11 +12,12 @@ from scipy.integrate import solve_ivp
 
 from fwflow._validation import Array
 from fwflow.designs import Design
-from fwflow.flow import stages
+from fwflow.mixture import stages
 from fwflow.objectives.base import Objective
-from fwflow.points import Point, Sampled
-from fwflow.sets.base import CallableSet, ConstraintSet
-from fwflow.tableaus import Tableau
+from fwflow.points import Point
+from fwflow.sets.base import ConstraintSet
+from fwflow.sets.callables import as_set
+from fwflow.tableau import Tableau
 
 
 def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:
@@ -32,7 +33,7 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
     rng = np.random.default_rng(seed)
     point = f.point(x)
     g = f.gradient(point)
-    dense = g.matrix.toarray() if isinstance(g, Sampled) else g
+    dense = np.asarray(g)
     centre = np.asarray(point.x, dtype=np.float64)
     length = max(1.0, float(np.abs(centre).max()))
     h = np.cbrt(np.finfo(dense.dtype).eps) * length
@@ -55,7 +56,7 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
-    Ax, Ar = design.matvec(x), design.rmatvec(r)
+    Ax, Ar = np.array(design.matvec(x)), np.array(design.rmatvec(r))
     size = max(float(np.linalg.norm(Ax) * np.linalg.norm(r)), float(np.linalg.norm(x) * np.linalg.norm(Ar)), 1e-300)
     j = int(rng.integers(n))
     product = design.matvec(np.eye(1, n, j, dtype=design.dtype)[0])
@@ -65,8 +66,7 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
     """How much better than the oracle's vertex the best of `members` (one per row) is; at most 0 if all is well."""
-    constraint = C if isinstance(C, ConstraintSet) else CallableSet(C)
-    value = constraint.lmo(g).dot(g)
+    value = as_set(C).lmo(g).dot(g)
     others = np.asarray(members, dtype=np.float64).reshape(len(members), -1) @ g.reshape(-1)
     return float(value - others.min())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, suggest, whole
+from fwflow._validation import Array, float_array, suggest, whole
 
 _NORMALISATIONS = ("projector", "paper")
 
@@ -51,7 +51,7 @@ class ZigZag:
 
     def add(self, x: Any) -> None:
         """The next point of the trajectory."""
-        self._points.append(np.array(x, dtype=np.float64).reshape(-1))
+        self._points.append(float_array(x, "x").astype(np.float64).reshape(-1))
         if len(self._points) > self.window:
             self._energies.append(self._window_energy())
             self._points = self._points[-1:]
@@ -118,8 +118,8 @@ def fit_rate(errors: ArrayLike, k: ArrayLike | None = None, *, start: float = 0.
     >>> round(fw.fit_rate(3.0 / np.maximum(1, np.arange(1000.0)) ** 2).exponent, 6)
     2.0
     """
-    e = np.asarray(errors, dtype=float)
-    position = np.arange(len(e), dtype=float) if k is None else np.asarray(k, dtype=float)
+    e = float_array(errors, "errors").astype(float)
+    position = np.arange(e.size, dtype=float) if k is None else float_array(k, "k").astype(float)
     if e.shape != position.shape or e.ndim != 1:
         raise ValueError(f"errors and k must be vectors of one length; got {e.shape} and {position.shape}")
     known = ~np.isnan(e)

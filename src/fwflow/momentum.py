@@ -6,32 +6,45 @@ moves towards, and hands its memory on to the next stage.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from fwflow._validation import number, suggest
-from fwflow.points import Lifted, Point
+from fwflow.points import Atom, Lifted, Point
 
-Gradient = Callable[[Point], Any]
+GradientAt = Callable[[Point], Any]
 Oracle = Callable[[Any], Lifted]
 
 
-class Momentum(Protocol):
-    """Chooses a stage's target from the gradient, the oracle, and its own memory (None at first)."""
+class Momentum(ABC):
+    """Chooses a stage's target from the gradient, the oracle, and its own memory (None at first).
 
-    #: Whether the first stage needs the gradient at the iterate itself, which then costs the trace nothing.
-    uses_iterate: bool
-    # An object may say ``linear = True`` if it only takes sums and multiples of gradients: they may then be lazy.
+    A new one needs `aim`. Its memory is data: arrays, numbers, points, atoms, gradients, and containers of these.
+    """
 
-    def aim(
-        self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle
-    ) -> tuple[Lifted | Point, Any]: ...
+    @property
+    def uses_iterate(self) -> bool:
+        """Whether the first stage needs the gradient at the iterate itself, which then costs the trace nothing."""
+        return False
+
+    @property
+    def linear(self) -> bool:
+        """Whether it only takes sums and multiples of gradients: these then come in whatever form they are known."""
+        return False
+
+    @abstractmethod
+    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
+        """What a stage at x_bar with that mixing coefficient moves towards, and the memory for the next stage.
+
+        ``gradient(point)`` is an array, or a `Gradient` for those that are linear; ``oracle(g)`` takes either.
+        """
 
 
 @dataclass(frozen=True)
-class Nesterov:
+class Nesterov(Momentum):
     r"""The three-variable scheme of Li et al. (2020) that the paper adopts, at every stage.
 
     .. math::
@@ -42,10 +55,11 @@ class Nesterov:
     It starts from v = x and theta = 0.
     """
 
-    uses_iterate = False
-    linear = True
+    @property
+    def linear(self) -> bool:
+        return True
 
-    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle) -> tuple[Lifted, Any]:
+    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Lifted, Any]:
         if memory is None:
             theta = gamma * gradient(x_bar)
         else:
@@ -56,7 +70,7 @@ class Nesterov:
 
 
 @dataclass(frozen=True)
-class GradientAveraging:
+class GradientAveraging(Momentum):
     r"""Aim at the vertex of an average of gradients.
 
     .. math:: \theta \leftarrow (1-\gamma_i^a)\theta + \gamma_i^a\nabla f(\bar x_i), \quad v = \mathrm{LMO}(\theta)
@@ -65,13 +79,19 @@ class GradientAveraging:
     """
 
     exponent: float = 0.5
-    uses_iterate = True
-    linear = True
+
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
-        _check_exponent(self.exponent)
+        object.__setattr__(self, "exponent", _exponent(self.exponent))
 
-    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle) -> tuple[Lifted, Any]:
+    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Lifted, Any]:
         rate = _rate(gamma, self.exponent)
         g = gradient(x_bar)
         theta = g if memory is None else (1 - rate) * memory + rate * g
@@ -79,7 +99,7 @@ class GradientAveraging:
 
 
 @dataclass(frozen=True)
-class LMOAveraging:
+class LMOAveraging(Momentum):
     r"""Aim at an average of vertices, :math:`\bar s \leftarrow (1-\gamma_i^a)\bar s + \gamma_i^a s_i`.
 
     Chen & Sun, "Reducing Discretization Error in the Frank-Wolfe Method" (AISTATS 2023): averaging
@@ -88,22 +108,26 @@ class LMOAveraging:
     """
 
     exponent: float = 0.5
-    uses_iterate = True
-    linear = True
+
+    @property
+    def uses_iterate(self) -> bool:
+        return True
+
+    @property
+    def linear(self) -> bool:
+        return True
 
     def __post_init__(self) -> None:
-        _check_exponent(self.exponent)
+        object.__setattr__(self, "exponent", _exponent(self.exponent))
 
-    def aim(
-        self, x_bar: Point, gamma: float, memory: Any, gradient: Gradient, oracle: Oracle
-    ) -> tuple[Lifted | Point, Any]:
+    def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         s = oracle(gradient(x_bar))
         average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(_rate(gamma, self.exponent), s)])
         return average, average
 
 
-def _check_exponent(exponent: float) -> None:
-    number(exponent, "exponent", "lie in (0, 1]", lambda x: 0 < x <= 1)
+def _exponent(value: float) -> float:
+    return number(value, "exponent", "lie in (0, 1]", lambda x: 0 < x <= 1)
 
 
 def _rate(gamma: float, exponent: float) -> float:
@@ -120,8 +144,8 @@ momenta: Mapping[str, Any] = MappingProxyType(
 def find_momentum(momentum: str | Momentum | None) -> Momentum | None:
     """The momentum of that name, or the object itself."""
     if not isinstance(momentum, str):
-        if momentum is not None and (not hasattr(momentum, "aim") or isinstance(momentum, type)):
-            raise ValueError(f"momentum must be a name or have a method aim; got {momentum!r}")
+        if not isinstance(momentum, Momentum | None):
+            raise ValueError(f"momentum must be a name or a Momentum; got {momentum!r}")
         return momentum
     if momentum not in momenta:
         raise ValueError(f"momentum={momentum!r} is not known; {suggest(momentum, momenta)}")

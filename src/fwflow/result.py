@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -12,11 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.methods.atoms import ActiveSet
+from fwflow import storage
+from fwflow.atoms import ActiveSet
+from fwflow.designs import Counts
+from fwflow.fingerprints import Origin
+from fwflow.methods.auto import Choice
 from fwflow.methods.base import Proposal
-from fwflow.objectives.base import Counts
-from fwflow.points import Lifted, LowRank, Point
+from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation
+from fwflow.stopping import Progress
+from fwflow.storage import storable
 from fwflow.trace import Trace
 
 
@@ -26,12 +29,19 @@ class Status(Enum):
     TOLERANCE = "The gap, verified at the returned point, is within the tolerance."
     ITERATIONS = "The iteration limit was reached; raise max_iter, or continue with state=result.state."
     TIME = "The time limit was reached; raise max_time, or continue with state=result.state."
+    PRECISION = "The gap can fall no further: what is left of it is within the rounding of the arithmetic."
     FINISHED = "The method has come to its end: it sees nothing left to improve. The gap says how exact that is."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
     NUMERICAL = "The computation failed; the best point so far is returned."
 
 
+@storable(
+    "state",
+    valid=lambda state: (
+        state.method != "" and state.k <= len(state.trace) <= state.k + 1 and 0 <= state.elapsed < math.inf
+    ),
+)
 @dataclass
 class State:
     """A run between two iterations: everything needed to continue it exactly.
@@ -48,9 +58,9 @@ class State:
         At x^(k), as in the last row of the trace.
     """
 
-    method: str
     point: Point
-    memory: Any
+    method: str = ""  # the signature of the method that goes on from here; none has begun yet
+    memory: Any = None
     hint: Lifted | None = None
     step: float = np.nan
     gap_estimate: float = np.nan
@@ -62,17 +72,25 @@ class State:
     elapsed: float = 0.0
     best_fun: float = np.inf
     best: Point | None = None
+    #: Whether the iterate, and the best one, are mixtures of members, so that they are members themselves.
+    inside: bool = False
+    best_inside: bool = False
+    progress: Progress = field(default_factory=Progress)
     counts: Counts = field(default_factory=Counts)
     trace: Trace = field(default_factory=Trace)
+    #: Which problem this is a run of.
+    origin: Origin | None = field(default=None, repr=False)
 
     @property
     def x(self) -> Any:
         return self.point.x
 
-    def advance(self, proposal: Proposal, point: Point, hint: Lifted | None) -> None:
+    def advance(self, proposal: Proposal, point: Point, hint: Lifted | None, look: bool) -> None:
         """Go on to the next iterate, in one piece: an interrupt comes before or after."""
         self.__dict__.update(
             point=point,
+            inside=self.inside and proposal.mixture,
+            progress=self.progress.stepped(self.point, point, look),
             step=proposal.step,
             memory=proposal.memory,
             gap_estimate=proposal.gap_estimate,
@@ -82,28 +100,35 @@ class State:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a file, completely or not at all."""
-        path = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                pickle.dump(self, file, protocol=pickle.HIGHEST_PROTOCOL)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        """Write the state to a file, completely or not at all.
+
+        The file is an ``.npz`` of arrays and a JSON document. It holds no code, and of the problem a fingerprint only.
+        What a method, momentum or line search of your own keeps is saved if it is data or registered with `storable`;
+        otherwise the error says which field is not.
+
+        Parameters
+        ----------
+        path : str or Path
+            Taken as it is: no suffix is added.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, fwflow as fw
+        >>> f, C, path = fw.Quadratic(np.eye(3), [0.7, 0.3, -1.0]), fw.Simplex(), tempfile.mkdtemp() + "/run.npz"
+        >>> fw.minimize(f, C, method="rk44", tol=0, max_iter=10).state.save(path)
+        >>> fw.minimize(f, C, method="rk44", tol=0, max_iter=10, state=fw.State.load(path)).nit
+        20
+        """
+        storage.save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> State:
-        """Read a state written by `save`. It is a pickle: load only files that you trust."""
-        try:
-            with open(path, "rb") as file:
-                state = pickle.load(file)
-        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, UnicodeDecodeError) as error:
-            raise ValueError(f"path: {str(path)!r} does not hold a fwflow state ({error})") from error
-        if not isinstance(state, State):
-            raise ValueError(f"path: {str(path)!r} does not hold a fwflow state")
-        return state
+        """Read a state written by `save`. Nothing in the file is run, whoever wrote it.
+
+        A file that is damaged, of another kind, or newer than this version of the library is refused with a ValueError
+        that says why. That a state belongs to the problem at hand is checked by `minimize`.
+        """
+        return storage.load(path, State)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +149,13 @@ class Result:
         Passes over the design matrix, verification included; a product with a few columns counts as their share.
     status : Status
     success : bool
-        True only if the tolerance was verified at x, and x was not found outside the set.
+        True exactly if the gap, verified at x, is within the tolerance, and x was not found outside the set.
     message : str
     feasible : bool or None
         Whether x is in the set; None if the set cannot tell.
     trace : Trace
+    method : Choice
+        The name of what ran, a string; ``method.why`` says why it was chosen.
     active_set : ActiveSet or None
         x as a mixture of vertices, from methods that know it: those with an active set, the flow but on boxes, and
         tableaus while the vertices take at most 100 times the memory of x (and 256 MB). None from projected gradient,
@@ -152,13 +179,16 @@ class Result:
     trace: Trace = field(repr=False)
     active_set: ActiveSet | None = field(repr=False)
     state: State = field(repr=False)
+    method: Choice = Choice("", "")  # noqa: RUF009
 
     def __repr__(self) -> str:
-        x = self.x if isinstance(self.x, LowRank) else np.array2string(self.x, threshold=6, edgeitems=2, precision=4)
+        with np.printoptions(threshold=6, edgeitems=2, precision=4):
+            x = str(self.x)
         rows = [
             ("message", self.message),
             ("success", self.success),
             ("status", self.status.name),
+            ("method", self.method),
             ("fun", f"{self.fun:.10g}"),
             ("gap", f"{self.gap:.3e}"),
             ("x", x),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from scipy.optimize import brentq
 
 from fwflow._validation import number, positive, suggest
 from fwflow.objectives.base import Line
-from fwflow.tableaus import Tableau, is_convex
+from fwflow.tableau import Tableau, is_convex
+
+EPSILON = sys.float_info.epsilon
 
 
 def _set(frozen: object, name: str, value: Any) -> None:
@@ -41,7 +44,7 @@ class Schedule(ABC):
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
         r""":math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
         delta, base = self.delta, self.k0 + k
-        return [float(delta * self.gamma((base + w) * delta)) for w in omega]
+        return [delta * number(self.gamma((base + w) * delta), "gamma", "be finite", math.isfinite) for w in omega]
 
     def certifies(self, tableau: Tableau) -> bool:
         """Whether every step of a run is a convex combination, as far as a sample of steps tells."""
@@ -103,7 +106,7 @@ class LogOpenLoop(Schedule):
 
 
 @dataclass(frozen=True)
-class Fixed(Schedule):
+class ConstantSchedule(Schedule):
     """A constant mixing coefficient in (0, 1]. It does not converge to the optimum, only near it."""
 
     value: float
@@ -115,45 +118,64 @@ class Fixed(Schedule):
         return self.value
 
 
-class LineSearch(Protocol):
-    """Chooses the length of a step along the combined direction.
+class LineSearch(ABC):
+    """Chooses the length of a step along the combined direction."""
 
-    `step` gets the objective on the line, the schedule's gamma, the largest feasible length
-    `limit`, and what it returned as memory last time (None at first).
-    """
+    @abstractmethod
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        """The length, and a memory for the next step.
 
-    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]: ...
+        Given are the objective on the line, the schedule's gamma, the largest feasible length `limit`, and what was
+        returned as memory last time (None at first).
+        """
 
 
 @dataclass(frozen=True)
-class Aggressive:
-    r"""The paper's rule: :math:`\max(\gamma, \bar\gamma)`, with :math:`\bar\gamma` the largest step without increase.
+class Aggressive(LineSearch):
+    r"""The paper's rule: :math:`\max(\gamma, \bar\gamma)`, with :math:`\bar\gamma` a step as long as f allows.
 
-    Read to the letter it gains nothing wherever :math:`\bar\gamma < 1` decides: f ends where it began. With
-    `shrink`, :math:`\bar\gamma` is the largest of 1, shrink, shrink^2, ... without increase, as backtracking
-    finds it, which leaves some decrease on most steps.
+    :math:`\bar\gamma` is the largest of 1, shrink, shrink^2, ... that decreases f by more than rounding: so the
+    paper's figures were made. The formula that it prints asks for less, the largest step *without increase*; with
+    ``shrink=None`` that is the rule. It gains nothing wherever it decides and :math:`\bar\gamma < 1`, since f ends
+    where it began, and steps between two vertices of equal value for ever.
 
     Made for convex f, on which steps without increase form an interval.
 
     Parameters
     ----------
     shrink : float, optional
-        In (0, 1); by default the largest step is found to rounding.
+        In (0, 1). None: the letter of the formula, found to rounding.
+
+    Examples
+    --------
+    From one vertex of a segment towards the other, at which f is the same:
+
+    >>> import numpy as np, fwflow as fw
+    >>> f, C = fw.Quadratic(np.eye(2)), fw.ConvexHull([[-1.0, 0.0], [1.0, 0.0]])
+    >>> for search in (fw.Aggressive(), fw.Aggressive(shrink=None)):
+    ...     r = fw.minimize(f, C, [1.0, 0.0], schedule=fw.OpenLoop(k0=8), line_search=search, tol=0, max_iter=1)
+    ...     print(r.trace["step"][1], r.fun)
+    0.5 0.0
+    1.0 0.5
     """
 
-    shrink: float | None = None
+    shrink: float | None = 0.5
 
     def __post_init__(self) -> None:
         if self.shrink is not None:
-            number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
+            _set(self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1))
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
             return min(limit, gamma), None
-        largest = self._supremum(line, limit) if self.shrink is None else self._backtracked(line, limit, gamma)
-        return min(limit, max(gamma, largest)), None
+        if self.shrink is None:
+            return min(limit, max(gamma, self._without_increase(line, limit))), None
+        trial, lower = limit, line.value0 - 4 * EPSILON * abs(line.value0)
+        while trial > gamma and not line.value(trial) < lower:
+            trial *= self.shrink
+        return min(limit, max(gamma, trial)), None
 
-    def _supremum(self, line: Line, limit: float) -> float:
+    def _without_increase(self, line: Line, limit: float) -> float:
         if line.quadratic and line.curvature is not None:
             return limit if line.curvature <= 0 else min(limit, -2 * line.slope0 / line.curvature)
 
@@ -167,16 +189,9 @@ class Aggressive:
         accuracy = 1e-10
         return max(0.0, float(brentq(chord, 0.0, limit, xtol=accuracy, rtol=accuracy)) - 2 * accuracy)
 
-    def _backtracked(self, line: Line, limit: float, gamma: float) -> float:
-        assert self.shrink is not None
-        trial = limit
-        while trial > gamma and line.value(trial) > line.value0:
-            trial *= self.shrink
-        return trial
-
 
 @dataclass(frozen=True)
-class Exact:
+class ExactSearch(LineSearch):
     """The minimiser on the segment: closed form for quadratics, else Newton (secant without second derivatives)."""
 
     newton: bool = True
@@ -210,7 +225,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Short:
+class ShortStep(LineSearch):
     r""":math:`-\varphi'(0) / \kappa` with a bound :math:`\kappa` on :math:`\varphi''`: the minimiser of an upper bound.
 
     Linear models know the bound along each direction; `Smooth` needs its ``smoothness``.
@@ -225,15 +240,15 @@ class Short:
 
 
 @dataclass(frozen=True)
-class Armijo:
+class Armijo(LineSearch):
     r"""Halve the step until :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`."""
 
     sigma: float = 1e-4
     shrink: float = 0.5
 
     def __post_init__(self) -> None:
-        number(self.sigma, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1)
-        number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
+        _set(self, "sigma", number(self.sigma, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1))
+        _set(self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1))
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
@@ -247,7 +262,7 @@ class Armijo:
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(LineSearch):
     r"""Short steps with an estimated smoothness M (Pedregosa et al., AISTATS 2020, arXiv 1806.05123).
 
     M is lowered before each step and raised until the step passes. The test is that of Pokutta
@@ -259,16 +274,17 @@ class Adaptive:
     grow: float = 2.0
 
     def __post_init__(self) -> None:
-        number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1)
-        number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf)
+        _set(self, "relax", number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1))
+        _set(self, "grow", number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf))
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0 or line.norm2 == 0:
             return 0.0, memory
+        least = -line.slope0 / (limit * line.norm2)  # that of the longest step
         if memory is None:
             trial = 1e-3 * limit
-            memory = max(1e-12, (line.slope(trial) - line.slope0) / (trial * line.norm2))
-        M = max(1e-12, self.relax * memory)
+            memory = (line.slope(trial) - line.slope0) / (trial * line.norm2)
+        M = self.relax * memory if memory > 1e-100 * least else least  # flat, or below zero by rounding
         for _ in range(100):
             step = min(limit, -line.slope0 / (M * line.norm2))
             if line.slope(step) <= 0:
@@ -277,16 +293,16 @@ class Adaptive:
         return 0.0, M
 
 
-def _secant() -> Exact:
-    return Exact(newton=False)
+def _secant() -> ExactSearch:
+    return ExactSearch(newton=False)
 
 
 #: Line searches by name; each works with every tableau.
 line_searches: Mapping[str, Any] = MappingProxyType(
     {
         "aggressive": Aggressive,
-        "exact": Exact,
-        "short": Short,
+        "exact": ExactSearch,
+        "short": ShortStep,
         "armijo": Armijo,
         "adaptive": Adaptive,
         "secant": _secant,
@@ -297,8 +313,8 @@ line_searches: Mapping[str, Any] = MappingProxyType(
 def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
     """The line search of that name, or the object itself."""
     if not isinstance(search, str):
-        if search is not None and (not hasattr(search, "step") or isinstance(search, type)):
-            raise ValueError(f"line_search must be a name or have a method step; got {search!r}")
+        if not isinstance(search, LineSearch | None):
+            raise ValueError(f"line_search must be a name or a LineSearch; got {search!r}")
         return search
     if search not in line_searches:
         raise ValueError(f"line_search={search!r} is not known; {suggest(search, line_searches)}")

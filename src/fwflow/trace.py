@@ -1,15 +1,18 @@
-"""What happened along the way? One row per iterate, kept as plain columns."""
+"""What happened along the way? One row per iterate, kept as plain columns; and a bar that shows it live."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from fwflow._validation import Array, suggest
+from fwflow.storage import storable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ("fun", "gap", "time", "n_grad", "n_lmo", "n_design", "step")
 
 
+@storable("trace", "_columns", make="_of_columns", valid=lambda trace: trace._counts_are_counts)
 class Trace:
     """The history of a run. Row k describes x^(k); row 0 is the start.
 
@@ -33,8 +37,26 @@ class Trace:
     (array([-0.75, -1.5 , -1.5 ]), 3)
     """
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[float, ...]] = []
+    def __init__(self, rows: Iterable[tuple[float, ...]] = ()) -> None:
+        self._rows: list[tuple[float, ...]] = list(rows)
+
+    def copy(self) -> Trace:
+        """The same rows, to which more may be added."""
+        return Trace(self._rows)
+
+    @property
+    def _columns(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(zip(*self._rows, strict=True))
+
+    @property
+    def _counts_are_counts(self) -> bool:
+        return all(isinstance(n, int) and n >= 0 for row in self._rows for n in row[3:5])
+
+    @classmethod
+    def _of_columns(cls, columns: tuple[tuple[float, ...], ...]) -> Trace:
+        if len(columns) not in (0, len(COLUMNS)):
+            raise ValueError(f"a trace has {len(COLUMNS)} columns, not {len(columns)}")
+        return cls(zip(*columns, strict=True))
 
     def append(self, *row: float) -> None:
         """Add a row, in the order of the columns."""
@@ -95,3 +117,30 @@ class Trace:
         ax.loglog(along[shown], values[shown], **style)
         ax.set(xlabel={"k": "iteration k", "time": "seconds", "n_grad": "gradients"}.get(x, x), ylabel=y)
         return ax
+
+
+class Bar:
+    """A progress bar, or nothing at all: tqdm starts a thread even for bars that are never shown."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+
+    def show(self, fun: float, gap: float) -> None:
+        """Figures to show at the next update."""
+        if self._bar is not None:
+            self._bar.set_postfix(fun=f"{fun:.6g}", gap=f"{gap:.2e}", refresh=False)
+
+    def update(self) -> None:
+        """One step more."""
+        if self._bar is not None:
+            self._bar.update()
+
+
+@contextmanager
+def progress_bar(total: int, shown: bool, unit: str = "it") -> Iterator[Bar]:
+    """A bar of so many steps, closed in the end."""
+    if not shown:
+        yield Bar(None)
+        return
+    with tqdm(total=total, unit=unit) as bar:
+        yield Bar(bar)

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array
-from fwflow.points import DenseVertex
+from fwflow.designs.base import Design
+from fwflow.fingerprints import fingerprint
+from fwflow.vertices import DenseVertex
 
 
-class DenseDesign:
+class DenseDesign(Design):
     """A NumPy matrix. Only integers, booleans and extended precision are converted, once, to float64.
 
     BLAS streams ``A.T @ r`` at memory speed in either order, and a strided column of m entries is
@@ -33,30 +35,30 @@ class DenseDesign:
     def rmatvec(self, r: Array) -> Array:
         return r @ self.A
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.A)
+
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
 
-    def rmatmat(self, R: Array) -> Array:
-        """``R @ A`` for several vectors, one per row: one pass over the data for all of them."""
+    def rmatmat(self, R: Array) -> Array | None:
         return R @ self.A
 
     def combined(self, indices: Array, values: Array) -> DenseVertex:
-        """The sum of ``values[i] * A[:, indices[i]]``."""
         return DenseVertex(self.A[:, indices] @ values.astype(self.dtype))
 
-    def some_columns(self, r: Array, columns: Array) -> Array:
+    def some_columns(self, r: Array, columns: Any) -> Array | None:
         return r @ self.A[:, columns]
 
-    def column_norms(self) -> Array:
+    def column_norms(self) -> Array | None:
         return np.sqrt(np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64))
 
-    def double(self) -> DenseDesign:
-        """The same matrix, multiplied in double precision, a few rows at a time."""
+    def double(self) -> Design:
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)
 
 
-class _DoubledDesign(DenseDesign):
-    """A float32 matrix that computes in float64 without being copied whole."""
+class _DoubledDesign(Design):
+    """A float32 matrix that computes in float64 without being copied whole, a few rows at a time."""
 
     def __init__(self, A: Array) -> None:
         self.A, self.shape, self.dtype = A, A.shape, np.dtype(np.float64)
@@ -75,3 +77,6 @@ class _DoubledDesign(DenseDesign):
         for place, block in self._blocks():
             total += r[place] @ block
         return total
+
+    def column(self, j: int) -> DenseVertex:
+        return DenseVertex(self.A[:, j].astype(np.float64))

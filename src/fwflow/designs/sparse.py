@@ -8,10 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array, float_dtype
-from fwflow.points import DenseVertex, SparseVector, Vertex
+from fwflow.designs.base import Design
+from fwflow.fingerprints import fingerprint
+from fwflow.vertices import DenseVertex, SparseVertex, Vertex
 
 
-class SparseDesign:
+class SparseDesign(Design):
     """A SciPy sparse matrix in CSC form: ``A.T @ r`` then reads the data once, in order, and a column is a slice.
 
     CSC input in canonical form is used as it is. Any other format is converted once, which makes
@@ -23,7 +25,9 @@ class SparseDesign:
             raise ValueError(f"{name} must be an array of real numbers; its dtype is {A.dtype}")
         if A.ndim != 2:
             raise ValueError(f"{name} must have 2 dimension(s); got shape {A.shape}")
-        columns = sp.csc_array(A, dtype=float_dtype(A.dtype))
+        # First the type, then the format: that adds entries which stand twice, and small integers would overflow.
+        columns = sp.csc_array(A if A.dtype == bool else A.astype(float_dtype(A.dtype), copy=False))
+        columns = columns.astype(float_dtype(A.dtype), copy=False)
         if not columns.has_canonical_format:
             columns = columns.copy()
             columns.sum_duplicates()
@@ -44,23 +48,24 @@ class SparseDesign:
     def rmatvec(self, r: Array) -> Array:
         return np.asarray(self._transpose @ r)
 
-    def some_columns(self, r: Array, columns: Array) -> Array:
+    def some_columns(self, r: Array, columns: Any) -> Array | None:
         return np.asarray(self._transpose[columns] @ r)
 
-    def column_norms(self) -> Array:
+    def column_norms(self) -> Array | None:
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])
         return np.sqrt(squares @ np.ones(self.shape[0]))
 
-    def double(self) -> SparseDesign:
-        """The same matrix, multiplied in double precision."""
+    def double(self) -> Design:
         return self if self.dtype == np.float64 else SparseDesign(self.A.astype(np.float64))
 
-    def column(self, j: int) -> SparseVector:
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.A)
+
+    def column(self, j: int) -> SparseVertex:
         stored = slice(self.A.indptr[j], self.A.indptr[j + 1])
-        return SparseVector(self.A.indices[stored], self.A.data[stored], (self.shape[0],))
+        return SparseVertex(self.A.indices[stored], self.A.data[stored], (self.shape[0],))
 
     def combined(self, indices: Array, values: Array) -> Vertex:
-        """The sum of ``values[i] * A[:, indices[i]]``, sparse if it has few entries."""
         first = self.A.indptr[indices]
         counts = self.A.indptr[indices + 1] - first
         # Places of the stored entries: within column i they run from first[i], one after another.
@@ -71,4 +76,4 @@ class SparseDesign:
         if len(stored) > m // 8:
             return DenseVertex(total)
         rows = np.flatnonzero(total)
-        return SparseVector(rows, total[rows], (m,))
+        return SparseVertex(rows, total[rows], (m,))

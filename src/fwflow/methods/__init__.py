@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
-from fwflow.methods.base import Method, Proposal
+from fwflow.methods.auto import Choice, choose
+from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.corrective import Corrective
-from fwflow.methods.exact import find_flow
+from fwflow.methods.exact import ExactBoxFlow, ExactFlow
 from fwflow.methods.multistep import Multistep
+from fwflow.methods.newton import BoxNewton, FlowNewton
 from fwflow.methods.polished import Polished
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.span import SpanCorrective
 from fwflow.momentum import Momentum, find_momentum
-from fwflow.objectives.base import Objective
-from fwflow.sets.base import ConstraintSet
-from fwflow.sets.matrices import NuclearBall
+from fwflow.points import Point
+from fwflow.problem import Problem
 from fwflow.steps import LineSearch, OpenLoop, Schedule, find_line_search
-from fwflow.tableaus import Tableau, find_tableau
+from fwflow.tableau import Tableau, find_tableau
 
-__all__ = ["Method", "Multistep", "Proposal", "UncertifiedWarning", "find_method"]
+__all__ = [
+    "DEFAULT_SCHEDULE",
+    "Iterate",
+    "Method",
+    "Multistep",
+    "Proposal",
+    "Request",
+    "UncertifiedWarning",
+    "find_method",
+    "methods",
+]
 
 
 #: Methods with an active set of vertices, by name; they take any line search.
-ACTIVE_SET: dict[str, Callable[..., Method]] = {
-    "away": AwayStep,
-    "pairwise": Pairwise,
-    "blended-pairwise": BlendedPairwise,
-    "lazy-away": partial(AwayStep, lazy=True),
-    "lazy-pairwise": partial(Pairwise, lazy=True),
-    "lazy-blended-pairwise": partial(BlendedPairwise, lazy=True),
-}
+ACTIVE_SET: Mapping[str, Callable[..., Method]] = MappingProxyType(
+    {
+        "away": AwayStep,
+        "pairwise": Pairwise,
+        "blended-pairwise": BlendedPairwise,
+        "lazy-away": partial(AwayStep, lazy=True),
+        "lazy-pairwise": partial(Pairwise, lazy=True),
+        "lazy-blended-pairwise": partial(BlendedPairwise, lazy=True),
+    }
+)
 
 #: Methods that find their own step lengths, by name.
-SELF_STEPPING: dict[str, Callable[[Objective, ConstraintSet], Method]] = {
-    "corrective": lambda f, C: SpanCorrective() if f.factored else Corrective(),
-    "apg": lambda f, C: AcceleratedProjectedGradient(),
-    "polished": lambda f, C: Polished(),
-    "flow": find_flow,
-}
+SELF_STEPPING: Mapping[str, Callable[[Problem, Point], Method]] = MappingProxyType(
+    {
+        "corrective": lambda problem, x: SpanCorrective() if x.factored else Corrective(),
+        "apg": lambda problem, x: AcceleratedProjectedGradient(),
+        "polished": lambda problem, x: Polished(),
+        "flow": lambda problem, x: _flow(problem, x),
+    }
+)
+
+#: Names of all methods that are no tableaus.
+methods: tuple[str, ...] = ("auto", *ACTIVE_SET, *SELF_STEPPING)
 
 #: What runs unless told otherwise; passing another schedule, even an equal one, asks for a tableau.
 DEFAULT_SCHEDULE = OpenLoop()
@@ -52,90 +71,87 @@ class UncertifiedWarning(UserWarning):
     """The chosen tableau does not guarantee that every iterate stays in the set."""
 
 
-def choose(f: Objective, C: ConstraintSet) -> str:
-    """What ``method="auto"`` runs.
+@dataclass(frozen=True)
+class Request:
+    """How `minimize` was asked to step, checked but not yet resolved."""
 
-    ============================  ============================  ====================
-    objective                     set                           method
-    ============================  ============================  ====================
-    linear model, quadratic       with a cheap projection       "polished"
-    squared loss, quadratic       other                         "corrective"
-    other loss of a linear model  other, dimension up to 1000   "corrective"
-    other loss of a linear model  other, more dimensions        "blended-pairwise"
-    matrix completion             nuclear ball                  "corrective"
-    anything else                 anything else                 "fw"
-    ============================  ============================  ====================
+    method: str | Tableau | Method
+    schedule: Schedule
+    search: LineSearch | None
+    momentum: Momentum | None
+    name: str
 
-    Correcting weights costs the cube of their number, for losses that are not quadratic several times per step.
-    """
-    if f.factored:
-        return "corrective" if isinstance(C, NuclearBall) else "fw"
-    if f.image_size is None:
-        return "fw"
-    if type(f).model is Objective.model:
-        return "apg" if C.projectable else "blended-pairwise"
-    if C.projectable:
-        return "polished"
-    return "corrective" if f.quadratic or math.prod(f.shape) <= 1000 else "blended-pairwise"
+    @classmethod
+    def checked(cls, method: Any, schedule: Any, line_search: Any, momentum: Any) -> Request:
+        """From arguments as users give them."""
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
+        name = method if isinstance(method, str) else ""
+        if isinstance(method, str) and method not in methods:
+            method = find_tableau(method, others=methods)
+        if not isinstance(method, str | Tableau | Method):
+            raise ValueError(f"method must be a name, a Tableau or a Method; got {method!r}")
+        name = name or (method.name if isinstance(method, Tableau) else type(method).__name__)
+        return cls(method, schedule, find_line_search(line_search), find_momentum(momentum), name)
+
+    @property
+    def plain(self) -> bool:
+        """Whether no schedule, line search or momentum is asked for."""
+        return self.schedule is DEFAULT_SCHEDULE and self.search is None and self.momentum is None
 
 
-def find_method(
-    method: str | Tableau | Method,
-    f: Objective,
-    C: ConstraintSet,
-    schedule: Schedule,
-    line_search: str | LineSearch | None,
-    momentum: str | Momentum | None,
-) -> Method:
-    """The method that `minimize` runs. ``"auto"`` with a schedule, line search or momentum is "fw" with those."""
-    if not isinstance(schedule, Schedule):
-        raise ValueError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
-    search, average = find_line_search(line_search), find_momentum(momentum)
-    if isinstance(method, str):
-        if method == "auto":
-            plain = schedule is DEFAULT_SCHEDULE and search is None and average is None
-            method = choose(f, C) if plain else "fw"
-        found = _named(method, f, C, schedule, search, average)
-        if found is not None:
-            return found
-        method = find_tableau(method, others=("auto", *ACTIVE_SET, *SELF_STEPPING))
-    if not isinstance(method, Tableau):
-        if not (hasattr(method, "init") and hasattr(method, "step")) or isinstance(method, type):
-            raise ValueError(f"method must be a name, a Tableau, or have methods init and step; got {method!r}")
-        return _bare(method, schedule, search, average)
-    if not schedule.certifies(method):
+_ASKED = "it was asked for"
+
+
+def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, Choice]:
+    """The method that runs, and its name. ``"auto"`` with a schedule, line search or momentum is "fw" with those."""
+    method = request.method
+    if isinstance(method, Method):
+        if not request.plain:
+            raise ValueError(
+                "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
+            )
+        return method, Choice(request.name, _ASKED)
+    choice = Choice(request.name, _ASKED)
+    if method == "auto":
+        choice = (
+            choose(problem, x)
+            if request.plain
+            else Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
+        )
+    if choice in ACTIVE_SET or choice in SELF_STEPPING:
+        return _named(choice, request, problem, x), choice
+    tableau = method if isinstance(method, Tableau) else find_tableau(choice)
+    if not request.schedule.certifies(tableau):
         warnings.warn(
-            f"tableau {method.name!r} is not certified for {schedule}: iterates may leave the set. "
+            f"tableau {tableau.name!r} is not certified for {request.schedule}: iterates may leave the set. "
             "The result's feasible field tells whether the returned point did.",
             UncertifiedWarning,
             stacklevel=3,
         )
-    return Multistep(method, schedule, search, average)
+    return Multistep(tableau, request.schedule, request.search, request.momentum), choice
 
 
-def _named(
-    name: str,
-    f: Objective,
-    C: ConstraintSet,
-    schedule: Schedule,
-    search: LineSearch | None,
-    momentum: Momentum | None,
-) -> Method | None:
-    """The method of that name, if it is not a tableau's."""
-    if name not in ACTIVE_SET and name not in SELF_STEPPING:
-        return None
-    if momentum is not None or schedule is not DEFAULT_SCHEDULE:
+def _named(name: str, request: Request, problem: Problem, x: Point) -> Method:
+    """The method of that name, which is not a tableau's."""
+    if request.momentum is not None or request.schedule is not DEFAULT_SCHEDULE:
         raise ValueError(f"momentum and schedule belong to tableaus; method={name!r} has none")
     if name in ACTIVE_SET:
-        return ACTIVE_SET[name]() if search is None else ACTIVE_SET[name](search)
-    if search is not None:
+        return ACTIVE_SET[name]() if request.search is None else ACTIVE_SET[name](request.search)
+    if request.search is not None:
         raise ValueError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
-    return SELF_STEPPING[name](f, C)
+    return SELF_STEPPING[name](problem, x)
 
 
-def _bare(method: Any, schedule: Schedule, line_search: object, momentum: object) -> Method:
-    if line_search is not None or momentum is not None or schedule is not DEFAULT_SCHEDULE:
+def _flow(problem: Problem, x: Point) -> Method:
+    """How to follow the flow of this objective over this set."""
+    f, C = problem.objective, problem.constraint
+    if x.factored or not C.polytope:
         raise ValueError(
-            "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
+            f'method="flow" needs a polytope of vectors, and {C!r} is not known to be one; '
+            "a set of your own says so by polytope = True"
         )
-    return method
+    box = C.bounds(x.x.shape) is not None
+    if f.quadratic:
+        return ExactBoxFlow() if box else ExactFlow()
+    return BoxNewton() if box else FlowNewton()

@@ -6,28 +6,32 @@ vertices that were a mistake converges linearly on polytopes.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.methods.atoms import ActiveSet, Atom
-from fwflow.methods.base import Proposal
-from fwflow.points import Lifted, Point
+from fwflow.atoms import ActiveSet, caratheodory
+from fwflow.gradients import Gradient
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.points import Atom, Lifted, Point
 from fwflow.problem import Evaluation, Problem
-from fwflow.steps import Exact, LineSearch
-
-__all__ = ["ActiveSet", "AwayStep", "BlendedPairwise", "Memory", "Pairwise"]
+from fwflow.steps import ExactSearch, LineSearch
+from fwflow.storage import storable
 
 Terms = list[tuple[float, Atom]]
 
 # After so many steps x is put together anew from its atoms, free of accumulated rounding.
 _REBUILD_EVERY = 100
+# More atoms per dimension than this are reduced to an affine basis, which takes the cube of their number.
+_MOST_TIMES = 1.5
 
 
+@storable("atom-memory")
 @dataclass(frozen=True)
-class Memory:
+class AtomMemory:
     """The active set, the line search's memory, and for lazy methods the gap to be expected and the oracle's hint."""
 
     active: ActiveSet
@@ -36,14 +40,17 @@ class Memory:
     hint: Lifted | None = None
 
 
-class KeepsAtoms:
-    """How a method with an active set begins: with all weight on one point, or with a given mixture."""
+class KeepsAtoms(Method):
+    """A method with an active set, which begins with all weight on one point, or with a given mixture."""
 
-    def init(self, problem: Problem, x: Point) -> Memory:
-        return Memory(ActiveSet.starting_at(x))
+    def init(self, problem: Problem, x: Point) -> AtomMemory:
+        return AtomMemory(ActiveSet.starting_at(x))
 
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Memory:
-        return Memory(active.lifted(problem.objective))
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> AtomMemory:
+        return AtomMemory(active.lifted(problem.objective))
+
+    def active_set(self, memory: AtomMemory) -> ActiveSet:
+        return memory.active
 
 
 @dataclass(frozen=True)
@@ -58,11 +65,13 @@ class _ActiveSetMethod(KeepsAtoms):
         2017). For sets whose oracle costs more than a gradient; the gap is then known only where it is checked.
     """
 
-    line_search: LineSearch = field(default_factory=Exact)
+    line_search: LineSearch = field(default_factory=ExactSearch)
     lazy: bool = False
 
-    #: Gradients are asked for the oracle's answer and the scores of atoms alone.
-    oracle_only = True
+    @property
+    def oracle_only(self) -> bool:
+        """Gradients are asked for the oracle's answer and the scores of atoms alone."""
+        return True
 
     @property
     def uses_iterate(self) -> bool:
@@ -70,12 +79,10 @@ class _ActiveSetMethod(KeepsAtoms):
 
     @property
     def check_every(self) -> int:
-        """How often the loop computes the gap."""
         return 20 if self.lazy else 1
 
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
-    ) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        x, known = iterate.point, iterate.known
         active, expected, hint = memory.active, memory.expected, memory.hint
         if known is None:
             g = problem.gradient(x)
@@ -83,18 +90,23 @@ class _ActiveSetMethod(KeepsAtoms):
             known = self._cached(problem, active, scores, x, g, expected, hint)
         else:
             scores = active.scores(known.gradient)
-        if isinstance(known.vertex, Lifted):
+        if known.vertex.vertex is not None:
             hint = known.vertex
         expected = min(expected, known.gap)
         terms, limit = self.direction(active, scores, known, x)
         limit = problem.segment_inside(x, terms, limit)
-        line = problem.objective.along(x, x.mix(terms), fun, known.gradient)
+        line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
         length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
         length = float(length)
         moved = active.moved(length, terms)
-        rebuilt = k % _REBUILD_EVERY == _REBUILD_EVERY - 1
-        point = moved.point(x) if rebuilt else x.mix((length * w, atom) for w, atom in terms)
-        return Proposal(point, length, Memory(moved, search, expected, hint), known.gap)
+        if not x.factored and len(moved) > _MOST_TIMES * x.x.size + 1:
+            moved = caratheodory(moved)
+        point = x.mix((length * w, atom) for w, atom in terms)
+        if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
+            rebuilt = moved.point(x)
+            point = rebuilt if problem.defined_at(rebuilt) else point  # rounding may decide, on the border
+        following = AtomMemory(moved, search, expected, hint)
+        return Proposal(point, length, following, known.gap, mixture=0 <= length <= limit)
 
     def _cached(
         self,
@@ -102,21 +114,21 @@ class _ActiveSetMethod(KeepsAtoms):
         active: ActiveSet,
         scores: Array,
         x: Point,
-        g: Any,
+        g: Gradient,
         expected: float,
         hint: Lifted | None,
     ) -> Evaluation:
         """What is known of x with an atom in the oracle's place, if one promises half of the expected gap."""
         best = int(scores.argmin())
-        gap = x.inner(g) - float(scores[best])
+        gap = g.inner(x) - float(scores[best])
         if gap >= expected / 2:
             return Evaluation(g, active.atoms[best], gap)
         s = problem.lmo(g, hint)
-        return Evaluation(g, s, x.inner(g) - s.vertex.dot(g))
+        return Evaluation(g, s, g.inner(x) - g.dot(s.vertex))
 
+    @abstractmethod
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
         """Along which ``sum of w (atom - x)`` to move, and how far that is possible."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -125,7 +137,7 @@ class AwayStep(_ActiveSetMethod):
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
         worst = int(scores.argmax())
-        if len(scores) == 1 or known.gap >= scores[worst] - x.inner(known.gradient):
+        if len(scores) == 1 or known.gap >= scores[worst] - known.gradient.inner(x):
             return [(1.0, known.vertex)], 1.0
         weight = float(active.weights[worst])
         return [(-1.0, active.atoms[worst])], weight / (1 - weight)

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from fwflow.atoms import ActiveSet
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Where a step begins: x^(k) with its value and, unless None, its gradient, vertex and gap."""
+
+    k: int
+    point: Point
+    fun: float
+    known: Evaluation | None
 
 
 @dataclass(frozen=True)
@@ -21,31 +33,57 @@ class Proposal:
     gap_estimate: float = math.nan
     #: What is known of the point already, if the method had to find out.
     known: Evaluation | None = None
+    #: Whether the point is a convex combination of the iterate and of members of the set, and so a member.
+    mixture: bool = False
     #: There is nothing left to do: the point is where it was.
     finished: bool = False
 
 
-class Method(Protocol):
-    """A pure rule: the loop hands in a state and gets a proposal. No stopping, timing or tracing here.
+class Method(ABC):
+    """A pure rule: the loop hands in an iterate and the method's memory, and gets a proposal.
 
-    Some more attributes are read where a method has them: ``check_every``, how often to compute the gap if the method
-    does not; ``lifts``, False if it makes no use of the image of the vertex in `known`; ``oracle_only``, True if it
-    only adds gradients up and asks the oracle, so that they may be lazy; ``signature``, a text by which a state knows
-    its own method, in place of the repr.
-
-    A method that keeps x as a mixture of vertices has an `ActiveSet` (or None) in its memory under the name ``active``,
-    and ``init_from(problem, x, active)`` for runs that start from one.
+    No stopping, timing or tracing here. A new method needs `step`; every other member says what else it can do, or
+    what it can do without, and its default is right for a method that builds on the gradient at the iterate and
+    remembers nothing.
     """
 
     @property
     def uses_iterate(self) -> bool:
         """Whether `step` builds on the evaluation at the iterate, so that its gap costs nothing extra."""
-        ...
+        return True
+
+    @property
+    def check_every(self) -> int:
+        """How often the loop computes the gap, where `step` does not need it."""
+        return 1
+
+    @property
+    def lifts(self) -> bool:
+        """Whether the image of the vertex at the iterate is made use of: for dense vertices it is a pass over A."""
+        return True
+
+    @property
+    def oracle_only(self) -> bool:
+        """Whether gradients are only added up and handed to the oracle, so that they may be lazy."""
+        return False
+
+    @property
+    def signature(self) -> str:
+        """By which a state knows its own method."""
+        return repr(self)
 
     def init(self, problem: Problem, x: Point) -> Any:
         """The memory before the first step."""
-        ...
+        return None
 
-    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
-        """One step from x, whose value and, unless None, evaluation are known."""
-        ...
+    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Any:
+        """The memory before the first step from a point that is known as a mixture of vertices."""
+        return self.init(problem, x)
+
+    @abstractmethod
+    def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
+        """One step."""
+
+    def active_set(self, memory: Any) -> ActiveSet | None:
+        """The iterate as a mixture of vertices, if the memory tells."""
+        return None

@@ -15,15 +15,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
-from fwflow.methods.active import KeepsAtoms, Memory
-from fwflow.methods.atoms import ActiveSet
-from fwflow.methods.base import Proposal
+from fwflow.atoms import ActiveSet
+from fwflow.methods.active import AtomMemory, KeepsAtoms
+from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.face import Face
-from fwflow.objectives.base import CoordinateModel, Model, NumericalTrouble
+from fwflow.numerics import first_below
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.objectives.models import CoordinateModel, Model
 from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.sets.vectors import first_below
-from fwflow.steps import Exact
+from fwflow.problem import Problem
+from fwflow.steps import ExactSearch
 
 
 @dataclass(frozen=True)
@@ -41,21 +42,20 @@ class Corrective(KeepsAtoms):
     vertices: int = 20
     accuracy: float = 0.1
 
-    @property
-    def uses_iterate(self) -> bool:
-        return True
-
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
-    ) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        x, known = iterate.point, iterate.known
         assert known is not None
-        best = problem.constraint.best_vertices(known.gradient, self.vertices, known.vertex.vertex)
-        here = x.inner(known.gradient)
-        useful = [v for v in best[1:] if v.dot(known.gradient) < here]
+        g, vertex = known.gradient.question(), known.vertex.vertex
+        best = problem.constraint.best_vertices(g, self.vertices, vertex)
+        for v in best[:2]:  # they come in order
+            problem.agreed(v.dot(g), known, "best_vertices")
+        here = known.gradient.inner(x)
+        useful = [v for v in best[1:] if v.dot(g) < here]
         active = memory.active.joined([known.vertex, *map(problem.objective.lift, useful)])
         weights = minimise_on(problem, x, Pool.hull(active), self.accuracy * known.gap)
         corrected = ActiveSet(active.atoms, weights).pruned()
-        return Proposal(corrected.point(x), float(np.abs(weights - active.weights).sum() / 2), Memory(corrected))
+        moved = float(np.abs(weights - active.weights).sum() / 2)
+        return Proposal(corrected.point(x), moved, AtomMemory(corrected), mixture=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,16 +105,21 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
     f, at, values, stack = problem.objective, x, pool.values, None
     before: tuple[float, Array] = (np.inf, values)
     for _ in range(most):
-        model = f.model(at)
+        model = problem.model(at)
+        if model is None:
+            raise ValueError(
+                'method="corrective" and "flow" need second derivatives: give Smooth(..., hess_product=...), '
+                'or use method="blended-pairwise"'
+            )
         if stack is None or model.moving:
             stack = model.stack(pool.generators)
             fixed = (0.0, 0.0) if pool.fixed is None else model.sides(pool.fixed)
         left, right = stack
         slopes = left @ (model.second * (fixed[1] + values @ right) - model.pull)
         gap = pool.gap(slopes, values)
-        if gap >= before[0]:  # a step into the blind has not helped
+        if gap >= before[0]:  # a full step that no slope spoke for has not helped
             return before[1]
-        if gap <= tol:
+        if gap <= tol or problem.late:
             break
         try:
             if f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
@@ -129,7 +134,7 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
             target = pool.downhill(slopes, values)
         end = model.point(fixed[0] + target @ left, fixed[1] + target @ right, x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
-        length, _ = Exact().step(f.along(at, end, f.value(at), None), 1.0, limit, None)
+        length, _ = ExactSearch().step(problem.along(at, end, f.value(at), None), 1.0, limit, None)
         # Close to the minimum slopes, the square of the gap, drown in rounding where the gap does not.
         before = (gap, values) if length == 0 else (np.inf, values)
         length = length or limit

@@ -15,33 +15,33 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from fwflow._validation import Array
-from fwflow.designs import shortcut
-from fwflow.methods.active import KeepsAtoms
-from fwflow.methods.active import Memory as ActiveMemory
-from fwflow.methods.atoms import ActiveSet, Atoms
-from fwflow.methods.base import Method, Proposal
-from fwflow.methods.corrective import Corrective, Pool, events, minimise_on
+from fwflow.atoms import ActiveSet, Atoms
+from fwflow.gradients import DenseGradient, as_gradient
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.corrective import Pool, events
 from fwflow.methods.face import Face
-from fwflow.objectives.base import LossOfImage, Objective
-from fwflow.objectives.linear_model import LinearModel
-from fwflow.points import DenseVertex, Lifted, OneHot, Point, SparseVector, Vertex
+from fwflow.numerics import first_below
+from fwflow.objectives.models import NOWHERE, Model
+from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
-from fwflow.sets.base import ConstraintSet
-from fwflow.sets.vectors import first_below, smallest
+from fwflow.storage import storable
+from fwflow.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 
 #: Keys of faces, and gradients.
 Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
 
 # Entries of A from which on a pass costs more than looking ahead.
 _WORTH_FORESEEING = 10**6
+# Answers of an oracle whose products with a gradient differ by no more than this, entry by entry, are one vertex.
+_SAME = 1e-10
 
 
+@storable("event")
 @dataclass(frozen=True, eq=False)
 class Event:
     """Something became tied, and the flow turned towards another target, straight until the next event.
@@ -70,8 +70,9 @@ class Event:
         return float(c * np.expm1(self.tau / c))
 
 
+@storable("face-memory")
 @dataclass(frozen=True, eq=False)
-class Memory:
+class FaceMemory:
     """The face on which the flow slides, the gradient and time at its last event, and all events so far."""
 
     face: Face
@@ -83,16 +84,13 @@ class Memory:
     #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
     foreseen: Foreseen = ()
 
-    @property
-    def active(self) -> ActiveSet | None:
-        """The target as a mixture of vertices, unless the set is a box."""
-        if not self.face.affine:
-            return None
-        return ActiveSet(Atoms(Lifted(self.names[key]) for key in self.face.keys), self.face.values)
+    def noise(self, x: Point) -> float:
+        """Rounding of inner products with a gradient."""
+        return max(50 * self.scale, self.face.noise) * float(np.finfo(x.x.dtype).eps)
 
 
 @dataclass(frozen=True)
-class ExactFlow:
+class ExactFlow(Method):
     """One event per iteration. The iterates are the targets s, whose gradients tell the next event anyway.
 
     That is one pass over the data and one oracle call per event, and some more of these for sets whose ratio test has
@@ -111,27 +109,24 @@ class ExactFlow:
     foresee: int = 16
     among: int = 128
 
-    #: The images of the oracle's answers are made here, for the few that enter.
-    lifts: ClassVar[bool] = False
-
     @property
-    def uses_iterate(self) -> bool:
-        return True
+    def lifts(self) -> bool:
+        """Images of the oracle's answers are made here, for the few that enter."""
+        return False
 
-    def init(self, problem: Problem, x: Point) -> None: ...
+    def active_set(self, memory: FaceMemory | None) -> ActiveSet | None:
+        if memory is None or not memory.face.affine:
+            return None
+        return ActiveSet(Atoms(Lifted(memory.names[key]) for key in memory.face.keys), memory.face.values)
 
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory | None
-    ) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: FaceMemory | None) -> Proposal:
+        x, known = iterate.point, iterate.known
         assert known is not None
-        ahead = np.asarray(known.gradient, dtype=np.float64)
-        size = abs(x.inner(ahead)) + known.gap
         if memory is None:
-            face, names, target = self._begin(problem, x, known.vertex)
-            return self._proposal(Memory(face, names, ahead, 0.0, size), target, 0.0, tuple(names))
-        scale = max(memory.scale, size)
-        noise = max(50 * scale, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
-        for event in self._events(problem, x, known, ahead, memory, noise):
+            return self.begun(problem, x, known)
+        ahead = np.asarray(known.gradient, dtype=np.float64)
+        memory = replace(memory, scale=max(memory.scale, abs(x.dot(ahead)) + known.gap))
+        for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised()
             if face.dropped[:1] != ((key, joined.values[-1]),):  # else it did not move: rounding had made it up
@@ -144,10 +139,16 @@ class ExactFlow:
             names=memory.names | {key: name},
             gradient=memory.gradient + theta * (ahead - memory.gradient),
             tau=memory.tau - math.log1p(-theta) if theta < 1 else math.inf,
-            scale=scale,
         )
         proposal = self._proposal(following, self._target(x, following), theta, (key,))
         return self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
+
+    def begun(self, problem: Problem, x: Point, known: Evaluation, tau: float = 0.0) -> Proposal:
+        """How the flow begins at x: towards the vertex that is best there."""
+        face, names, target = self._begin(problem, x, known.vertex)
+        gradient = np.asarray(known.gradient, dtype=np.float64)
+        memory = FaceMemory(face, names, gradient, tau, abs(x.dot(gradient)) + known.gap)
+        return self._proposal(memory, target, 0.0, tuple(names))
 
     def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
         """The proposal with its evaluation, if that was foreseen or can be had together with others."""
@@ -156,17 +157,15 @@ class ExactFlow:
             memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
         if not memory.foreseen:
             return replace(proposal, memory=memory)
-        g = memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False)
+        g = DenseGradient(memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False))
         vertex = problem.lmo(g, lift=False)
-        known = Evaluation(g, vertex, proposal.point.inner(g) - vertex.vertex.dot(g))
+        known = Evaluation(g, vertex, g.inner(proposal.point) - g.dot(vertex.vertex))
         return replace(proposal, memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
 
-    def _foreseen(self, problem: Problem, memory: Memory, ahead: Array, best: Vertex) -> Foreseen:
+    def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
         """Faces that are likely to come, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or not isinstance(f, LinearModel) or shortcut(f.design, "rmatmat") is None:
-            return ()
-        if math.prod(f.design.shape) < _WORTH_FORESEEING:
+        if self.foresee < 2 or math.prod((f.image_size or 0, *f.shape)) < _WORTH_FORESEEING:
             return ()
         near = C.best_vertices(ahead, self.among, best)
         if len(near) < 2:
@@ -180,42 +179,63 @@ class ExactFlow:
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
         coming = islice(events(pool, left, left, places, np.zeros(len(keys)), slopes), self.foresee)
         faces = [one for one, _ in coming]
-        gradients = f.gradients([Point(None, one.image.astype(f.dtype)) for one in faces])
-        if gradients is None or not np.isfinite(gradients).all():
+        gradients = problem.gradients([Point(NOWHERE, one.image.astype(f.dtype)) for one in faces])
+        if gradients is None:
             return ()
         return tuple((tuple(keys[i] for i in one.keys), g) for one, g in zip(faces, gradients, strict=True))
 
     @staticmethod
-    def _proposal(memory: Memory, target: Point, theta: float, entered: tuple[Any, ...]) -> Proposal:
+    def _proposal(memory: FaceMemory, target: Point, theta: float, entered: tuple[Any, ...]) -> Proposal:
         names = memory.names
         active = tuple(names[key] for key in memory.face.keys)
         left = tuple(names[key] for key, _ in memory.face.dropped)
         event = Event(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
-        return Proposal(target, theta, replace(memory, events=(*memory.events, event)))
+        return Proposal(target, theta, replace(memory, events=(*memory.events, event)), mixture=memory.face.affine)
 
     def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         """The face of the first vertex alone."""
-        model, vertex = problem.objective.model(x), problem.objective.lift(vertex.vertex)
+        model, vertex = _model(problem, x), problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1]).joined(vertex.vertex.key, sides, 1.0)
         return face, {vertex.vertex.key: vertex.vertex}, x.mix([(1.0, vertex)])
 
-    def _events(
-        self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
-    ) -> Iterator[tuple[float, Any, Any, Face]]:
-        """The event, and should rounding have made it up, the vertex that is best for the gradient at the target."""
-        levels = (x.inner(memory.gradient), x.inner(ahead))
-        tied = [memory.names[key] for key in memory.face.keys]
-        crossing = first_crossing(problem, memory.gradient, ahead, levels, tied, known.vertex, noise)
-        if crossing is None:
-            return
-        theta, first = crossing
-        for vertex in (first, known.vertex.vertex):
-            if vertex.key not in memory.face.keys:
-                sides = memory.face.model.sides(problem.objective.lift(vertex))
-                yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
+    def renewed(self, problem: Problem, x: Point, target: Point, memory: FaceMemory) -> Proposal:
+        """How the flow goes on from x, where it was heading for `target`, now that the problem has another model.
 
-    def _target(self, x: Point, memory: Memory) -> Point:
+        Events are looked for from a gradient for which the vertices of the face tie and no other is below them: an
+        oracle cannot pass over some that are lower by the error of a model, and would hide all others behind them. The
+        gradient of the memory is one, since the old model tells it. It goes over to that of the new model, at the
+        point next to x where the vertices tie, as far as no other comes below them.
+        """
+        memory = replace(memory, face=replace(memory.face, model=_model(problem, x)).refactored())
+        image = memory.face.levelled(np.asarray(x.image, dtype=np.float64))
+        if image is not None:
+            there = problem.gradient(Point(x.x, image.astype(x.x.dtype)))
+            g = np.asarray(there, dtype=np.float64)
+            event = next(self._events(problem, target, problem.lmo(there, lift=False), g, memory), None)
+            theta = 1.0 if event is None else event[0]
+            memory = replace(memory, gradient=memory.gradient + theta * (g - memory.gradient))
+        memory = replace(memory, face=memory.face.minimised(), foreseen=())
+        return self._proposal(memory, self._target(target, memory), 0.0, ())
+
+    def _events(
+        self, problem: Problem, x: Point, best: Lifted, ahead: Array, memory: FaceMemory
+    ) -> Iterator[tuple[float, Any, Any, Face]]:
+        """What first becomes tied, and should rounding have made that up, what does so next.
+
+        The gradient goes from that of the memory to `ahead`, for which the oracle's answer is `best`; x is the target.
+        """
+        start, noise = memory.gradient, memory.noise(x)
+        levels = (x.dot(start), x.dot(ahead))
+        tied = [memory.names[key] for key in memory.face.keys]
+        while (event := first_crossing(problem, start, ahead, levels, tied, best, noise)) is not None:
+            theta, vertex = event
+            problem.agreed(vertex.dot(ahead), Evaluation(as_gradient(ahead), best, 0.0), "crossing")
+            sides = memory.face.model.sides(problem.objective.lift(vertex))
+            yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
+            tied.append(vertex)
+
+    def _target(self, x: Point, memory: FaceMemory) -> Point:
         target = np.zeros(x.x.shape)
         for key, weight in zip(memory.face.keys, memory.face.values.tolist(), strict=True):
             memory.names[key].add_to(target, weight)
@@ -229,18 +249,20 @@ class ExactBoxFlow(ExactFlow):
     def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
         image = np.asarray(corner.image, dtype=np.float64)
-        return Face(problem.objective.model(x), False, image), {}, corner
+        return Face(_model(problem, x), False, image), {}, corner
 
     def _events(
-        self, problem: Problem, x: Point, known: Evaluation, ahead: Array, memory: Memory, noise: float
+        self, problem: Problem, x: Point, best: Lifted, ahead: Array, memory: FaceMemory
     ) -> Iterator[tuple[float, Any, Any, Face]]:
-        lower, upper = (np.ravel(bound) for bound in problem.constraint.bounds(x.x.shape))
+        lower, upper = box_bounds(problem, x)
         above = x.x.reshape(-1) > (lower + upper) / 2
         values, inwards = np.where(above, upper, lower), np.where(above, -1.0, 1.0)
         slack = inwards * ahead.reshape(-1)
         slack[list(memory.face.keys)] = np.inf
         slack[lower == upper] = np.inf
-        start, depth = inwards * memory.gradient.reshape(-1), noise / max(float((upper - lower).max()), 1e-300)
+        start = inwards * memory.gradient.reshape(-1)
+        width = float((upper - lower).max()) or 1.0
+        depth = max(50 * memory.scale / width, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
         while (event := first_below(start, slack, depth)) is not None:
             theta, j = event
             unit = problem.objective.lift(OneHot(j, 1.0, x.x.shape))
@@ -248,7 +270,7 @@ class ExactBoxFlow(ExactFlow):
             yield theta, j, j, memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
             slack[j] = np.inf  # rounding had made it up
 
-    def _target(self, x: Point, memory: Memory) -> Point:
+    def _target(self, x: Point, memory: FaceMemory) -> Point:
         target = np.array(x.x, dtype=np.float64)
         for key, value in (*memory.face.dropped, *zip(memory.face.keys, memory.face.values, strict=True)):
             target.flat[key] = value
@@ -263,7 +285,7 @@ def _compact(x: Array) -> Vertex:
     """A point as a flat vector, by its non-zero entries where they are few."""
     flat = x.reshape(-1)
     places = np.flatnonzero(flat)
-    return SparseVector(places, flat[places], flat.shape) if 2 * len(places) <= len(flat) else DenseVertex(flat)
+    return SparseVertex(places, flat[places], flat.shape) if 2 * len(places) <= len(flat) else DenseVertex(flat)
 
 
 def first_crossing(
@@ -281,138 +303,46 @@ def first_crossing(
     :math:`\min_v \langle g(\theta), v\rangle`: `last` is the oracle's answer at the end, the line on which it lies
     meets the level at an earlier theta, where the oracle is asked again, until it finds nothing below the level.
     """
-    try:
-        return problem.constraint.crossing(start, end, levels, tied, noise)
-    except NotImplementedError:
-        if last.vertex.dot(end) - levels[1] >= -noise:
-            return None
-    best, theta = last, 1.0
+    closed = problem.constraint.crossing(start, end, levels, tied, noise)
+    if closed is not None:
+        return None if closed.vertex is None else (closed.theta, closed.vertex)
+    if last.vertex.dot(end) - levels[1] >= -noise:
+        return None
+    found: tuple[float, Vertex] | None = None
+    theta, vertex = 1.0, last.vertex
     while True:
-        above, below = max(best.vertex.dot(start) - levels[0], 0.0), best.vertex.dot(end) - levels[1]
+        above, below = max(vertex.dot(start) - levels[0], 0.0), vertex.dot(end) - levels[1]
         earlier = above / (above - below) if below < 0 else theta
-        if earlier >= theta:  # only rounding put it below the level
-            return theta, last.vertex
-        last, theta = best, earlier
+        only_rounding = earlier >= theta and found is not None
+        if only_rounding or _is_one_of(vertex, tied, (start, end), above - below):
+            return found
+        found, theta = (earlier, vertex), earlier
         there = (1 - theta) * start + theta * end
-        best = problem.lmo(there, last, lift=False)
-        depth = best.vertex.dot(there) - ((1 - theta) * levels[0] + theta * levels[1])
-        if depth >= -noise or theta == 0:
-            return theta, last.vertex
+        last = problem.lmo(as_gradient(there), last, lift=False)
+        vertex = last.vertex
+        if theta == 0 or vertex.dot(there) >= (1 - theta) * levels[0] + theta * levels[1] - noise:
+            return found
 
 
-@dataclass(frozen=True)
-class FlowNewton(KeepsAtoms):
-    """For other losses: quadratic models, each followed to its end on a working set, and a line search on f.
-
-    A pass over the data picks the working set, from which images all the rest is done; it doubles where it was too
-    small. The iterates are solutions on the working set, and their gap is that of the full problem.
-
-    Parameters
-    ----------
-    first : int
-        Size of the first working set.
-    accuracy : float
-        The restricted problem is solved until its gap is this share of the full one.
-    """
-
-    first: int = 50
-    accuracy: float = 1e-4
-
-    @property
-    def uses_iterate(self) -> bool:
+def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, Array], off: float) -> bool:
+    """Whether a vertex that is `off` the level is one of those tied: a solver may compute it with other rounding."""
+    if any(vertex.key == v.key for v in tied):
         return True
-
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: ActiveMemory
-    ) -> Proposal:
-        count = max(self.first, 2 * len(memory.active))
-        return Corrective(count, self.accuracy).step(problem, k, x, fun, known, memory)
-
-
-@dataclass(frozen=True)
-class BoxNewton:
-    """The same on a box, where the working set is one of entries: those that move, and those that want to."""
-
-    first: int = 50
-    accuracy: float = 1e-4
-
-    lifts: ClassVar[bool] = False
-
-    @property
-    def uses_iterate(self) -> bool:
-        return True
-
-    def init(self, problem: Problem, x: Point) -> None: ...
-
-    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: None) -> Proposal:
-        assert known is not None
-        lower, upper = (np.ravel(bound) for bound in problem.constraint.bounds(x.x.shape))
-        g, values = np.ravel(known.gradient), np.array(np.ravel(x.x), dtype=np.float64)
-        moving = (values > lower) & (values < upper)
-        gains = g * (values - np.where(g > 0, lower, upper))  # each entry's share of the gap
-        wanted = smallest(-gains, min(len(g), max(self.first, int(moving.sum()))))
-        moving[[j for j in wanted if gains[j] > 0]] = True
-        chosen = np.flatnonzero(moving)
-        if not len(chosen):
-            return Proposal(x, 0.0, None, finished=True)
-        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in chosen.tolist()]
-        rest = _added(x, units, -values[chosen])
-        pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
-        found = minimise_on(problem, x, pool, self.accuracy * known.gap)
-        return Proposal(_added(rest, units, found), 1.0, None)
+    if vertex.entries() is not None:
+        return False
+    size, v = np.abs(gradients[0]) + np.abs(gradients[1]), np.asarray(vertex)
+    near = _SAME * float(np.vdot(size, np.abs(v)))
+    return off <= near and any(np.vdot(size, np.abs(v - np.asarray(w))) <= near for w in tied)
 
 
-def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
-    """The point with multiples of units added."""
-    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
-    for unit, value in zip(units, values.tolist(), strict=True):
-        unit.vertex.add_to(moved, value)
-        if image is not None and unit.image is not None:
-            unit.image.add_to(image, value)
-    return Point(moved, image)
+def _model(problem: Problem, x: Point) -> Model:
+    model = problem.model(x)
+    assert model is not None  # quadratics have one
+    return model
 
 
-def slide(problem: Problem, x: Point, tau_end: float, step: float, progress: bool = False) -> tuple[Event, ...]:
-    """The flow of a linear model with any loss: that of its quadratic model, renewed after every `step`.
-
-    The face goes over from model to model. Where vertices no longer quite tie under the new one, its minimiser on the
-    face still is where they do, so that the error does not grow.
-    """
-    f = problem.objective
-    assert isinstance(f, LossOfImage)
-    method = ExactBoxFlow() if problem.constraint.has_bounds else ExactFlow(foresee=1)  # models change too often
-    memory: Memory | None = None
-    target, tau = x, 0.0
-    steps = math.ceil(tau_end / step)
-    for until in tqdm([*(step * k for k in range(1, steps)), tau_end], disable=not progress, unit="model"):
-        local = replace(problem, objective=f.modelled(x))
-        if memory is None:
-            proposal = method.step(local, 0, x, math.nan, local.evaluate(x, lift=False), None)
-        else:
-            face = replace(memory.face, model=local.objective.model(x)).refactored().minimised()
-            gradient = np.asarray(local.gradient(x), dtype=np.float64)
-            renewed = replace(memory, face=face, gradient=gradient, tau=tau, foreseen=())
-            proposal = method._proposal(renewed, method._target(target, renewed), 0.0, ())
-        while not proposal.finished and proposal.memory.tau < until:
-            memory = proposal.memory
-            assert memory is not None
-            x = x.mix([(-math.expm1(tau - memory.tau), target)]) if memory.tau > tau else x
-            target, tau = proposal.point, memory.tau
-            known = proposal.known or local.evaluate(target, lift=False)
-            proposal = method.step(local, 0, target, math.nan, known, memory)
-        x = x.mix([(-math.expm1(tau - until), target)])
-        tau = until
-    assert memory is not None
-    return memory.events
-
-
-def find_flow(f: Objective, C: ConstraintSet) -> Method:
-    """How to follow the flow of this objective over this set."""
-    if f.factored or not C.polytope:
-        raise ValueError(
-            f'method="flow" needs a polytope of vectors, and {C!r} is not known to be one; '
-            "a set of your own says so by polytope = True"
-        )
-    if f.quadratic:
-        return ExactBoxFlow() if C.has_bounds else ExactFlow()
-    return BoxNewton() if C.has_bounds else FlowNewton()
+def box_bounds(problem: Problem, x: Point) -> tuple[Array, Array]:
+    """The bounds of a box, as vectors."""
+    bounds = problem.constraint.bounds(x.x.shape)
+    assert bounds is not None
+    return np.ravel(bounds[0]), np.ravel(bounds[1])

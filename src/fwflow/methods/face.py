@@ -15,7 +15,9 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
-from fwflow.objectives.base import Model, NumericalTrouble
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.objectives.models import Model
+from fwflow.storage import storable
 
 # A generator that depends on the others gets this share of its own curvature: the Newton step along it is then so long
 # that it ends at a bound, which is where a function without curvature has its minimum.
@@ -23,9 +25,10 @@ _FLOOR = 1e-13
 # And this much where there is no curvature at all.
 _TINY = 1e-290
 
-_NOT_CONVEX = 'the objective is not convex, which method="corrective" can bear'
+_NOT_CONVEX = 'the objective is not convex; method="corrective" goes on where it is not'
 
 
+@storable("rows", "array", make="of", valid=lambda rows: rows.array.ndim == 2)
 @dataclass(frozen=True, eq=False)
 class Rows:
     """A matrix that grows by rows: successors share a buffer, of which each sees its own part."""
@@ -54,6 +57,7 @@ class Rows:
         return Rows(rows.buffer, self.count + 1, rows.used)
 
 
+@storable("face", valid=lambda face: face.fits)
 @dataclass(frozen=True, eq=False)
 class Face:
     """Generators with values between bounds, and the Cholesky factor of their curvatures.
@@ -93,6 +97,13 @@ class Face:
         bounds = lower[keys], upper[keys]
         face = cls(model, affine, base, tuple(keys.tolist()), values[keys], *bounds, sides, longest=longest)
         return face.refactored() if len(keys) else face
+
+    @property
+    def fits(self) -> bool:
+        """Whether there are a value, bounds, sides and a row of the factor for every key."""
+        k = len(self.keys)
+        vectors = all(array.shape == (k,) for array in (self.values, self.lower, self.upper))
+        return vectors and self.sides[0].count == self.sides[1].count == k and self.factor.shape == (k, k)
 
     @property
     def left(self) -> Array:
@@ -192,8 +203,7 @@ class Face:
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
         while len(face.keys) > face.affine:  # one vertex alone cannot move
-            slopes = face.left @ (face.model.second * face.image - face.model.pull)
-            spread = float(np.ptp(slopes) if face.affine else np.abs(slopes).max())
+            slopes, spread = face._slopes(face.image)
             noise = face.noise * float(np.finfo(float).eps)
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
@@ -215,6 +225,27 @@ class Face:
         if face.affine and len(face.keys) == 1:
             face = replace(face, values=np.ones(1))
         return face
+
+    def levelled(self, image: Array) -> Array | None:
+        """The image nearby where derivatives along the generators agree, or vanish on a box; None if none is near."""
+        if len(self.keys) <= self.affine:
+            return image
+        values, room = np.zeros(len(self.keys)), np.where(np.isinf(self.upper), 1.0, self.upper - self.lower)
+        for _ in range(4):  # the steps after the first polish
+            slopes, spread = self._slopes(image)
+            if spread <= 4 * self.noise * float(np.finfo(float).eps):
+                return image
+            step = self._newton(slopes)
+            values = values + step
+            if not (np.abs(values) <= room).all():
+                return None
+            image = image + step @ self.right
+        return None
+
+    def _slopes(self, image: Array) -> tuple[Array, float]:
+        """Derivatives along the generators where the image is this one, and how far they are from a minimum's."""
+        slopes = self.left @ (self.model.second * image - self.model.pull)
+        return slopes, float(np.ptp(slopes) if self.affine else np.abs(slopes).max())
 
     def _newton(self, slopes: Array) -> Array:
         """The step to the minimum on the face, bounds aside."""

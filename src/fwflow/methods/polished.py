@@ -7,28 +7,36 @@ correlated; corrective steps know the values of a small support at once, but bui
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 
-from fwflow.methods.active import Memory
-from fwflow.methods.atoms import ActiveSet, Atoms
-from fwflow.methods.base import Proposal
+from fwflow.atoms import ActiveSet, Atoms
+from fwflow.methods.active import AtomMemory
+from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.corrective import Corrective
-from fwflow.methods.projected import AcceleratedProjectedGradient
-from fwflow.objectives.base import Objective
+from fwflow.methods.projected import AcceleratedProjectedGradient, ProjectionMemory
 from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.problem import Problem
+from fwflow.storage import storable
+
+
+@storable("polish-memory")
+@dataclass(frozen=True)
+class PolishMemory:
+    """That of projected gradient, or that of corrective steps."""
+
+    projecting: ProjectionMemory | None = None
+    correcting: AtomMemory | None = None
 
 
 @dataclass(frozen=True)
-class Polished:
+class Polished(Method):
     """Accelerated projected gradient, and corrective steps once x has few non-zeros.
 
     Parameters
     ----------
     every : int
-        After so many projected steps, and as many more, the support is counted.
+        The support is counted after every so many projected steps.
     share : float
         It is small if it is at most this share of the rows and of the columns,
     most : int
@@ -39,36 +47,53 @@ class Polished:
     share: float = 1 / 8
     most: int = 1000
 
-    #: How often the loop computes the gap while projecting, for which it needs no images of vertices.
-    check_every: ClassVar[int] = 20
-    lifts: ClassVar[bool] = False
+    @property
+    def check_every(self) -> int:
+        return 20
+
+    @property
+    def lifts(self) -> bool:
+        return False
 
     @property
     def uses_iterate(self) -> bool:
         return False
 
-    def init(self, problem: Problem, x: Point) -> Any:
-        return AcceleratedProjectedGradient().init(problem, x)
+    def init(self, problem: Problem, x: Point) -> PolishMemory:
+        return PolishMemory(projecting=AcceleratedProjectedGradient().init(problem, x))
 
-    def step(self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Any) -> Proposal:
-        if isinstance(memory, Memory):
-            known = problem.evaluate(x) if known is None else known
-            if known.vertex.image is None:
-                known = replace(known, vertex=problem.objective.lift(known.vertex.vertex))
-            proposal = Corrective().step(problem, k, x, fun, known, memory)
-        else:
-            proposal = AcceleratedProjectedGradient().step(problem, k, x, fun, known, memory)
-            f = problem.objective
-            if f.image_size is None or type(f).model is Objective.model:  # nothing to correct weights with
-                return proposal
-            few = min(self.most, self.share * min(proposal.point.x.size, f.image_size))
-            if (k + 1) % self.every or np.count_nonzero(proposal.point.x) > few:
-                return proposal
-            active = _active(problem, proposal.point)
-            if active is None:
-                return proposal
-            proposal = replace(proposal, point=active.point(x), memory=Memory(active))
-        return replace(proposal, known=problem.evaluate(proposal.point))
+    def active_set(self, memory: PolishMemory) -> ActiveSet | None:
+        return None if memory.correcting is None else memory.correcting.active
+
+    def step(self, problem: Problem, iterate: Iterate, memory: PolishMemory) -> Proposal:
+        if memory.correcting is not None:
+            return self._corrected(problem, iterate, memory.correcting)
+        assert memory.projecting is not None
+        proposal = AcceleratedProjectedGradient().step(problem, iterate, memory.projecting)
+        proposal = replace(proposal, memory=PolishMemory(projecting=proposal.memory))
+        if (iterate.k + 1) % self.every or not self._few(problem, proposal.point):
+            return proposal
+        active = _active(problem, proposal.point)
+        if active is None:
+            return proposal
+        point = active.point(iterate.point)
+        correcting = PolishMemory(correcting=AtomMemory(active))
+        return replace(proposal, point=point, memory=correcting, known=problem.evaluate(point))
+
+    def _few(self, problem: Problem, x: Point) -> bool:
+        """Whether the support is small, and there is a model of f to correct its values with."""
+        rows = problem.objective.image_size
+        if rows is None or problem.model(x) is None:
+            return False
+        return np.count_nonzero(x.x) <= min(self.most, self.share * min(x.x.size, rows))
+
+    def _corrected(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        known = iterate.known or problem.evaluate(iterate.point)
+        if known.vertex.image is None:
+            known = replace(known, vertex=problem.objective.lift(known.vertex.vertex))
+        proposal = Corrective().step(problem, replace(iterate, known=known), memory)
+        memory_ = PolishMemory(correcting=proposal.memory)
+        return replace(proposal, memory=memory_, known=problem.evaluate(proposal.point))
 
 
 def _active(problem: Problem, x: Point) -> ActiveSet | None:

@@ -10,88 +10,128 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwflow.methods.base import Proposal
+from fwflow._validation import Array
+from fwflow.gradients import as_gradient
+from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
+from fwflow.storage import storable
+from fwflow.vertices import Vertex
 
-# Each step first tries a smoothness constant this much smaller: losses flatten as margins grow.
+# Each step first tries a smoothness constant this much smaller: losses flatten as margins grow,
 _RELAX = 0.7
+# but not below this share of the first estimate; and none is so far above it.
+_LEAST, _MOST = 2.0**-40, 2.0**100
 
 
+@storable("projection-memory")
 @dataclass(frozen=True)
-class Memory:
-    """The iterate before, Nesterov's t, and the current estimate of the smoothness."""
+class ProjectionMemory:
+    """The iterate before, Nesterov's t, and the smoothness: the current estimate and the first."""
 
     previous: Point
     t: float = 1.0
     smoothness: float | None = None
+    first: float | None = None
 
 
 @dataclass(frozen=True)
-class AcceleratedProjectedGradient:
+class AcceleratedProjectedGradient(Method):
     """FISTA with backtracking and adaptive restart (Beck & Teboulle 2009; O'Donoghue & Candes 2015).
 
     A step makes one product with A for each trial and one with its transpose. The gradient is taken at an extrapolated
     point, so the gap at the iterate is an extra pass, made now and then and where an estimate says that it is time.
     """
 
-    #: How often the loop computes the gap, for which it needs no images of vertices.
-    check_every, lifts = 20, False
+    @property
+    def check_every(self) -> int:
+        return 20
+
+    @property
+    def lifts(self) -> bool:
+        return False
 
     @property
     def uses_iterate(self) -> bool:
         return False
 
-    def init(self, problem: Problem, x: Point) -> Memory:
-        if not problem.constraint.projectable:
+    def init(self, problem: Problem, x: Point) -> ProjectionMemory:
+        if x.factored or problem.constraint.project(x.x) is None:
             raise ValueError(
                 f'method="apg" or "polished" needs a set with a projection; {problem.constraint!r} has none'
             )
-        return Memory(x)
+        return ProjectionMemory(x)
 
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: Memory
-    ) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: ProjectionMemory) -> Proposal:
+        x, known = iterate.point, iterate.known
         t = (1 + math.sqrt(1 + 4 * memory.t**2)) / 2
         beta = (memory.t - 1) / t
         y = x.mix([(-beta, memory.previous)]) if beta > 0 else x  # x + beta (x - previous)
-        if y is not x and problem.objective.has_domain and not problem.objective.defined_at(y):
+        if y is not x and not problem.defined_at(y):
             y = x
-        g = known.gradient if known is not None and y is x else problem.gradient(y)
-        value = fun if y is x else problem.objective.value(y)
-        L = self._first(problem, y, value, g) if memory.smoothness is None else _RELAX * memory.smoothness
+        gradient = known.gradient if known is not None and y is x else problem.gradient(y)
+        g, value = np.asarray(gradient), iterate.fun if y is x else problem.value(y)
+        answer = problem.lmo(gradient, lift=False)
+        vertex = answer.vertex
+        first = self._first(problem, y, value, g, vertex) if memory.first is None else memory.first
+        L = first if memory.smoothness is None else max(_RELAX * memory.smoothness, _LEAST * first)
+        rounding = 4 * float(np.finfo(y.x.dtype).eps)
         while True:
-            moved = problem.objective.refresh(Point(problem.constraint.project(y.x - g / y.x.dtype.type(L))))
-            d = moved.x - y.x
-            norm2 = float(np.vdot(d, d))
-            if math.isnan(norm2):
-                raise NumericalTrouble("a projected gradient step is not finite")
-            if norm2 == 0 or self._holds(problem, y, moved, value, g, L * norm2):
-                break
+            target = _descended(y.x, g, L)
+            if np.isfinite(target).all():
+                member = problem.constraint.project(target)
+                assert member is not None  # or it would not have begun
+                moved = problem.objective.refresh(Point(member))
+                d = moved.x - y.x
+                still = bool((np.abs(d) <= rounding * np.abs(y.x)).all())
+                if still or self._holds(problem, y, moved, value, g, L * float(np.vdot(d, d))):
+                    break
             L *= 2
-            if not math.isfinite(L):
+            if not _MOST * first > L:
                 raise NumericalTrouble("no step length is short enough")
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
-        estimate = moved.inner(g) - problem.lmo(g, lift=False).vertex.dot(g)
-        return Proposal(moved, 1 / L, Memory(x, 1.0 if restart else t, L), estimate)
+        reached = gradient.inner(moved)
+        problem.agreed(reached, Evaluation(gradient, answer, 0.0), "project")
+        estimate = reached - gradient.dot(vertex)
+        # A step that goes nowhere but where rounding leads tells nothing of the smoothness.
+        kept = (memory.smoothness, memory.first) if still else (L, first)
+        return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
 
-    def _first(self, problem: Problem, y: Point, value: float, g: np.ndarray) -> float:
-        """A low guess at the smoothness, from the curvature along the gradient."""
+    def _first(self, problem: Problem, y: Point, value: float, g: Array, vertex: Vertex) -> float:
+        """A low guess at the smoothness, from the curvature along the gradient on the scale of the set.
+
+        No lower than where a step would be so long that adding it to y rounds y away.
+        """
         largest = float(np.abs(g).max())
         if largest == 0:
             return 1.0
-        d = g / y.x.dtype.type(largest)  # squares of its image neither overflow nor vanish with the gradient's size
+        reach = float(np.abs(np.asarray(vertex) - y.x).max()) or float(np.abs(y.x).max()) or 1.0
+        end = problem.objective.refresh(Point(_descended(y.x, g, largest / reach)))
+        line = problem.along(y, end, value, as_gradient(g))
+        eps = float(np.finfo(y.x.dtype).eps)
+        curvature = line.curvature
+        if curvature is None:
+            small = problem.segment_inside(y, [(1.0, end)], eps ** (1 / 3))
+            curvature = (line.slope(small) - line.slope0) / small
+        d = end.x - y.x
         norm2 = float(np.vdot(d, d))
-        line = problem.objective.along(y, problem.objective.refresh(Point(y.x - d)), value, g)
-        small = 1e-6 / max(1.0, math.sqrt(norm2))
-        curvature = line.curvature if line.curvature is not None else (line.slope(small) - line.slope0) / small
-        return 0.1 * curvature / norm2 if curvature > 0 else 1e-12
+        return max(0.1 * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
 
-    def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: np.ndarray, bound: float) -> bool:
-        """Whether f is below its quadratic model: by curvature where known, since values drown in rounding."""
-        line = problem.objective.along(y, moved, value, g)
+    def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: Array, bound: float) -> bool:
+        """Whether f is below its quadratic model: by curvature or slopes where values drown in rounding."""
+        line = problem.along(y, moved, value, as_gradient(g))
         if line.curvature is not None and line.curvature <= bound:
             return True
-        excess = line.value(1.0) - value - line.slope0
-        return excess <= 0.5 * bound
+        end = line.value(1.0)
+        rounding = 4 * float(np.finfo(y.x.dtype).eps) * (abs(value) + abs(end))
+        if line.curvature is None and 0.5 * bound <= rounding:
+            return line.slope(1.0) - line.slope0 <= bound
+        return end - value - line.slope0 <= 0.5 * bound
+
+
+def _descended(x: Array, g: Array, L: float) -> Array:
+    """``x - g / L``, not finite only where that overflows."""
+    largest = float(np.abs(g).max()) or 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(x - g / x.dtype.type(largest) * x.dtype.type(largest / L))

@@ -1,122 +1,242 @@
-"""Corrective steps for factored matrices: minimise over the span of the factors, enlarged by singular vectors.
+r"""Corrective steps for factored matrices: within a span enlarged by singular vectors, then by turning the span.
 
-With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, X = P M Q^T, and the
-nuclear norm of X is that of the small M: accelerated projected gradient on M needs an SVD of its size and products with
-the observed entries only. Memory stays O(nnz + rank (rows + cols)).
+With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and
+the nuclear norm of X is that of the small M: projected gradient steps on M need an SVD of its size and products with
+the observed entries only, and they find the rank. The factors of :math:`X = A B^T` with
+:math:`\|A\|^2 + \|B\|^2 \le 2r` make up the whole ball too, and conjugate gradients on them find the span that the rank
+asks for, where adding vectors to it would take hundreds of passes. Memory stays O(nnz + rank (rows + cols)).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.methods.base import Proposal
+from fwflow.gradients import Sampled
+from fwflow.lowrank import LowRank
+from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.objectives.completion import MatrixCompletion
-from fwflow.points import LowRank, Point, RankOne
-from fwflow.problem import Evaluation, Problem
-from fwflow.sets.matrices import NuclearBall
+from fwflow.objectives.images import image_of
+from fwflow.objectives.models import NOWHERE
+from fwflow.points import FactoredPoint, Point
+from fwflow.problem import Problem
 from fwflow.sets.vectors import L1Ball
+from fwflow.storage import storable
+
+# Factors within this share of the squared radius of their ball may be held back by it.
+_EDGE = 1e-6
+
+
+@storable("span-memory")
+@dataclass(frozen=True, eq=False)
+class SpanMemory:
+    """Nearly the gradient's leading singular vectors, the smoothness in the span, turns to make, and the last gap."""
+
+    block: Array
+    smoothness: float
+    turns: int
+    gap: float = math.inf
 
 
 @dataclass(frozen=True)
-class SpanCorrective:
-    """Per pass, add several singular vectors of the gradient and correct the whole matrix within the span.
+class SpanCorrective(Method):
+    """Per pass, add several singular vectors of the gradient, correct the whole matrix within the span and turn it.
 
     Parameters
     ----------
     vectors : int
         Singular vectors of the gradient that a pass adds, beside the oracle's own.
-    accuracy : float
-        The correction ends when its own gap is this share of the full one.
-    most : int
-        Most steps of a correction.
+    projections : int
+        Projected gradient steps within the span.
+    turns : int
+        Conjugate gradient steps on the factors; up to four times as many where the gap does not halve.
     """
 
-    vectors: int = 10
-    accuracy: float = 0.3
-    most: int = 40
-
-    #: Only the singular vectors of the oracle's answer are used.
-    lifts: ClassVar[bool] = False
+    vectors: int = 20
+    projections: int = 4
+    turns: int = 8
 
     @property
-    def uses_iterate(self) -> bool:
-        return True
+    def lifts(self) -> bool:
+        """Only the singular vectors of the oracle's answer are used."""
+        return False
 
-    def init(self, problem: Problem, x: Point) -> tuple[Array, float]:
-        if not isinstance(problem.constraint, NuclearBall):
+    def init(self, problem: Problem, x: Point) -> SpanMemory:
+        if problem.constraint.nuclear_radius is None:
             raise ValueError(
                 f'method="corrective" for factored matrices needs a NuclearBall; got {problem.constraint!r}'
             )
+        f = problem.objective
+        assert isinstance(f, MatrixCompletion)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return block.astype(x.x.dtype), 1.0
+        return SpanMemory(block.astype(x.x.dtype), f.factor * f.loss.curvature, self.turns)
 
-    def step(
-        self, problem: Problem, k: int, x: Point, fun: float, known: Evaluation | None, memory: tuple[Array, float]
-    ) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
+        x, known = iterate.point, iterate.known
         assert known is not None
-        f, ball, vertex = problem.objective, problem.constraint, known.vertex.vertex
+        f, radius, found = problem.objective, problem.constraint.nuclear_radius, known.vertex.vertex.factors()
         assert isinstance(f, MatrixCompletion)
-        assert isinstance(ball, NuclearBall)
-        assert isinstance(vertex, RankOne)
-        block, smoothness = memory
-        G = known.gradient.matrix
+        assert isinstance(known.gradient, Sampled)
+        assert radius is not None
+        u, v, _ = found
+        block, smoothness, turns = memory.block, memory.smoothness, memory.turns
+        G = (known.gradient * (1 / _largest(known.gradient.data))).matrix  # squares neither overflow nor vanish
         for _ in range(3):  # subspace iteration, warm from the pass before
             block = np.linalg.qr(G @ (G.T @ block))[0]
-        P = np.linalg.qr(np.column_stack([x.x.U, vertex.u, block]))[0]
-        Q = np.linalg.qr(np.column_stack([x.x.V, vertex.v, G.T @ block]))[0]
+        P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        Q = np.linalg.qr(np.column_stack([x.x.V, v, G.T @ block]))[0]
         M = (P.T @ x.x.U) @ (x.x.V.T @ Q)
-        M, image, smoothness = self._correct(f, ball, P, Q, M, x, self.accuracy * known.gap, smoothness)
+        M, image, smoothness = self._corrected(f, radius, P, Q, M, image_of(x), smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
-        corrected = LowRank.from_factors(P @ (left * sigma), Q @ right.T)
-        return Proposal(Point(corrected, image), 1 / smoothness, (block, smoothness))
+        rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
+        if rank == 0:
+            return Proposal(x, 0.0, SpanMemory(block, smoothness, turns, known.gap))
+        more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
+        turns = min(2 * turns, 4 * self.turns) if more else max(turns // 2, self.turns)
+        roots = np.sqrt(sigma[:rank])
+        A, B = P @ (left[:, :rank] * roots), Q @ (right[:rank].T * roots)
+        corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, radius, A, B, image, turns)))
+        following = SpanMemory(block, smoothness, turns, known.gap)
+        return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
 
-    def _correct(
-        self,
-        f: MatrixCompletion,
-        ball: NuclearBall,
-        P: Array,
-        Q: Array,
-        M: Array,
-        x: Point,
-        tol: float,
-        smoothness: float,
+    def _corrected(
+        self, f: MatrixCompletion, radius: float, P: Array, Q: Array, M: Array, image: Array, smoothness: float
     ) -> tuple[Array, Array, float]:
-        """Accelerated projected gradient on M with its image, until its gap in the span is at most `tol`."""
-        assert x.image is not None
-        before, last = M, x.image
-        ahead, seen = M, x.image  # the extrapolated point and its image
-        t = 1.0
-        for step in range(self.most):
-            g = P.T @ (f.gradient_matrix(seen) @ Q)
-            # The gradient is the extrapolated point's, so this gap is an estimate; three steps make it a good one.
-            if step >= 3 and float(np.vdot(g, before)) + ball.radius * float(np.linalg.norm(g, 2)) <= tol:
-                break
-            value = f.value(Point(None, seen))
+        """Projected gradient steps on M, with its image, while they decrease the value."""
+        steepest, value = f.factor * f.loss.curvature, f.value(Point(NOWHERE, image))
+        for _ in range(self.projections):
+            g = P.T @ (f.gradient_matrix(image) @ Q)
             while True:
-                M = _project(ahead - g / g.dtype.type(smoothness), ball.radius)
-                image = f.entries(P @ M, Q)
-                d = M - ahead
+                moved = _project(M - g / g.dtype.type(smoothness), radius)
+                seen = f.entries(P @ moved, Q)
+                d, found = moved - M, f.value(Point(NOWHERE, seen))
                 bound = smoothness * float(np.vdot(d, d))
-                curvature = f.factor * f.loss.curvature * float(np.sum((image - seen) ** 2))
-                excess = f.value(Point(None, image)) - value - float(np.vdot(g, d))
-                if bound == 0 or curvature <= bound or excess <= 0.5 * bound:
+                curved = steepest * float(np.sum((seen - image) ** 2))
+                if smoothness >= steepest or curved <= bound or found <= value + float(np.vdot(g, d)) + bound / 2:
                     break
-                smoothness *= 2
-            restart = float(np.vdot(ahead - M, M - before)) > 0
-            following = 1.0 if restart else (1 + math.sqrt(1 + 4 * t**2)) / 2
-            beta = 0.0 if restart else (t - 1) / following
-            ahead, seen = M + beta * (M - before), image + beta * (image - last)
-            before, last, t, smoothness = M, image, following, 0.8 * smoothness
-        return before, last, smoothness
+                smoothness = min(2 * smoothness, steepest)
+            if not found <= value + _rounding(image, value):
+                break
+            M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
+        return M, image, smoothness
+
+    def _turned(
+        self, f: MatrixCompletion, radius: float, A: Array, B: Array, image: Array, turns: int
+    ) -> tuple[Array, Array]:
+        """Conjugate gradient steps on the factors, each to a minimum on its curve in the ball.
+
+        Along the columns of a singular value f curves in proportion to it, which preconditions.
+        """
+        Z, rows = np.vstack([A, B]), len(A)
+        sigma = np.einsum("ij,ij->j", A, A)
+        weights = 1 / (sigma + sigma.mean())
+        unit = _largest(f.dual(Point(NOWHERE, image)))
+        direction = before = np.zeros_like(Z)
+        promise = math.inf
+        for _ in range(turns):
+            A, B, G = Z[:rows], Z[rows:], f.gradient_matrix(image) * (1 / unit)
+            g, size = np.vstack([G @ B, G.T @ A]), float(np.linalg.norm(Z))
+            # Where the ball holds the factors back, steps are tangential to it.
+            held = size**2 > (1 - _EDGE) * 2 * radius and np.vdot(g, Z) < 0
+            radial = Z / size if held else np.zeros_like(Z)
+            g -= np.vdot(g, radial) * radial
+            downhill = -weights * g
+            downhill -= np.vdot(downhill, radial) * radial
+            change, promise = float(np.vdot(before - g, downhill)) / promise, -float(np.vdot(g, downhill))
+            if not promise > 0:
+                break
+            direction = max(0.0, change) * direction + downhill
+            direction -= np.vdot(direction, radial) * radial
+            if not np.vdot(g, direction) < 0:
+                direction = downhill
+            step = size / float(np.linalg.norm(direction)) * direction
+            curve = _Curve.along(f, image, Z, step, rows, 2 * radius)
+            t = curve.minimum()
+            if t == 0:
+                break
+            Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
+        return Z[:rows], Z[rows:]
+
+
+@dataclass(frozen=True)
+class _Curve:
+    r"""The observed entries of :math:`A B^T` as the factors Z = (A, B) move along a line, drawn back into their ball.
+
+    They are :math:`s\, (c_0 + t\, c_1 + t^2 c_2)` with the shrinkage :math:`s = \min(1, 2r / \|Z + t D\|^2)`.
+    """
+
+    f: MatrixCompletion
+    entries: tuple[Array, Array, Array]
+    size2: tuple[float, float, float]  # of Z + t D, as a polynomial
+    limit: float
+
+    @classmethod
+    def along(cls, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float) -> _Curve:
+        A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
+        first = f.entries(np.hstack([A, dA]), np.hstack([dB, B]))
+        size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
+        return cls(f, (image, first, f.entries(dA, dB)), size2, limit)
+
+    def shrinkage(self, t: float) -> float:
+        size2 = _polynomial(self.size2, t)
+        return 1.0 if size2 <= self.limit else self.limit / size2
+
+    def image(self, t: float) -> Array:
+        return self.shrinkage(t) * _polynomial(self.entries, t)
+
+    def value(self, t: float) -> float:
+        return self.f.value(Point(NOWHERE, self.image(t)))
+
+    def slope(self, t: float) -> float:
+        s = self.shrinkage(t)
+        change = s * (self.entries[1] + 2 * t * self.entries[2])
+        if s < 1:
+            change -= s**2 / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * _polynomial(self.entries, t)
+        return float(self.f.dual(Point(NOWHERE, self.image(t))) @ change)
+
+    def minimum(self) -> float:
+        """Where on [0, 1] f is about least, by Newton's and the secant rule; 0 where it does not fall."""
+        image, first, second = self.entries
+        dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
+        if not start < 0:
+            return 0.0
+        curvature = self.f.factor * float(self.f.loss.second(image, self.f.b) @ first**2) + 2 * float(dual @ second)
+        if self.size2[0] > (1 - _EDGE) * self.limit:
+            curvature -= 2 * self.size2[2] / self.size2[0] * float(dual @ image)
+        t = 1.0 if curvature <= -start else -start / curvature
+        for _ in range(12):
+            slope = self.slope(t)
+            there = abs(slope) <= -0.1 * start or (t == 1 and slope < 0)
+            if there and self.value(t) <= value + _rounding(image, value):
+                return t
+            factor = 0.25 if there else min(10.0, start / (start - slope)) if slope > start else 10.0
+            t = min(1.0, factor * t)
+        return 0.0
+
+
+def _largest(data: Array) -> float:
+    """The largest entry in modulus, and not zero."""
+    return float(max(np.abs(data).max(), np.finfo(data.dtype).tiny))
+
+
+def _rounding(image: Array, value: float) -> float:
+    """How far apart values of f may be that arithmetic cannot tell apart."""
+    return 4 * float(np.finfo(image.dtype).eps) * abs(value)
+
+
+def _polynomial(coefficients: tuple[Any, Any, Any], t: float) -> Any:
+    constant, linear, quadratic = coefficients
+    return constant + t * (linear + t * quadratic)
 
 
 def _project(M: Array, radius: float) -> Array:
     """The nearest matrix of that nuclear norm: the projection of its singular values."""
     left, sigma, right = np.linalg.svd(M, full_matrices=False)
+    if sigma[0] > radius:  # taking the same from all changes nothing, and leaves numbers of the size of the radius
+        sigma = np.maximum(sigma - sigma[0] + radius, 0)
     return (left * L1Ball(radius).project(sigma)) @ right

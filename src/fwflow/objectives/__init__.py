@@ -1,6 +1,6 @@
-"""What is minimised? Linear models, quadratics, matrix completion, and any function with its gradient."""
+"""What is minimised? Losses of linear models, quadratics, matrix completion, and any function of one's own."""
 
-from fwflow.objectives.base import Counts, Line, Objective
+from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.linear_model import LinearModel
 from fwflow.objectives.losses import Huber, Logistic, Loss, Squared, losses
@@ -8,13 +8,13 @@ from fwflow.objectives.quadratic import Quadratic
 from fwflow.objectives.smooth import Smooth
 
 __all__ = [
-    "Counts",
     "Huber",
     "Line",
     "LinearModel",
     "Logistic",
     "Loss",
     "MatrixCompletion",
+    "NumericalTrouble",
     "Objective",
     "Quadratic",
     "Smooth",

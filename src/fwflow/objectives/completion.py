@@ -10,9 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.objectives.base import LossOfImage
+from fwflow.fingerprints import fingerprint
+from fwflow.gradients import Sampled
+from fwflow.lowrank import LowRank, entries_of
+from fwflow.objectives.images import LossOfImage
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.points import NEEDS_RANK_ONE, DenseVertex, Lifted, LowRank, Point, RankOne, Sampled, Vertex, entries_of
+from fwflow.objectives.models import NOWHERE
+from fwflow.points import FactoredPoint, Point
+from fwflow.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
 
 
 class MatrixCompletion(LossOfImage):
@@ -25,6 +30,7 @@ class MatrixCompletion(LossOfImage):
     rows, cols : (nnz,) integer array_like
         Positions of the observed entries. A position given twice is an error.
     values : (nnz,) array_like
+        Masked entries are not observed.
     shape : (int, int)
     loss : {"huber", "squared"} or Loss
     rho : float
@@ -58,6 +64,9 @@ class MatrixCompletion(LossOfImage):
         except (TypeError, ValueError):
             raise ValueError(f"shape must be two positive integers; got {shape!r}") from None
         i, j = _indices(rows, "rows", self.shape[0]), _indices(cols, "cols", self.shape[1])
+        if isinstance(values, np.ma.MaskedArray) and values.shape == i.shape == j.shape:
+            observed = ~np.ma.getmaskarray(values)
+            i, j, values = i[observed], j[observed], values.compressed()
         b = finite_array(values, "values", ndim=1)
         if not len(i) == len(j) == len(b):
             raise ValueError(f"rows, cols and values must agree in length; got {len(i)}, {len(j)} and {len(b)}")
@@ -76,17 +85,19 @@ class MatrixCompletion(LossOfImage):
         self.image_size = len(b)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
-    def point(self, x: Any) -> Point:
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor)
+
+    def point(self, x: Any, name: str = "x0") -> FactoredPoint:
         if not isinstance(x, LowRank):
-            dense = finite_array(x, "x0", ndim=2)
+            dense = finite_array(x, name, ndim=2)
             x = LowRank.from_factors(dense, np.eye(dense.shape[1], dtype=dense.dtype))
         if x.shape != self.shape:
-            raise ValueError(f"x0 has shape {x.shape}; the objective is defined on {self.shape}")
-        return self.refresh(Point(LowRank(x.shape, x._atoms, self.dtype, x._compact)))
+            raise ValueError(f"{name} has shape {x.shape}; the objective is defined on {self.shape}")
+        return self.refresh(FactoredPoint(x.cast(self.dtype)))
 
-    def refresh(self, point: Point) -> Point:
-        assert isinstance(point.x, LowRank)
-        return Point(point.x, point.x.entries(self.rows, self.cols))
+    def refresh(self, point: Point) -> FactoredPoint:
+        return FactoredPoint(point.x, point.x.entries(self.rows, self.cols))
 
     def precise(self) -> MatrixCompletion:
         doubled = copy.copy(self)
@@ -94,24 +105,22 @@ class MatrixCompletion(LossOfImage):
         return doubled
 
     def gradient(self, point: Point) -> Sampled:
-        self.counts.n_grad += 1
-        return self._sampled(point)
-
-    def _sampled(self, point: Point) -> Sampled:
         return Sampled(self.dual(point), self.cols, self._indptr, self.shape)
 
     def gradient_matrix(self, image: Array) -> sp.csr_array:
-        """The gradient at a matrix with those observed entries, as a sparse matrix; not counted as a gradient."""
-        return self._sampled(Point(None, image)).matrix
+        """The gradient at a matrix with those observed entries, as a sparse matrix."""
+        return self.gradient(Point(NOWHERE, image)).matrix
 
     def entries(self, U: Array, V: Array) -> Array:
         """The observed entries of ``U @ V.T``."""
         return entries_of(U, V, self.rows, self.cols)
 
-    def lift(self, vertex: Vertex) -> Lifted:
-        if not isinstance(vertex, RankOne):
+    def image(self, vertex: Vertex) -> DenseVertex:
+        factors = vertex.factors()
+        if factors is None:
             raise ValueError(f"C returned a {type(vertex).__name__}; {NEEDS_RANK_ONE}")
-        return Lifted(vertex, DenseVertex((vertex.scale * vertex.u)[self.rows] * vertex.v[self.cols]))
+        u, v, scale = factors
+        return DenseVertex((scale * u)[self.rows] * v[self.cols])
 
 
 def _indices(value: ArrayLike, name: str, size: int) -> Array:

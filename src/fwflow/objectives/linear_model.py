@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
-from fwflow.designs import shortcut
-from fwflow.objectives.base import DesignImage, LossOfImage, Objective, targets
+from fwflow.objectives.base import Objective
+from fwflow.objectives.images import DesignImage, LossOfImage, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
 from fwflow.points import Point
@@ -27,9 +27,10 @@ class LinearModel(DesignImage, LossOfImage):
     Parameters
     ----------
     A : (m, n) array, SciPy sparse matrix, or Design
-        Dense data is not copied; sparse data is kept as CSC, converted once if it is not.
+        Dense data is not copied; sparse data is kept as CSC, converted once if it is not. Data that is not copied or
+        converted may be changed in place between two runs, and the second sees the new numbers.
     b : (m,) array_like
-        Targets, or labels -1 and +1 for the logistic loss.
+        Targets, or labels -1 and +1 for the logistic loss. Not copied either.
     loss : {"squared", "logistic", "huber"} or Loss
     scale : {"mean", "sum"}
     rho : float
@@ -59,11 +60,14 @@ class LinearModel(DesignImage, LossOfImage):
             raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
         self.factor = 1.0 / m if scale == "mean" else 1.0
 
+    def _settings(self) -> tuple[Any, ...]:
+        return self.loss, self.factor
+
     def screened(self) -> Self:
         if not pays(self.design):
             return self
         twin = copy.copy(self)
-        twin._screen = Screen(self.design, self.counts)  # type: ignore[arg-type]
+        twin._screen = Screen(self.design)
         return twin
 
     def precise(self) -> Objective:
@@ -72,16 +76,9 @@ class LinearModel(DesignImage, LossOfImage):
         return whole
 
     def gradient(self, point: Point) -> Array | LazyGradient:
-        self.counts.n_grad += 1
         if self._screen is not None:
             return LazyGradient(self.dual(point), self.shape, ref(self._screen))
-        self.counts.n_design += 1
-        return self.design.rmatvec(self.dual(point))
+        return np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
-        together = shortcut(self.design, "rmatmat")
-        if together is None:
-            return None
-        self.counts.n_grad += len(points)
-        self.counts.n_design += 1
-        return together(np.stack([self.dual(point) for point in points]))
+        return self.design.rmatmat(np.stack([self.dual(point) for point in points]))

@@ -6,50 +6,51 @@ derivative in z, and a bound on the second derivative. A new loss is one class a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
 from fwflow._validation import Array, positive, suggest
 
 
-class Loss(Protocol):
-    """A convex, smooth function of the prediction ``z`` given the datum ``b``, entry by entry."""
+class Loss(ABC):
+    """A convex, smooth function of the prediction ``z`` given the datum ``b``, entry by entry.
 
-    @property
-    def curvature(self) -> float:
-        """Upper bound on the second derivative."""
-        ...
+    A new loss needs `value`, `derivative`, `second` and `curvature`.
+    """
 
-    @property
-    def quadratic(self) -> bool:
-        """Whether the second derivative is constant, so that line searches have a closed form."""
-        ...
+    #: Upper bound on the second derivative.
+    curvature: float
+    #: Whether the second derivative is constant, so that line searches have a closed form.
+    quadratic: bool = False
 
     def check(self, b: Array) -> None:
         """Raise ValueError, naming ``b``, if the data cannot be meant for this loss."""
-        ...
+        return
 
+    @abstractmethod
     def value(self, z: Array, b: Array) -> float:
         """Sum over the entries."""
-        ...
 
-    def derivative(self, z: Array, b: Array) -> Array: ...
+    @abstractmethod
+    def derivative(self, z: Array, b: Array) -> Array:
+        """First derivative in z, entry by entry."""
 
-    def second(self, z: Array, b: Array) -> Array: ...
+    @abstractmethod
+    def second(self, z: Array, b: Array) -> Array:
+        """Second derivative in z, entry by entry."""
 
 
 @dataclass(frozen=True)
-class Squared:
+class Squared(Loss):
     r""":math:`(z - b)^2 / 2`."""
 
-    curvature: ClassVar[float] = 1.0
-    quadratic: ClassVar[bool] = True
-
-    def check(self, b: Array) -> None: ...
+    curvature = 1.0
+    quadratic = True
 
     def value(self, z: Array, b: Array) -> float:
         r = z - b
@@ -63,11 +64,10 @@ class Squared:
 
 
 @dataclass(frozen=True)
-class Logistic:
+class Logistic(Loss):
     r""":math:`\log(1 + e^{-b z})` with labels b in {-1, +1}."""
 
-    curvature: ClassVar[float] = 0.25
-    quadratic: ClassVar[bool] = False
+    curvature = 0.25
 
     def check(self, b: Array) -> None:
         if not np.isin(b, (-1, 1)).all():
@@ -87,17 +87,14 @@ class Logistic:
 
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Loss):
     r""":math:`r^2/2` for :math:`|r| \le \rho`, else :math:`\rho (|r| - \rho/2)`, with :math:`r = z - b`."""
 
     rho: float = 1.0
-    curvature: ClassVar[float] = 1.0
-    quadratic: ClassVar[bool] = False
+    curvature = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", positive(self.rho, "rho"))
-
-    def check(self, b: Array) -> None: ...
 
     def value(self, z: Array, b: Array) -> float:
         r = z - b
@@ -112,15 +109,13 @@ class Huber:
 
 
 @dataclass(frozen=True, eq=False)
-class Parabola:
+class Parabola(Loss):
     r""":math:`d z^2/2 - p z` with a d and a p for every entry, whatever b is: a quadratic model of another loss."""
 
     d: Array
     p: Array
     curvature: float
     quadratic: bool = True
-
-    def check(self, b: Array) -> None: ...
 
     def value(self, z: Array, b: Array) -> float:
         return float((0.5 * self.d * z - self.p) @ z)
@@ -139,7 +134,7 @@ losses: Mapping[str, type[Any]] = MappingProxyType({"squared": Squared, "logisti
 def find_loss(loss: str | Loss, rho: float) -> Loss:
     """The loss of that name, or the object itself."""
     if not isinstance(loss, str):
-        if not all(hasattr(loss, name) for name in ("value", "derivative", "second", "curvature")):
+        if not isinstance(loss, Loss):
             raise ValueError(f"loss must be a name or a Loss; got {loss!r}")
         return loss
     if loss not in losses:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array
-from fwflow.objectives.base import (
-    CoordinateModel,
-    DesignImage,
-    Line,
-    Model,
-    image_of,
-    targets,
-)
+from fwflow.numerics import length
+from fwflow.objectives.base import Line
+from fwflow.objectives.images import DesignImage, image_of, targets
+from fwflow.objectives.models import CoordinateModel, Model
 from fwflow.points import Point
+from fwflow.vertices import read_only
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
@@ -61,8 +59,8 @@ class Quadratic(DesignImage):
         self.b = np.zeros(n, self.dtype) if b is None else targets(b, self.design.dtype)
         if len(self.b) != n:
             raise ValueError(f"b has {len(self.b)} entries; H is {n} x {n}, and they must agree")
-        probe = np.random.default_rng(0).standard_normal(n).astype(self.design.dtype)
-        left, right = self.design.matvec(probe), self.design.rmatvec(probe)
+        probe = read_only(np.random.default_rng(0).standard_normal(n).astype(self.design.dtype))
+        left, right = np.array(self.design.matvec(probe)), self.design.rmatvec(probe)
         if np.abs(left - right).max() > 1e2 * np.finfo(self.design.dtype).eps * np.abs(left).max():
             raise ValueError("H must be symmetric; (H + H.T) / 2 gives the same function")
 
@@ -70,16 +68,21 @@ class Quadratic(DesignImage):
         return float(np.vdot(point.x, 0.5 * image_of(point) - self.b))
 
     def gradient(self, point: Point) -> Array:
-        self.counts.n_grad += 1
         return image_of(point) - self.b
 
-    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
+    def rounding(self, point: Point) -> float:
+        moved = np.abs(image_of(point)) + np.abs(self.b)
+        return float(np.finfo(moved.dtype).eps) * length(moved * point.x)
+
+    def along(self, start: Point, end: Point, value0: float) -> Line:
         d = end.x - start.x
         slope0 = float((image_of(start) - self.b) @ d)
         curvature = float((image_of(end) - image_of(start)) @ d)
         return parabola(value0, slope0, curvature, float(d @ d))
 
-    quadratic = True
+    @property
+    def quadratic(self) -> bool:
+        return True
 
-    def model(self, point: Point) -> Model:
+    def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))

@@ -15,6 +15,7 @@ close to call the whole product decides, as it does without screening.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,11 +23,14 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from fwflow._validation import Array
-from fwflow.designs import ColumnAccess, shortcut
-from fwflow.objectives.base import Counts, NumericalTrouble
-from fwflow.points import ByImage, Shape
+from fwflow.designs import Design
+from fwflow.gradients import ByImage
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.storage import storable
+from fwflow.vertices import Shape
 
 #: Screening pays from this cost of a pass on, and from this cost per column: bounds cost something for every column.
 LEAST_COST, LEAST_COST_PER_COLUMN = 5_000_000, 100
@@ -43,18 +47,19 @@ _SAMPLE = 500
 Score = Callable[[Array], Array]
 
 
-def pays(design: Any) -> bool:
+def pays(design: Design) -> bool:
     """Whether a design offers columns, and a pass over it costs more than bounds."""
-    if not isinstance(design, ColumnAccess) or shortcut(design, "some_columns") is None:
+    cost = design.pass_cost
+    if cost is None or cost < max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1]):
         return False
-    return design.pass_cost >= max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1])
+    return design.some_columns(np.zeros(design.shape[0], design.dtype), [0]) is not None
 
 
 class Screen:
     """What one run knows of its columns: their norms, and the latest whole gradients."""
 
-    def __init__(self, design: ColumnAccess, counts: Counts) -> None:
-        self.design, self.counts = design, counts
+    def __init__(self, design: Design) -> None:
+        self.design = design
         m, n = design.shape
         self._duals, self._gradients = np.zeros((_REFERENCES, m)), np.zeros((_REFERENCES, n), design.dtype)
         self._products = 0
@@ -68,8 +73,7 @@ class Screen:
 
     def product(self, r: Array) -> Array:
         """The whole gradient; it becomes a reference."""
-        self.counts.n_design += 1
-        g = self.design.rmatvec(r)
+        g = np.array(self.design.rmatvec(r))
         if not np.isfinite(g).all():
             raise NumericalTrouble("the gradient has NaN or infinite entries")
         latest = self._products % _REFERENCES
@@ -78,9 +82,10 @@ class Screen:
         return g
 
     def entries(self, r: Array, columns: Any) -> Array:
-        """A few entries of the gradient, counted as their share of a pass."""
-        self.counts.n_design += len(columns) / self.design.shape[1]
-        return self.design.some_columns(r, columns)
+        """A few entries of the gradient."""
+        entries = self.design.some_columns(r, columns)
+        assert entries is not None  # or screening would not pay
+        return entries
 
     def candidates(self, r: Array, score: Score) -> tuple[Array, Array, int] | None:
         """Columns that may score best, their entries, and the place of the best; None if only a pass can tell."""
@@ -117,9 +122,9 @@ class Screen:
         values = self.entries(r, columns)
         scores, slack = score(values), self.slack(r, columns)
         best = int(scores.argmax())
-        rivals = scores + slack
-        rivals[best] = 0.0 if score is np.abs else -np.inf  # of a modulus the sign must be certain, too
-        return (columns, values, best) if rivals.max() < scores[best] - slack[best] else None
+        others = scores + slack
+        others[best] = 0.0 if score is np.abs else -np.inf  # of a modulus the sign must be certain, too
+        return (columns, values, best) if others.max() < scores[best] - slack[best] else None
 
     def remember(self, winner: int) -> None:
         """The oracle's answer, which is likely to come again: its entry sets the level for the others."""
@@ -137,12 +142,13 @@ class Screen:
     @cached_property
     def norms(self) -> Array:
         """Norms of the columns, never too small: once per run, for the data may change between runs."""
-        self.counts.n_design += 1
+        lengths = self.design.column_norms()
+        assert lengths is not None
         # The relative part covers the rounding of norms and bounds, the absolute one squares that underflow.
         relative = 1 + 1e-6 + 8 * float(np.finfo(self.design.dtype).eps)
         absolute = math.sqrt(self.design.shape[0] * float(np.finfo(np.float64).tiny))
         absolute += float(np.finfo(self.design.dtype).tiny)
-        return (relative * self.design.column_norms() + absolute).astype(self.design.dtype)
+        return (relative * lengths + absolute).astype(self.design.dtype)
 
 
 class _Plane:
@@ -166,23 +172,46 @@ class _Plane:
         return w, math.sqrt(rest @ rest), math.sqrt(r @ r) + float(np.abs(w) @ self.sizes)
 
 
+class _LikeArray(NDArrayOperatorsMixin, ABC):
+    """Behaves like the array that it stands for, at the price of a pass, in all that has no shorter way."""
+
+    @abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """The array."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        whole = [np.asarray(part) if isinstance(part, _LikeArray) else part for part in inputs]
+        return getattr(ufunc, method)(*whole, **options)
+
+    def __getitem__(self, place: Any) -> Any:
+        return np.asarray(self)[place]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(np.asarray(self), name)
+
+
+@storable("lazy-gradient", "data", "shape")
 @dataclass(frozen=True, eq=False)
-class LazyGradient(ByImage):
+class LazyGradient(_LikeArray, ByImage):
     """The gradient :math:`A^T r`, known by r: an oracle's question is answered without computing all of it.
 
-    It offers the few operations of an array that oracles of vectors with one non-zero entry use. Sums and multiples
-    stay lazy; ``numpy.asarray`` gives every entry, at the price of a pass.
+    Sums and multiples stay lazy, and so do the questions that oracles of vectors with one non-zero entry ask: for the
+    smallest entry, for the largest modulus, and for single entries.
     """
 
     data: Array
     shape: Shape
-    screen: ref[Screen] | None = field(repr=False)  # weak: a state must not reach back into the run that made it
+    #: Weak: a state must not reach back into the run that made it.
+    screen: ref[Screen] | None = field(default=None, repr=False)
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    __array_ufunc__ = None  # arrays leave sums with it to this class
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"screen": None, "_known": {}}  # the objective's data does not travel
+
+    def question(self) -> LazyGradient:
+        return self
 
     @property
     def _of_run(self) -> Screen:
@@ -213,7 +242,7 @@ class LazyGradient(ByImage):
         # The later one knows the run: the earlier may come from a saved state.
         if isinstance(other, LazyGradient):
             return LazyGradient(self.data + other.data, self.shape, other.screen)
-        return np.asarray(self) + other
+        return np.asarray(self) + np.asarray(other)
 
     __radd__ = __add__
 
@@ -230,18 +259,30 @@ class LazyGradient(ByImage):
     def flat(self) -> LazyGradient:
         return self
 
-    def reshape(self, shape: int) -> LazyGradient:
-        """Itself: it is a vector already."""
-        return self
+    def reshape(self, *shape: Any) -> Any:
+        """Itself, if it is to stay a vector."""
+        return self if shape in ((-1,), (self.shape,), self.shape) else np.asarray(self).reshape(*shape)
 
-    def __getitem__(self, j: int) -> Any:
-        if self.whole is not None:
-            return self.whole[j]
-        if j not in self._known:
-            self._known[j] = self._of_run.entries(self.data, [j])[0]
-        return self._known[j]
+    def __getitem__(self, place: Any) -> Any:
+        if self.whole is not None or not isinstance(place, int):
+            return super().__getitem__(place)
+        if place not in self._known:
+            self._known[place] = self._of_run.entries(self.data, [place])[0]
+        return self._known[place]
 
-    def learn(self, columns: Sequence[int]) -> float:
+    def scores(self, atoms: Any) -> Array:
+        """From the entries of the atoms, or from all where rounding would say which atom is the best or the worst."""
+        positions = None if self.whole is not None else atoms.positions
+        if positions is not None:
+            places, largest = positions
+            slack = 2 * largest * self._learn(places)
+            scores = super().scores(atoms)
+            ordered = np.sort(scores)
+            if len(scores) == 1 or min(ordered[1] - ordered[0], ordered[-1] - ordered[-2]) > slack:
+                return scores
+        return atoms.products(np.asarray(self))
+
+    def _learn(self, columns: Sequence[int]) -> float:
         """Compute these entries together; by how much they may differ from those of the whole product."""
         new = [j for j in columns if j not in self._known]
         if new:
@@ -249,6 +290,7 @@ class LazyGradient(ByImage):
         return float(self._of_run.slack(self.data, columns).max()) if columns else 0.0
 
     def argmin(self) -> int:
+        """Where the smallest entry is."""
         return self._best(np.negative)
 
     def __abs__(self) -> _Modulus:
@@ -266,9 +308,12 @@ class LazyGradient(ByImage):
         return winner
 
 
-@dataclass(frozen=True)
-class _Modulus:
+@dataclass(frozen=True, eq=False)
+class _Modulus(_LikeArray):
     gradient: LazyGradient
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.abs(np.asarray(self.gradient, dtype=dtype))
 
     def argmax(self) -> int:
         return self.gradient._best(np.abs)

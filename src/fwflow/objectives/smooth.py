@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, float_array, positive
-from fwflow.objectives.base import CoordinateModel, Line, Model, Objective, coordinates_of
-from fwflow.points import Lifted, Point, Shape
+from fwflow._validation import Array, describe, float_array, positive, shape_of
+from fwflow.fingerprints import fingerprint
+from fwflow.objectives.base import Objective
+from fwflow.objectives.models import CoordinateModel, Model, flat
+from fwflow.points import Atom, Point
+from fwflow.vertices import DenseVertex, Shape
 
 
 class Smooth(Objective):
     """A function given by Python callables.
+
+    They are given copies, which they may write to, and what they return is copied.
 
     Parameters
     ----------
@@ -24,7 +29,7 @@ class Smooth(Objective):
         ``grad(x) -> array`` of the shape of x.
     smoothness : float, optional
         A Lipschitz constant of the gradient, for ``line_search="short"``.
-    shape : tuple of int, optional
+    shape : int or tuple of int, optional
         Shape of x, needed only if neither x0 nor the set tells.
     hess_product : callable, optional
         ``hess_product(x, v) -> array``: the Hessian at x times v, for ``method="corrective"`` and ``"flow"``.
@@ -47,7 +52,7 @@ class Smooth(Objective):
         grad: Callable[[Array], Any] | bool,
         *,
         smoothness: float | None = None,
-        shape: Shape | None = None,
+        shape: int | Shape | None = None,
         hess_product: Callable[[Array, Array], Any] | None = None,
         domain: Callable[[Array], bool] | None = None,
     ) -> None:
@@ -55,104 +60,99 @@ class Smooth(Objective):
             raise ValueError(f"fun must be callable; got {type(fun).__name__}")
         if not callable(grad) and grad is not True:
             raise ValueError(f"grad must be a callable, or True if fun returns both; got {grad!r}")
-        if hess_product is not None and not callable(hess_product):
-            raise ValueError(f"hess_product must be callable; got {hess_product!r}")
-        self.fun, self.grad, self.domain, self.hess_product = fun, grad, domain, hess_product
+        for name, optional in (("hess_product", hess_product), ("domain", domain)):
+            if optional is not None and not callable(optional):
+                raise ValueError(f"{name} must be callable; got {describe(optional)}")
+        self.fun, self.grad, self._domain, self.hess_product = fun, grad, domain, hess_product
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
-        self.shape = shape
-        self.has_domain = domain is not None
-        self._last: tuple[Point, float, Any] | None = None
+        self.shape = None if shape is None else shape_of(shape, "shape")
+
+    def fingerprint(self) -> str:
+        given = (self.grad is True, self.hess_product is not None, self._domain is not None)
+        return fingerprint(self, self.shape, self.smoothness, *given)
 
     def value(self, point: Point) -> float:
-        return self._both(point)[0] if self.grad is True else self._scalar(self.fun(point.x.copy()))
+        together = self.value_and_gradient(point)
+        return self._scalar(self.fun(point.x.copy())) if together is None else together[0]
 
     @staticmethod
     def _scalar(value: Any) -> float:
-        if isinstance(value, tuple) or np.size(value) != 1:
+        if isinstance(value, float):
+            return float(value)
+        if isinstance(value, tuple):
             raise ValueError("fun must return one number; use grad=True if it returns the gradient too")
-        return float(np.asarray(value).item())
+        try:
+            return float(float_array(value, "fun").item())
+        except ValueError:
+            raise ValueError(f"fun must return one real number; it returned {describe(value)}") from None
 
     def gradient(self, point: Point) -> Array:
-        if self.grad is True:
-            return self._both(point)[1]
-        self.counts.n_grad += 1
-        return self._checked(self.grad(point.x.copy()), point)
+        together = self.value_and_gradient(point)
+        return self._checked(self.grad(point.x.copy()), point) if together is None else together[1]  # type: ignore[operator]
 
     @staticmethod
     def _checked(gradient: Any, point: Point) -> Array:
-        """Copies go out and in: a user's function may write to x, and may fill one buffer again and again."""
+        """Copied: a user's function may fill one buffer again and again."""
         g = np.array(float_array(gradient, "grad's result"), dtype=point.x.dtype)
         if g.shape != point.x.shape:
             raise ValueError(f"grad returned shape {g.shape} for an x of shape {point.x.shape}")
         return g
 
-    def _both(self, point: Point) -> tuple[float, Any]:
-        """The joint call, made once per point."""
-        if self._last is None or self._last[0] is not point:
-            self.counts.n_grad += 1
-            answer = self.fun(point.x.copy())
-            if not isinstance(answer, tuple) or len(answer) != 2:
-                raise ValueError("fun must return (value, gradient) with grad=True")
-            self._last = (point, self._scalar(answer[0]), self._checked(answer[1], point))
-        return self._last[1:]
+    def value_and_gradient(self, point: Point) -> tuple[float, Array] | None:
+        if self.grad is not True:
+            return None
+        answer = self.fun(point.x.copy())
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise ValueError(f"fun must return (value, gradient) with grad=True; it returned {describe(answer)}")
+        return self._scalar(answer[0]), self._checked(answer[1], point)
 
-    def defined_at(self, point: Point) -> bool:
-        return self.domain is None or bool(self.domain(point.x.copy()))
+    @property
+    def domain(self) -> Callable[[Point], bool] | None:
+        return None if self._domain is None else self._inside
 
-    def model(self, point: Point) -> Model:
-        if self.hess_product is None:
-            raise ValueError(
-                'method="corrective" and "flow" need second derivatives: give Smooth(..., hess_product=...), '
-                'or use method="blended-pairwise"'
-            )
-        here = _CurvedModel(1.0, np.zeros(point.x.size), self._hessian_at(point))
-        _, image = here.sides(point)
-        return replace(here, pull=image - np.asarray(self.gradient(point), dtype=np.float64).reshape(-1))
+    def _inside(self, point: Point) -> bool:
+        assert self._domain is not None
+        answer = self._domain(point.x.copy())
+        if np.shape(answer) or np.asarray(answer).dtype.kind not in "biuf":
+            raise ValueError(f"domain must return True or False; it returned {describe(answer)}")
+        return bool(answer)
 
-    def _hessian_at(self, point: Point) -> Callable[[Array], Array]:
-        def times(v: Array) -> Array:
-            assert self.hess_product is not None
-            product = self.hess_product(point.x.copy(), v.reshape(point.x.shape).copy())
-            product = float_array(product, "hess_product's result")
-            if product.shape != point.x.shape:
-                raise ValueError(f"hess_product returned shape {product.shape} for an x of shape {point.x.shape}")
-            return np.array(product, dtype=np.float64).reshape(-1)
-
-        return times
-
-    def along(self, start: Point, end: Point, value0: float, gradient: Any | None) -> Line:
-        d = end.x - start.x
-        norm2 = float(np.vdot(d, d))
-
-        def at(gamma: float) -> Point:
-            return Point(start.x + gamma * d)
-
-        def slope(gamma: float) -> float:
-            return float(np.vdot(self.gradient(at(gamma)), d))
-
-        return Line(
-            value=lambda gamma: self.value(at(gamma)),
-            slope=slope,
-            second=None,
-            value0=value0,
-            slope0=slope(0.0) if gradient is None else float(np.vdot(gradient, d)),
-            norm2=norm2,
-            curvature=None if self.smoothness is None else self.smoothness * norm2,
-        )
+    def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
+        return None if self.hess_product is None else _CurvedModel(self.hess_product, point, gradient)
 
 
-@dataclass(frozen=True)
 class _CurvedModel(CoordinateModel):
     """A quadratic known by the products of its Hessian, which are the images."""
 
-    hessian: Callable[[Array], Array]
-    moving: ClassVar[bool] = True
+    _product: Callable[[Array, Array], Any]
+    _at: Point
+    _gradient: Callable[[Point], Any]
 
-    def sides(self, atom: Lifted | Point) -> tuple[Array, Array]:
-        x = coordinates_of(atom)
-        return x, self.hessian(x)
+    def __init__(
+        self, hess_product: Callable[[Array, Array], Any], point: Point, gradient: Callable[[Point], Any]
+    ) -> None:
+        self.__dict__.update(second=1.0, _product=hess_product, _at=point, _gradient=gradient)  # it is frozen
 
-    def stack(self, atoms: Sequence[Lifted | Point]) -> tuple[Array, Array]:
+    @cached_property
+    def pull(self) -> Array:
+        return self._hessian(flat(self._at.coordinates)) - flat(DenseVertex(np.asarray(self._gradient(self._at))))
+
+    @property
+    def moving(self) -> bool:
+        return True
+
+    def _hessian(self, v: Array) -> Array:
+        x = self._at.x
+        product = float_array(self._product(x.copy(), v.reshape(x.shape).copy()), "hess_product's result")
+        if product.shape != x.shape:
+            raise ValueError(f"hess_product returned shape {product.shape} for an x of shape {x.shape}")
+        return np.array(product, dtype=np.float64).reshape(-1)
+
+    def sides(self, atom: Atom) -> tuple[Array, Array]:
+        x = flat(atom.coordinates)
+        return x, self._hessian(x)
+
+    def stack(self, atoms: Sequence[Atom]) -> tuple[Array, Array]:
         left, right = zip(*map(self.sides, atoms), strict=True)
         return np.stack(left), np.stack(right)
 

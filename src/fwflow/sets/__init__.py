@@ -1,9 +1,10 @@
 """Where may x be? Constraint sets by family; each knows its oracle and nothing of the objective."""
 
-from fwflow.sets.base import CallableSet, ConstraintSet
-from fwflow.sets.combinators import Product, ScaledSet, Translated
+from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
+from fwflow.sets.callables import CallableSet
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.polytopes import ConvexHull, Polytope
+from fwflow.sets.products import Product
 from fwflow.sets.vectors import Box, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "CallableSet",
     "ConstraintSet",
     "ConvexHull",
+    "Crossing",
     "L1Ball",
     "L2Ball",
     "LInfBall",

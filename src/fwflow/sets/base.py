@@ -1,33 +1,54 @@
-"""What does a solver need of a constraint set? The interface, and plain callables as sets."""
+"""What does a solver need of a constraint set? The interface, and multiples and translates of any set."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, float_array
-from fwflow.points import NEEDS_RANK_ONE, DenseVertex, LowRank, Sampled, Shape, Vertex
+from fwflow._validation import Array, finite_array, float_array, float_dtype, number
+from fwflow.fingerprints import fingerprint
+from fwflow.lowrank import LowRank
+from fwflow.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
+
+
+class Crossing(NamedTuple):
+    """When a vertex is first below a level, and which; neither if none ever is."""
+
+    theta: float = math.inf
+    vertex: Vertex | None = None
 
 
 class ConstraintSet(ABC):
     """A convex compact set, known by its linear minimisation oracle.
 
-    A new set needs `lmo`, `start`, `contains` and `diameter`. Sets keep no state between calls:
-    the same gradient and hint give the same vertex.
+    A new set needs `lmo`, `start`, `contains` and `diameter`. Every other member says what else the set can do, and its
+    default means that it cannot. The oracle is the set: what else is offered is checked against it where it is used, so
+    that a set with an oracle of its own which inherits more than it meant to is found out.
+
+    Sets keep no state between calls: the same gradient and hint give the same vertex. What they are given is read-only,
+    and the vertices that they return are kept: their arrays must not be filled again.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """An oracle of one's own is asked: shortcuts around that of the parent are not inherited."""
-        super().__init_subclass__(**kwargs)
-        for name in ("lmo_at", "crossing", "best_vertices", "screenable") if "lmo" in cls.__dict__ else ():
-            if name not in cls.__dict__:
-                setattr(cls, name, getattr(ConstraintSet, name))
+    #: The shape of the members, for sets that know it.
+    shape: Shape | None = None
+    #: Whether the set is known to have finitely many vertices.
+    polytope: bool = False
+    #: Whether the oracle asks a gradient only for its best entry, so that most others need not be computed.
+    screenable: bool = False
+    #: Whether the oracle takes sparse matrices and answers with rank-one matrices.
+    factored: bool = False
+    #: The radius of a ball of the nuclear norm, for sets that are one.
+    nuclear_radius: float | None = None
+    #: Whether `start` asks the oracle.
+    start_asks: bool = False
 
     @abstractmethod
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
         """A vertex that minimises ``<g, s>`` over the set, of the shape of g.
 
         Ties and a zero g are decided the same way every time. `hint` is the answer to a nearby
@@ -44,46 +65,47 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        """Whether x is in the set, up to `tol` relative to the size of the set; None if it cannot be told."""
+        """Whether x is in the set, up to `tol` relative to the size of the set; None if it cannot be told.
+
+        Where a set has coordinates or constraints of its own, their sizes count one by one. What rounding in the type
+        of x may have moved is allowed besides.
+        """
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        """The same for a finite array whose entries may be off by `noise`; without, unless a set overrides it."""
+        return self.contains(x, tol)
 
     @abstractmethod
-    def diameter(self, shape: Shape | None = None) -> float:
-        """The largest Euclidean distance between two members."""
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        """The largest Euclidean distance between two members; None if it cannot be told."""
 
-    #: Whether `project` is there, which few sets offer cheaply.
-    projectable = False
+    def fingerprint(self) -> str | None:
+        """What tells this set from others of its kind: a text made of its data. None: that cannot be told.
 
-    def project(self, x: Array) -> Array:
-        """The member nearest to x."""
-        raise NotImplementedError(f"{self!r} has no cheap projection")
+        A state continues only on the set with the fingerprint of the one that it comes from; see `fingerprints`.
+        """
+        return None
 
-    #: Whether the set is known to have finitely many vertices.
-    polytope = False
+    def project(self, x: ArrayLike) -> Array | None:
+        """The member nearest to x, where that is cheap; else None."""
+        return None
 
-    #: Whether bounds on the entries are all there is to the set.
-    has_bounds = False
-
-    def bounds(self, shape: Shape) -> tuple[Array, Array]:
-        """Lower and upper bounds of the entries of an array, for sets that are nothing else."""
-        raise NotImplementedError(f"{self!r} is not a box")
+    def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
+        """Lower and upper bounds of the entries of an array, if they are all there is to the set; else None."""
+        return None
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> tuple[float, Vertex] | None:
-        r"""Which vertex is first below a level, as a gradient moves from `start` to `end`? If a closed form tells.
+    ) -> Crossing | None:
+        r"""Which vertex is first below a level, as a gradient moves from `start` to `end`? None: ask the oracle.
 
         Both the gradient and the level move linearly with :math:`\theta \in [0, 1]`; vertices to skip stay at the
-        level, and all others begin at it or above.
-
-        Returns
-        -------
-        theta, vertex
-            None if no vertex is below the level by more than `noise` at the end. NotImplementedError: ask the oracle.
+        level, and all others begin at it or above. Those below by no more than `noise` at the end do not count.
         """
-        raise NotImplementedError
+        return None
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Vertices with positive weights that sum to x, if known; what is left of the weight is that of the origin.
+        """Vertices with positive weights that sum to x, else None; what is left of the weight is that of the origin.
 
         Where the origin is not a member, nothing is left but rounding.
         """
@@ -93,12 +115,6 @@ class ConstraintSet(ABC):
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]
 
-    #: Whether the oracle asks a gradient only for its best entry, so that most others need not be computed.
-    screenable = False
-
-    #: Whether the oracle takes gradients on observed entries and answers with rank-one matrices.
-    factored = False
-
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """A certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
 
@@ -107,15 +123,11 @@ class ConstraintSet(ABC):
         return vertex.dot(g)
 
     def __mul__(self, factor: float) -> ConstraintSet:
-        from fwflow.sets.combinators import ScaledSet
-
         return ScaledSet(self, factor)
 
     __rmul__ = __mul__
 
     def __add__(self, shift: Any) -> ConstraintSet:
-        from fwflow.sets.combinators import Translated
-
         return Translated(self, shift)
 
 
@@ -128,7 +140,7 @@ def needs_shape(constraint: object, shape: Shape | None) -> Shape:
 
 def finite(x: Any) -> Array | None:
     """x as float64, or None if it has entries that are not finite and so is in no set."""
-    array = np.asarray(x, dtype=np.float64)
+    array = float_array(x, "x").astype(np.float64, copy=False)
     return array if np.isfinite(array).all() else None
 
 
@@ -137,33 +149,185 @@ def size_of(shape: Shape) -> int:
     return int(np.prod(shape))
 
 
-class CallableSet(ConstraintSet):
-    """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones."""
+def rounding(x: Any, size: Array) -> Array:
+    """How far entries of that size may be off in a point of the type of x, made of thousands of rounded mixtures."""
+    return 64 * float(np.finfo(float_dtype(np.asarray(x).dtype)).eps) * np.abs(size)
 
-    factored = True
-    polytope = True  # as far as anyone can tell
 
-    def __init__(self, oracle: Callable[[Any], Any]) -> None:
-        self.oracle = oracle
-
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        s = self.oracle(g.matrix if isinstance(g, Sampled) else g)
-        if isinstance(s, Vertex):
-            if s.shape != g.shape:
-                raise ValueError(f"constraint returned shape {s.shape} for a gradient of shape {g.shape}")
-            return s
-        if isinstance(g, Sampled):
-            raise ValueError(f"constraint returned a {type(s).__name__}; {NEEDS_RANK_ONE}")
-        if np.shape(s) != g.shape:
-            raise ValueError(f"constraint returned shape {np.shape(s)} for a gradient of shape {g.shape}")
-        # astype makes a copy: an oracle may hand out a buffer that it fills again.
-        return DenseVertex(float_array(s, "what constraint returned").astype(g.dtype))
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)
+class KnownSet(ConstraintSet):
+    """A set that tells its members by `near`, which combinators ask: to change what is a member, override that."""
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        return None
+        array = finite(x)
+        return False if array is None else self.near(array, tol, rounding(x, array))
 
-    def diameter(self, shape: Shape | None = None) -> float:
-        raise NotImplementedError("a plain callable does not tell the diameter of its set")
+    @abstractmethod
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        """Whether x, whose entries may be off by `noise`, is in the set up to `tol`."""
+
+
+def _part(hint: Vertex | None, which: int = 0) -> Vertex | None:
+    """The part of a hint that is one for the set inside of a combinator; a hint may also be another set's."""
+    return hint.parts[which] if hint is not None and which < len(hint.parts) else None
+
+
+class ScaledSet(KnownSet):
+    """The members of a set times a number, written ``factor * C``; a negative factor reflects.
+
+    All that the set offers survives.
+    """
+
+    def __init__(self, constraint: ConstraintSet, factor: float) -> None:
+        self.constraint = constraint
+        self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
+        self.shape, self.polytope, self.factored = constraint.shape, constraint.polytope, constraint.factored
+        self.screenable, self.start_asks = constraint.screenable, constraint.start_asks
+        radius = constraint.nuclear_radius
+        self.nuclear_radius = None if radius is None else abs(self.factor) * radius
+
+    def __repr__(self) -> str:
+        return f"{self.factor:g} * {self.constraint!r}"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.factor, self.constraint.fingerprint())
+
+    def _inner(self, g: Any) -> Any:
+        """The question to the set inside: only its sign matters."""
+        return g if self.factor > 0 else -1.0 * g
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+        return Scaled(self.factor, self.constraint.lmo(self._inner(g), _part(hint)))
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+        return Scaled(self.factor, self.constraint.lmo_at(self._inner(g), inner / abs(self.factor), _part(hint)))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        return abs(self.factor) * self.constraint.lower_bound(self._inner(g), vertex.parts[0])
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
+        return self.constraint.start(shape, dtype) * np.dtype(dtype).type(self.factor)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        if isinstance(x, LowRank):
+            return self.constraint.contains(x / self.factor, tol)
+        return super().contains(x, tol)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        with np.errstate(over="ignore"):
+            inner, off = x / self.factor, np.abs(noise / self.factor)
+        return self.constraint.near(inner, tol, off) if np.isfinite(inner).all() else False
+
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        inner = self.constraint.diameter(shape)
+        return None if inner is None else abs(self.factor) * inner
+
+    def project(self, x: ArrayLike) -> Array | None:
+        x = finite_array(x, "x")
+        inner = self.constraint.project(x / x.dtype.type(self.factor))
+        return None if inner is None else inner * x.dtype.type(self.factor)
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
+        inner = self.constraint.bounds(shape)
+        if inner is None:
+            return None
+        ends = self.factor * inner[0], self.factor * inner[1]
+        return ends if self.factor > 0 else ends[::-1]
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        size = abs(self.factor)
+        inner = self.constraint.crossing(
+            self._inner(start),
+            self._inner(end),
+            (levels[0] / size, levels[1] / size),
+            [vertex.parts[0] for vertex in skip],
+            noise / size,
+        )
+        if inner is None or inner.vertex is None:
+            return inner
+        return Crossing(inner.theta, Scaled(self.factor, inner.vertex))
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        inner = self.constraint.decomposed(x / x.dtype.type(self.factor))
+        return None if inner is None else [(w, Scaled(self.factor, vertex)) for w, vertex in inner]
+
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        inner = self.constraint.best_vertices(self._inner(g), count, best.parts[0])
+        return [Scaled(self.factor, vertex) for vertex in inner]
+
+
+class Translated(KnownSet):
+    """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
+
+    Two things do not survive: the shift has entries everywhere, so that a gradient is needed whole, and it is no
+    rank-one matrix. A decomposition has nowhere to put what the set inside leaves to the origin.
+    """
+
+    shape: Shape
+
+    def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
+        self.constraint = constraint
+        self.shift = finite_array(shift, "shift")
+        if self.shift.ndim == 0:
+            raise ValueError("shift must be an array of the shape of x, not a number")
+        own = constraint.shape or self.shift.shape
+        if self.shift.shape not in (own, (size_of(own),)):  # vectors stand for matrices, row by row
+            raise ValueError(f"shift has shape {self.shift.shape}; members of {constraint!r} have shape {own}")
+        self._vertex = DenseVertex(self.shift, recurring=True)
+        self.shape = self.shift.shape
+        self.polytope, self.start_asks = constraint.polytope, constraint.start_asks
+
+    def __repr__(self) -> str:
+        return f"{self.constraint!r} + shift"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.shift, self.constraint.fingerprint())
+
+    def _moved(self, vertex: Vertex) -> Sum:
+        return Sum((vertex, self._vertex))
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Sum:
+        return self._moved(self.constraint.lmo(g, _part(hint)))
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Sum:
+        return self._moved(self.constraint.lmo_at(g, inner - self._vertex.dot(g), _part(hint)))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        return self.constraint.lower_bound(g, vertex.parts[0]) + self._vertex.dot(g)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        inner = self.constraint.start(self.shape if shape is None else shape, dtype)
+        return np.asarray(np.asarray(inner) + self.shift, dtype=dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        # Digits that x never had next to a large shift are missing from the difference.
+        return self.constraint.near(x - self.shift, tol, noise + rounding(x, self.shift))
+
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        return self.constraint.diameter(self.shape)
+
+    def project(self, x: ArrayLike) -> Array | None:
+        x = finite_array(x, "x")
+        inner = self.constraint.project(x - self.shift.astype(x.dtype, copy=False))
+        return None if inner is None else inner + self.shift.astype(x.dtype, copy=False)
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
+        inner = self.constraint.bounds(shape)
+        shift = self.shift.reshape(shape)
+        return None if inner is None else (inner[0] + shift, inner[1] + shift)
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        inner = self.constraint.crossing(
+            start,
+            end,
+            (levels[0] - self._vertex.dot(start), levels[1] - self._vertex.dot(end)),
+            [vertex.parts[0] for vertex in skip],
+            noise,
+        )
+        return inner if inner is None or inner.vertex is None else Crossing(inner.theta, self._moved(inner.vertex))
+
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        return [self._moved(vertex) for vertex in self.constraint.best_vertices(g, count, best.parts[0])]

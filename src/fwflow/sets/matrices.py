@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -12,36 +12,38 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from fwflow._validation import Array, float_dtype, number, positive, whole
-from fwflow.points import LowRank, Permutation, RankOne, Sampled, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
+from fwflow.fingerprints import fingerprint
+from fwflow.lowrank import LowRank
+from fwflow.sets.base import ConstraintSet, KnownSet, finite, needs_shape, size_of
+from fwflow.vertices import Permutation, RankOne, Shape, Vertex
 
-# Lanczos steps go on while half of them change the gap by more than this share of it.
-_SHARE = 0.02
-# Up to this smaller dimension an upper bound on the spectral norm is proved by a Cholesky factorisation.
+# How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
+_SHARE = 0.1
+# The chance that it is not, and that a bound fails: the random start might hide the leading vector from Lanczos steps.
+_DOUBT, _FAILURE = 1e-4, 1e-10
+# Most Lanczos steps. Up to this smaller dimension a dense eigenvalue decides where they do not.
+_MOST = 300
 _GRAM_LIMIT = 2000
-# Beyond it, by Lanczos from a random vector; the chance that the bound fails.
-_FAILURE = 1e-10
 
 
 class NuclearBall(ConstraintSet):
     r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
 
-    A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient, found by
-    Lanczos steps on the smaller Gram operator. With a hint (the previous vertex, which the solver
-    passes) the number of steps is bounded: near the optimum the leading singular values cluster
-    and iterating to convergence would stall, while any vector in the cluster serves as well. Where
-    the gap is asked for, steps go on while they still change it: the smaller the gap, the more.
+    A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient, found by Lanczos steps on the smaller
+    Gram operator from a random vector mixed with the hint (the previous vertex, which the solver passes). Such steps
+    bound the value that they may still miss, so they go on until the gap that the answer implies is known to a tenth
+    of itself: the smaller the gap, the more steps. Where no gap is asked for, a tenth of the singular value will do;
+    without a hint the answer is exact.
 
-    During a run the trace's gap uses the vertex found. The gap of a result, and the one that
-    decides that a tolerance is met, uses a certified upper bound on the leading singular value:
-    proved by a Cholesky factorisation up to a smaller dimension of 2000, and beyond that the
-    bound of Kuczynski & Wozniakowski (1992), which fails with probability below 1e-10.
+    The gap of a result, and the one that decides that a tolerance is met, uses a certified upper bound on the leading
+    singular value: an eigenvalue of the Gram matrix up to a smaller dimension of 2000, and beyond that a bound by
+    Lanczos steps from another random vector, which fails with probability below 1e-10.
 
     Parameters
     ----------
     radius : float
     steps : int
-        Lanczos steps from a hint, and how many are added at a time where the gap asks for more.
+        Lanczos steps before the first look at what they have found.
     """
 
     factored = True
@@ -53,29 +55,34 @@ class NuclearBall(ConstraintSet):
     def __repr__(self) -> str:
         return f"NuclearBall({self.radius:g})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.radius, self.steps)
+
+    @property
+    def nuclear_radius(self) -> float:  # type: ignore[override]
+        return self.radius
+
     def lmo(self, g: Any, hint: Vertex | None = None) -> RankOne:
-        return self._vertex(g, hint, lambda sigma, gained: True)
+        share = 1e-9 if hint is None else _SHARE
+        return self._vertex(g, hint, lambda sigma: share * sigma)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> RankOne:
-        return self._vertex(
-            g, hint, lambda sigma, gained: self.radius * gained <= _SHARE * (inner + self.radius * sigma)
-        )
+        return self._vertex(g, hint, lambda sigma: _SHARE * abs(inner / self.radius + sigma))
 
-    def _vertex(self, g: Any, hint: Vertex | None, enough: Callable[[float, float], bool]) -> RankOne:
+    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float], float]) -> RankOne:
         G = _matrix(g)
         wide = G.shape[0] < G.shape[1]
-        start = None
-        if isinstance(hint, RankOne) and hint.shape == G.shape:
-            start = hint.u if wide else hint.v
-        w, z, sigma = leading_pair(G.T if wide else G, start, self.steps, enough)
-        if sigma == 0:
-            w, z = np.eye(1, len(w), dtype=G.dtype)[0], np.eye(1, len(z), dtype=G.dtype)[0]
+        near = None
+        factors = None if hint is None else hint.factors()
+        if factors is not None and hint is not None and hint.shape == G.shape:
+            near = factors[0] if wide else factors[1]
+        w, z = leading_pair(G.T if wide else G, near, self.steps, slack)
         u, v = (w, z) if wide else (z, w)
         return RankOne(u, v, -self.radius)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         G = _matrix(g)
-        return -self.radius * spectral_bound(G, max(0.0, -vertex.scaled(1 / self.radius).dot(G)))
+        return -self.radius * spectral_bound(G, max(0.0, -vertex.dot(G) / self.radius))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
         shape = needs_shape(self, shape)
@@ -98,10 +105,9 @@ class NuclearBall(ConstraintSet):
 
 
 def _matrix(g: Any) -> Any:
-    G = g.matrix if isinstance(g, Sampled) else g
-    if G.ndim != 2:
-        raise ValueError(f"g must be a matrix for NuclearBall; got shape {G.shape}")
-    return G if G.dtype == float_dtype(G.dtype) else G.astype(float_dtype(G.dtype))
+    if g.ndim != 2:
+        raise ValueError(f"g must be a matrix for NuclearBall; got shape {g.shape}")
+    return g if g.dtype == float_dtype(g.dtype) else g.astype(float_dtype(g.dtype))
 
 
 def _largest(G: Any) -> float:
@@ -110,70 +116,113 @@ def _largest(G: Any) -> float:
     return float(np.abs(entries).max(initial=0.0)) or 1.0
 
 
-def leading_pair(
-    G: Any, start: Array | None, steps: int, enough: Callable[[float, float], bool]
-) -> tuple[Array, Array, float]:
-    """Right and left leading singular vectors and value of a tall G, by Lanczos on ``G.T @ G``.
+def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float], float]) -> tuple[Array, Array]:
+    """Right and left leading singular vectors of a tall G, by Lanczos steps on ``G.T @ G``.
 
-    With `start`, so many `steps` at a time until ``enough(value, gain of the last half of them)``, ten times at most;
-    without, restarts until the residual is small.
+    The value that they attain falls short of the largest by more than ``slack(value)`` only with probability `_DOUBT`.
     """
-    noise = np.random.default_rng(0).standard_normal(G.shape[1]).astype(G.dtype)
-    noise /= np.linalg.norm(noise)
-    # A pinch of noise: a start orthogonal to the new leading vector would never find it.
-    w = noise if start is None else start + G.dtype.type(1e-2) * noise
-    transpose = G.T
+    n, transpose = G.shape[1], G.T
+    start, hidden = _random_start(n, near, 0, _DOUBT)
+    start = start.astype(G.dtype)
     # Products are scaled so that squares neither overflow nor vanish.
-    unit = np.abs(G @ w).max() or G.dtype.type(1)
+    unit = np.abs(G @ start).max()
+    if unit == 0:
+        return np.eye(1, n, dtype=G.dtype)[0], np.eye(1, G.shape[0], dtype=G.dtype)[0]
 
     def gram(w: Array) -> Array:
         return np.asarray(transpose @ ((G @ w) / unit)) / unit
 
-    for _ in range(8 if start is None else 10):
-        w, (half, theta), residual = _lanczos(gram, w, max(steps, 40) if start is None else steps)
-        sigma, before = (float(unit) * math.sqrt(max(0.0, value)) for value in (theta, half))
-        if residual <= 1e-9 * theta or (start is not None and enough(sigma, sigma - before)):
-            break
+    def settled(ritz: Ritz) -> bool:
+        value = math.sqrt(max(0.0, ritz.values[-1]))
+        rounding = 4 * float(np.finfo(G.dtype).eps) * value
+        return ritz.excludes((value + max(slack(float(unit) * value) / float(unit), rounding)) ** 2)
+
+    w, ritz = _lanczos(gram, start, hidden, steps, settled)
+    if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not settled(ritz):
+        w = scipy.linalg.eigh(_gram_matrix(G / unit), subset_by_index=(n - 1, n - 1))[1][:, 0].astype(G.dtype)
     z = np.asarray(G @ w) / unit
-    length = np.linalg.norm(z)
-    return w, z / length if length > 0 else z, float(length) * float(unit)
+    return w, z / np.linalg.norm(z)
 
 
-def _lanczos(apply: Callable[[Array], Array], w: Array, steps: int) -> tuple[Array, tuple[float, float], float]:
-    """Leading Ritz vector, its value after half of the steps and all, and its residual norm.
+def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
+    """A random vector, or one near a given unit vector; and the logarithm of how well it may hide another one.
 
-    With full reorthogonalisation.
+    It has an inner product of modulus below ``exp(-hidden)`` times its length with a unit vector only with
+    probability `doubt`.
     """
-    n = len(w)
-    basis = np.empty((min(steps, n), n), w.dtype)
+    start = np.random.default_rng(seed).standard_normal(n)
+    if near is not None:
+        start += 10 * math.sqrt(n) * near
+    return start, math.log(float(np.linalg.norm(start)) / (math.sqrt(math.pi / 2) * doubt))
+
+
+class Ritz(NamedTuple):
+    """What Lanczos steps tell of a positive semidefinite operator.
+
+    Ascending Ritz values, the norms of what the steps left, and how well the start may hide an eigenvector.
+    """
+
+    values: Array
+    norms: Array
+    hidden: float
+
+    def excludes(self, level: float) -> bool:
+        r"""Whether an eigenvalue of at least `level`, which is above the Ritz values, would have been seen.
+
+        Step k leaves the unit vector :math:`p_k(A) b` with
+        :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) / \beta_i`, so that
+        :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz values
+        :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
+        """
+        return self.norms[-1] == 0 or float(np.log((level - self.values) / self.norms).sum()) >= self.hidden
+
+    def bound(self) -> float:
+        """A level that is excluded, close to the least."""
+        largest = excess = max(0.0, float(self.values[-1]))
+        while not self.excludes(largest + excess):
+            excess *= 2
+        while excess > 1e-15 * largest and self.excludes(largest + 0.8 * excess):
+            excess *= 0.8
+        return largest + excess
+
+
+def _lanczos(
+    apply: Callable[[Array], Array], start: Array, hidden: float, steps: int, settled: Callable[[Ritz], bool]
+) -> tuple[Array, Ritz]:
+    """Leading Ritz vector and what the steps tell, which are `_MOST` unless they have `settled` the matter before."""
+    n = len(start)
+    basis = np.empty((min(steps, n), n), start.dtype)
     alpha: list[float] = []
     beta: list[float] = []
-    w = w / np.linalg.norm(w)
-    for k in range(len(basis)):
+    w, look = start / np.linalg.norm(start), steps
+    for k in range(min(_MOST, n)):
+        if k == len(basis):
+            basis = np.concatenate([basis, np.empty_like(basis)])
         basis[k] = w
         image = apply(w)
         alpha.append(float(w @ image))
-        for _ in range(2):  # "twice is enough" to be orthogonal to working precision
-            image = image - (basis[: k + 1] @ image) @ basis[: k + 1]
+        # Once against the last two and once against all is orthogonal to working precision.
+        image -= alpha[-1] * w
+        if k > 0:
+            image -= beta[-1] * basis[k - 1]
+        image -= (basis[: k + 1] @ image) @ basis[: k + 1]
         beta.append(float(np.linalg.norm(image)))
         if beta[-1] <= np.finfo(w.dtype).eps * max(alpha) * math.sqrt(n):
-            break
+            beta[-1] = 0.0
+        if k + 1 in (look, _MOST, n) or beta[-1] == 0:
+            ritz = Ritz(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1]), np.array(beta), hidden)
+            if beta[-1] == 0 or settled(ritz):
+                break
+            look = k + 1 + max(steps, k // 8)
         w = image / w.dtype.type(beta[-1])
-    k = len(alpha)
-    theta, ritz = _largest_ritz(alpha, beta[: k - 1])
-    half = _largest_ritz(alpha[: k - 1][: k // 2 + 1], beta[: k - 2][: k // 2])[0] if k > 1 else 0.0
-    vector = ritz.astype(w.dtype) @ basis[:k]
-    return vector / np.linalg.norm(vector), (half, theta), beta[-1] * abs(float(ritz[-1]))
-
-
-def _largest_ritz(alpha: list[float], beta: list[float]) -> tuple[float, Array]:
-    k = len(alpha)
-    theta, ritz = scipy.linalg.eigh_tridiagonal(alpha, beta, select="i", select_range=(k - 1, k - 1))
-    return float(theta[0]), ritz[:, 0]
+    last = len(alpha) - 1
+    leading = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(last, last))[1][:, 0]
+    vector = leading.astype(start.dtype) @ basis[: last + 1]
+    return vector / np.linalg.norm(vector), ritz
 
 
 def spectral_bound(G: Any, sigma: float) -> float:
-    """An upper bound on the spectral norm of G, close to it if `sigma` is a good lower bound."""
+    """An upper bound on the spectral norm of G, of which `sigma` is a lower bound."""
     G = sp.csr_array(G, dtype=np.float64) if sp.issparse(G) else np.asarray(G, dtype=np.float64)
     unit = _largest(G)
     G = (G if G.shape[0] >= G.shape[1] else G.T) / unit
@@ -181,37 +230,32 @@ def spectral_bound(G: Any, sigma: float) -> float:
 
 
 def _unit_bound(G: Any, sigma: float) -> float:
-    n = G.shape[1]
+    n, transpose = G.shape[1], G.T
     if n <= _GRAM_LIMIT:
-        gram = G.T @ G
-        gram = gram.toarray() if sp.issparse(gram) else gram
-        # t^2 I - G^T G is positive definite exactly when t exceeds the norm.
-        for margin in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
-            t2 = (1 + margin) * sigma**2
-            shifted = -gram
-            shifted[np.diag_indices(n)] += t2
-            try:
-                scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-            except scipy.linalg.LinAlgError:
-                continue
-            return math.sqrt(t2)
-        largest = float(scipy.linalg.eigvalsh(gram, subset_by_index=(n - 1, n - 1))[0])
-        return math.sqrt(max(0.0, largest) * (1 + 1e-8))
-    steps = 300
-    transpose = G.T
-    start = np.random.default_rng(1).standard_normal(n)
-    _, (_, theta), _ = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, steps)
-    epsilon = (math.log(1.648 * math.sqrt(n) / _FAILURE) / (2 * steps - 1)) ** 2
-    return math.sqrt(max(theta, sigma**2) / (1 - epsilon))
+        largest = float(scipy.linalg.eigvalsh(_gram_matrix(G), subset_by_index=(n - 1, n - 1))[0])
+        return math.sqrt(max(0.0, largest, sigma**2) * (1 + n * np.finfo(np.float64).eps))
+    start, hidden = _random_start(n, None, 1, _FAILURE)
+
+    def settled(ritz: Ritz) -> bool:
+        return ritz.excludes((1 + 1e-12) * ritz.values[-1])
+
+    ritz = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, hidden, 50, settled)[1]
+    return math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * np.finfo(np.float64).eps))
 
 
-class Birkhoff(ConstraintSet):
+def _gram_matrix(G: Any) -> Array:
+    gram = G.T @ G
+    return gram.toarray() if sp.issparse(gram) else gram
+
+
+class Birkhoff(KnownSet):
     """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
 
     Vectors of length n^2 are read as matrices row by row, so linear models work too.
     """
 
     polytope = True
+    shape: Shape
 
     def __init__(self, n: int) -> None:
         self.n = int(number(n, "n", "be a positive integer", lambda x: 1 <= x < math.inf and x == int(x)))
@@ -220,9 +264,12 @@ class Birkhoff(ConstraintSet):
     def __repr__(self) -> str:
         return f"Birkhoff({self.n})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.n)
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> Permutation:
         cost = g.reshape(self.shape).astype(np.float64, copy=False)
-        prices = hint.prices if isinstance(hint, Permutation) else None
+        prices = None if hint is None else hint.advice
         # Prices far larger than the costs would drown them in rounding.
         if prices is None or len(prices) != self.n or 1e-3 * np.abs(prices).max() > np.abs(cost).max():
             prices = np.zeros(self.n)
@@ -231,7 +278,7 @@ class Birkhoff(ConstraintSet):
         reduced -= reduced.min(axis=1, keepdims=True)
         rows, columns = linear_sum_assignment(reduced)
         prices = prices + (reduced - reduced[rows, columns][:, None]).min(axis=0)
-        return Permutation(columns, g.shape, prices=prices - prices.mean())
+        return Permutation.of(columns, g.shape, prices - prices.mean())
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = self.shape if shape is None else shape
@@ -239,13 +286,11 @@ class Birkhoff(ConstraintSet):
             raise ValueError(f"shape must hold {self.n} x {self.n} entries for {self!r}; got {shape}")
         return np.full(shape, 1 / self.n, dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        if x is None:
-            return False
-        x = x.reshape(self.shape)
-        sums = np.concatenate([x.sum(axis=0), x.sum(axis=1)])
-        return bool(x.min() >= -tol and np.abs(sums - 1).max() <= tol * math.sqrt(self.n))
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        x, noise = x.reshape(self.shape), noise.reshape(self.shape)
+        with np.errstate(over="ignore"):
+            sums = [np.abs(x.sum(axis=axis) - 1) <= tol + noise.sum(axis=axis) for axis in (0, 1)]
+        return bool((x >= -tol - noise).all() and np.all(sums))
 
     def diameter(self, shape: Shape | None = None) -> float:
         return math.sqrt(2 * self.n) if self.n > 1 else 0.0

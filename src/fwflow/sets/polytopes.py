@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
+from scipy.linalg import solve_triangular
 from scipy.spatial.distance import pdist
 
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
-from fwflow.points import DenseVertex, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, finite
+from fwflow.fingerprints import fingerprint
+from fwflow.sets.base import KnownSet
+from fwflow.sets.programs import Program
+from fwflow.vertices import DenseVertex, Shape, Vertex
 
-# The finest that HiGHS offers, for objectives scaled to a largest coefficient of one.
-_HIGHS = 1e-10
+# Squares of distances shorter than this, in units of the set, drown in rounding: membership is told no finer.
+_RESOLVED = float(np.sqrt(np.finfo(np.float64).eps))
+# HiGHS takes coefficients below 1e-9 of the largest in a row for zeros: its vertices are no better than that.
+_HIGHS = 1e-8
 
 
-class ConvexHull(ConstraintSet):
+class ConvexHull(KnownSet):
     """The convex hull of given vertices, one per row. It starts at their mean; ties go to the first row.
+
+    Membership is told up to a share of the width of each coordinate, at least 1.5e-8, from the nearest mixture.
 
     Examples
     --------
@@ -29,6 +34,8 @@ class ConvexHull(ConstraintSet):
     >>> np.asarray(triangle.lmo(np.array([0.0, -1.0])))
     array([0., 1.])
     """
+
+    shape: Shape
 
     def __init__(self, vertices: ArrayLike) -> None:
         self.vertices = finite_array(vertices, "vertices", ndim=2)
@@ -41,40 +48,89 @@ class ConvexHull(ConstraintSet):
     def __repr__(self) -> str:
         return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.vertices)
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(self.vertices[int((self.vertices @ g).argmin())].astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self.vertices.mean(axis=0).astype(dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        if x is None:
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        _check_shape(self, x)
+        V, tol = self.vertices.astype(np.float64, copy=False), max(tol, _RESOLVED)
+        low, high = V.min(axis=0), V.max(axis=0)
+        slack = (tol * high - tol * low) + noise
+        if (x < low - slack).any() or (x > high + slack).any():
             return False
-        scale = float(np.abs(self.vertices).max()) or 1.0
-        V, x = self.vertices / scale, x / scale
-        # The smallest t such that some mixture of the vertices is within t of x in every coordinate.
-        N, n = V.shape
-        rows = np.hstack([V.T, -np.ones((n, 1))]), np.hstack([-V.T, -np.ones((n, 1))])
-        answer = linprog(
-            np.eye(1, N + 1, N)[0],
-            A_ub=np.vstack(rows),
-            b_ub=np.concatenate([x, -x]),
-            A_eq=np.hstack([np.ones((1, N)), [[0.0]]]),
-            b_eq=[1.0],
-        )
-        # HiGHS itself works to 1e-7, so nothing finer can be asked of this test.
-        return bool(answer.status == 0 and answer.fun <= max(tol, 1e-7))
+        # Coordinates without width are told already, and with the others a vertex is its own mixture.
+        wide = high > low
+        apart = (V[:, wide] - x[wide]) / slack[wide]
+        return bool((np.abs(apart) <= 1).all(axis=1).any()) or _mixes_to_zero(apart)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
 
 
-class Polytope(ConstraintSet):
+def _mixes_to_zero(P: Array) -> bool:
+    """Whether the mixture of the rows of P that is nearest to zero is within one of it in every entry.
+
+    Wolfe's method (1976): of a few affinely independent rows, the corral, the nearest affine combination z is known by
+    a QR factorisation. Weights that would turn negative leave the corral, and the row lowest along z joins it, until z
+    is close enough or separates zero from all rows; or until the arithmetic can tell no more.
+    """
+    unit = float(np.abs(P).max())
+    P, n = P / unit, P.shape[1]
+    corral: list[int] = []
+    w, Q, R = np.zeros(0), np.zeros((n + 1, 0)), np.zeros((0, 0))
+    best, joins = np.inf, int((P**2).sum(axis=1).argmin())
+    while True:
+        column = np.append(1.0, P[joins])
+        r = Q.T @ column
+        column -= Q @ r
+        again = Q.T @ column  # once more: rounding has left a little of the span in it
+        column -= Q @ again
+        length = float(np.linalg.norm(column))
+        if length <= n * np.finfo(np.float64).eps:
+            return False
+        k = len(corral)
+        Q = np.column_stack([Q, column / length])
+        R = np.block([[R, (r + again)[:, None]], [np.zeros((1, k)), np.full((1, 1), length)]])
+        corral, w = [*corral, joins], np.append(w, 0.0 if k else 1.0)
+        while True:
+            a = solve_triangular(R, solve_triangular(R, np.ones(len(corral)), trans="T"))
+            a /= a.sum()
+            negative = a <= 0
+            if not negative.any():
+                break
+            reach = (w[negative] / np.maximum(w[negative] - a[negative], np.finfo(np.float64).tiny)).min()
+            w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
+            leaves = int(np.where(negative, w, np.inf).argmin())
+            turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
+            Q, w = Q @ turned, np.delete(w, leaves)
+            corral.pop(leaves)
+            w /= w.sum()
+        w = a
+        z = w @ P[corral]
+        if np.abs(z).max() * unit <= 1:
+            return True
+        along, distance = P @ z, float(z @ z)
+        joins = int(along.argmin())
+        if along[joins] * unit > np.abs(z).sum() or along[joins] >= along[corral].min() or distance >= best:
+            return False
+        best = distance
+
+
+class Polytope(KnownSet):
     r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, minimised over by HiGHS' simplex method.
 
     It starts at the vertex that HiGHS finds for a zero objective. The diameter is that of the
-    bounding box, an upper bound.
+    bounding box, an upper bound, and takes two linear programs per dimension.
+
+    HiGHS works in units of the set: the largest modulus that bounds, given or implied, allow each entry of x. So does
+    membership, told up to a share of that for bounds, and of the sum of the terms for rows, at least 1e-8. For a small
+    set far from the origin, describe it around the origin and add a shift.
 
     Parameters
     ----------
@@ -85,6 +141,8 @@ class Polytope(ConstraintSet):
     n : int, optional
         The dimension, needed only if nothing else tells.
     """
+
+    shape: Shape
 
     def __init__(
         self,
@@ -118,86 +176,44 @@ class Polytope(ConstraintSet):
         self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise ValueError("lower and upper must not be NaN")
-        self._start = self._solve(np.zeros(self.shape))
+        self._program = Program.of(self.A, self.b, self.C, self.d, self.lower, self.upper)
+        self._start = self._program.vertex(np.zeros(self.shape))[0]
 
     polytope = True
 
     def __repr__(self) -> str:
         return f"Polytope(dimension {self.shape[0]})"
 
-    def _solve(self, g: Array) -> Array:
-        scale = float(np.abs(g).max()) or 1.0  # HiGHS' tolerances are absolute
-        return np.asarray(self._minimise(g / scale).x)
-
-    def _minimise(self, g: Array) -> Any:
-        answer = linprog(
-            g,
-            A_ub=self.A,
-            b_ub=self.b,
-            A_eq=self.C,
-            b_eq=self.d,
-            bounds=np.column_stack([self.lower, self.upper]),
-            method="highs-ds",
-            options={"dual_feasibility_tolerance": _HIGHS, "primal_feasibility_tolerance": _HIGHS},
-        )
-        if answer.status == 2:
-            raise ValueError("A, b, C, d, lower, upper describe an empty set")
-        if answer.status == 3:
-            raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
-        if answer.status != 0:
-            raise RuntimeError(f"HiGHS could not minimise over the polytope: {answer.message}")
-        return answer
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.A, self.b, self.C, self.d, self.lower, self.upper)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(self._solve(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
+        x, duals = self._program.vertex(g.astype(np.float64))
+        return DenseVertex(x.astype(float_dtype(g.dtype), copy=False), advice=duals)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self._start.astype(dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        if x is None:
-            return False
-        # HiGHS' own feasibility tolerance is 1e-7: its vertices are no better.
-        slack = max(tol, 1e-7) * max(1.0, float(np.abs(x).max()))
-        inside = (x >= self.lower - slack).all() and (x <= self.upper + slack).all()
-        for M, rhs, equal in ((self.A, self.b, False), (self.C, self.d, True)):
-            if M is not None:
-                excess = M @ x - rhs
-                violation = np.abs(excess) if equal else excess
-                inside = inside and (violation <= slack * (1 + _row_sums(M))).all()
-        return bool(inside)
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        _check_shape(self, x)
+        return self._program.holds(x, max(tol, _HIGHS), noise)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        """The value of a dual point, which holds however loosely HiGHS has solved the problem."""
-        scale = float(np.abs(g).max()) or 1.0
-        g = np.asarray(g, dtype=np.float64) / scale
-        answer = self._minimise(g)
-        reduced, value = g, 0.0
-        for M, rhs, dual in ((self.A, self.b, answer.ineqlin.marginals), (self.C, self.d, answer.eqlin.marginals)):
-            if M is not None and rhs is not None:
-                y = np.minimum(dual, 0) if M is self.A else dual
-                reduced, value = reduced - M.T @ y, value + float(rhs @ y)
-        lower, upper = self._box
-        return scale * (value + float(np.minimum(reduced * lower, reduced * upper).sum()))
+        """The value of a dual point, which holds however loosely HiGHS has solved the problem.
 
-    @cached_property
-    def _box(self) -> tuple[Array, Array]:
-        """The bounds, and linear programs where they are not finite."""
-        lower, upper = self.lower.copy(), self.upper.copy()
-        for j in np.flatnonzero(~np.isfinite(lower)).tolist():
-            lower[j] = self._solve(np.eye(1, self.shape[0], j)[0])[j]
-        for j in np.flatnonzero(~np.isfinite(upper)).tolist():
-            upper[j] = self._solve(-np.eye(1, self.shape[0], j)[0])[j]
-        return lower, upper
+        The vertex brings it along, at no cost; one that is not the oracle's own costs a linear program. For entries of
+        x that no bound keeps finite, given or implied, the bound is certified up to rounding in the size of the vertex.
+        """
+        return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        unit = np.eye(self.shape[0])
-        return float(np.linalg.norm([self._solve(-e) @ e - self._solve(e) @ e for e in unit]))
+        widths = [self._program.vertex(-e)[0] @ e - self._program.vertex(e)[0] @ e for e in np.eye(self.shape[0])]
+        return float(np.linalg.norm(widths))
 
 
-def _row_sums(M: Any) -> Array:
-    return np.asarray(abs(M).sum(axis=1)).reshape(-1)
+def _check_shape(constraint: KnownSet, x: Array) -> None:
+    if x.shape != constraint.shape:
+        raise ValueError(f"x has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
 
 
 def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:

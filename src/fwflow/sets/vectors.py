@@ -3,47 +3,61 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, float_array, float_dtype, number, positive
-from fwflow.points import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, finite, needs_shape, size_of
+from fwflow._validation import Array, finite_array, float_array, float_dtype, number, positive
+from fwflow.fingerprints import fingerprint
+from fwflow.numerics import first_below, smallest
+from fwflow.sets.base import Crossing, KnownSet, needs_shape, size_of
+from fwflow.vertices import DenseVertex, OneHot, Shape, Vertex
+
+# A projection is its own projection: members are told up to what rounding does to one.
+_FEW = 8 * float(np.finfo(np.float64).eps)
+_NO_NOISE = np.zeros(1)
 
 
-def smallest(values: Array, count: int) -> list[int]:
-    """Places of the smallest entries in ascending order; ties go to the first."""
-    enough = count >= len(values)
-    chosen = np.arange(len(values)) if enough else np.sort(np.argpartition(values, count)[:count])
-    return chosen[np.argsort(values[chosen], kind="stable")].tolist()
+def _onto_simplex(x: Array, radius: float) -> Array:
+    """The point of the simplex nearest to a vector, by Michelot's shrinking sets: a few passes, no sort.
 
-
-def _threshold(x: Array, radius: float) -> Any:
-    """The t with ``sum(max(x - t, 0)) = radius``, by Michelot's shrinking sets: a few passes, no sort."""
-    active = x
+    Distances to the largest entry in units of the radius are all that matters. Entries more than one behind it do not
+    stay positive, and are not summed: nothing overflows, and no digit is lost to what the entries have in common.
+    """
+    with np.errstate(over="ignore"):
+        behind = (x - x.max()) / radius
+    active = behind[behind > -1]
     while True:
-        t = (active.sum() - radius) / len(active)
+        t = (active.sum() - 1) / len(active)  # below zero, so that the largest entry stays
         kept = active[active > t]
         if len(kept) == len(active):
-            return x.dtype.type(t)
+            break
         active = kept
+    weights = np.maximum(behind - t, 0)
+    return np.asarray(radius * (weights / weights.sum()))
 
 
-def first_below(start: Array, end: Array, noise: float) -> tuple[float, int] | None:
-    """Which entry is first below zero on the way from `start` (not below) to `end`? Only those below `-noise` count."""
-    below = np.flatnonzero(end < -noise)
-    if not len(below):
+def _inward(x: Array, inner: Array | float, dtype: Any) -> Array:
+    """x in another type, rounded towards `inner` where it must be rounded."""
+    if x.dtype == dtype:
+        return x
+    rounded = x.astype(dtype)
+    beyond = np.where(inner > x, rounded < x, rounded > x)
+    return np.where(beyond, np.nextafter(rounded, np.asarray(inner, dtype)), rounded)
+
+
+def _placed(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
+    """The one position and value of every vertex; None if one has more, which is then no vertex of the oracle here."""
+    entries = [vertex.entries() for vertex in vertices]
+    if any(found is None or len(found[0]) != 1 for found in entries):
         return None
-    above = np.maximum(start[below], 0)
-    theta = above / (above - end[below])
-    first = int(theta.argmin())
-    return float(theta[first]), int(below[first])
+    return [(int(indices[0]), float(values[0])) for indices, values in entries]  # type: ignore[misc]
 
 
-class _Ball(ConstraintSet):
+class _Ball(KnownSet):
     """A norm ball around the origin; it starts at its centre."""
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -52,16 +66,21 @@ class _Ball(ConstraintSet):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.radius:g})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.radius)
+
+    @abstractmethod
     def norm(self, x: Array) -> float:
         """The norm whose ball this is."""
-        raise NotImplementedError
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.zeros(needs_shape(self, shape), dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        return x is not None and bool(self.norm(x.reshape(-1)) <= self.radius * (1 + tol))
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        # No norm here is below the largest entry, and beyond that one x / r might overflow.
+        if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.radius:
+            return False
+        return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
 
 
 class L1Ball(_Ball):
@@ -74,7 +93,6 @@ class L1Ball(_Ball):
     array([0., 2., 0.])
     """
 
-    projectable = True
     screenable = True
 
     def norm(self, x: Array) -> float:
@@ -85,11 +103,14 @@ class L1Ball(_Ball):
         i = int(abs(flat).argmax())
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
 
-    def project(self, x: Array) -> Array:
-        size = np.abs(x)
-        if size.sum() <= self.radius:
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, _FEW, _NO_NOISE):
             return x
-        return np.sign(x) * np.maximum(size - _threshold(size.reshape(-1), self.radius), 0)
+        return _inward(
+            np.sign(wide) * _onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype
+        )
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -100,16 +121,18 @@ class L1Ball(_Ball):
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> tuple[float, Vertex] | None:
+    ) -> Crossing | None:
+        tied = _placed(skip)
+        if tied is None:
+            return None
         both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
-        for v in skip:
-            assert isinstance(v, OneHot)  # what the oracle returns
-            both[1][v.index + (start.size if v.value < 0 else 0)] = np.inf
+        for index, value in tied:
+            both[1][index + (start.size if value < 0 else 0)] = np.inf
         found = first_below(both[0] - levels[0], both[1] - levels[1], noise)
         if found is None:
-            return None
+            return Crossing()
         side, i = divmod(found[1], start.size)
-        return found[0], OneHot(i, -self.radius if side else self.radius, start.shape)
+        return Crossing(found[0], OneHot(i, -self.radius if side else self.radius, start.shape))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -132,15 +155,14 @@ class LInfBall(_Ball):
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
 
-    projectable = True
-
-    polytope = has_bounds = True
+    polytope = True
 
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
         return np.full(shape, -self.radius), np.full(shape, self.radius)
 
-    def project(self, x: Array) -> Array:
-        return np.clip(x, -self.radius, self.radius)
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        return _inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
@@ -161,6 +183,9 @@ class LpBall(_Ball):
 
     def __repr__(self) -> str:
         return f"LpBall({self.p:g}, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.p, self.radius)
 
     def norm(self, x: Array) -> float:
         largest = float(np.abs(x).max())
@@ -188,20 +213,21 @@ class L2Ball(LpBall):
     def __init__(self, radius: float = 1.0) -> None:
         super().__init__(2.0, radius)
 
-    projectable = True
-
-    def project(self, x: Array) -> Array:
-        length = self.norm(x)
-        return x if length <= self.radius else x * x.dtype.type(self.radius / length)
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, _FEW, _NO_NOISE):
+            return x
+        direction = wide / np.abs(wide).max()  # squares neither overflow nor vanish
+        return _inward(self.radius * (direction / np.linalg.norm(direction)), 0, x.dtype)
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
 
 
-class Simplex(ConstraintSet):
+class Simplex(KnownSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
 
-    projectable = True
     screenable = True
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -210,11 +236,21 @@ class Simplex(ConstraintSet):
     def __repr__(self) -> str:
         return f"Simplex({self.radius:g})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.radius)
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
 
-    def project(self, x: Array) -> Array:
-        return np.maximum(x - _threshold(x.reshape(-1), self.radius), 0)
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), _NO_NOISE):
+            return x
+        flat = _onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
+        # What rounding has changed of the sum is least in the largest entry.
+        flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
+        return flat.reshape(x.shape)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
@@ -223,13 +259,15 @@ class Simplex(ConstraintSet):
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> tuple[float, Vertex] | None:
+    ) -> Crossing | None:
+        tied = _placed(skip)
+        if tied is None:
+            return None
         above = self.radius * end.reshape(-1) - levels[1]
-        for v in skip:
-            assert isinstance(v, OneHot)  # what the oracle returns
-            above[v.index] = np.inf
+        for index, _ in tied:
+            above[index] = np.inf
         found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
-        return None if found is None else (found[0], OneHot(found[1], self.radius, start.shape))
+        return Crossing() if found is None else Crossing(found[0], OneHot(found[1], self.radius, start.shape))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -240,21 +278,23 @@ class Simplex(ConstraintSet):
         shape = needs_shape(self, shape)
         return np.full(shape, self.radius / size_of(shape), dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        if x is None:
-            return False
-        slack = tol * self.radius
-        return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        with np.errstate(over="ignore"):
+            excess = abs(float((x / self.radius).sum()) - 1)
+        return bool(
+            (x >= -tol * self.radius - noise).all()
+            and math.isfinite(excess)
+            and excess <= tol + float((noise / self.radius).sum())
+        )
 
     def diameter(self, shape: Shape | None = None) -> float:
         return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
 
 
-class Box(ConstraintSet):
+class Box(KnownSet):
     r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
 
-    Entries with zero gradient go to the upper bound.
+    Entries with zero gradient go to the upper bound. Membership is told entry by entry, up to a share of its width.
     """
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
@@ -274,18 +314,22 @@ class Box(ConstraintSet):
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"
 
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.lower, self.upper)
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(np.where(g > 0, self.lower, self.upper).astype(float_dtype(g.dtype), copy=False))
+        return DenseVertex(np.where(g > 0, *self.bounds(g.shape)).astype(float_dtype(g.dtype), copy=False))
 
-    projectable = True
-
-    polytope = has_bounds = True
+    polytope = True
 
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
-        return np.broadcast_to(self.lower, shape), np.broadcast_to(self.upper, shape)
+        own = shape if self.shape is None else self.shape
+        return np.broadcast_to(self.lower, own).reshape(shape), np.broadcast_to(self.upper, own).reshape(shape)
 
-    def project(self, x: Array) -> Array:
-        return np.clip(x, self.lower, self.upper).astype(x.dtype, copy=False)
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        lower, upper = self.bounds(x.shape)
+        return _inward(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2
@@ -293,12 +337,10 @@ class Box(ConstraintSet):
             return np.full(needs_shape(self, shape), centre, dtype)
         return np.broadcast_to(centre, self.shape).astype(dtype)
 
-    def contains(self, x: Any, tol: float = 1e-9) -> bool:
-        x = finite(x)
-        if x is None:
-            return False
-        slack = tol * max(float(np.abs(self.lower).max()), float(np.abs(self.upper).max()))
-        return bool((x >= self.lower - slack).all() and (x <= self.upper + slack).all())
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        lower, upper = self.bounds(x.shape)
+        slack = (tol * upper - tol * lower) + noise
+        return bool((x >= lower - slack).all() and (x <= upper + slack).all())
 
     def diameter(self, shape: Shape | None = None) -> float:
         full = self.shape or needs_shape(self, shape)

@@ -1,39 +1,27 @@
-"""One step of the flow in mixture form, and the flow itself.
-
-The step is pure: it mixes points with what the oracle returns and looks at no array entry.
-"""
+"""Where does the flow go? Followed by small steps, or over polytopes exactly, from event to event."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, number, positive, whole
-
-if TYPE_CHECKING:
-    from fwflow.methods.exact import Event
-    from fwflow.objectives import Objective
-    from fwflow.result import Result
-    from fwflow.sets import ConstraintSet
-    from fwflow.tableaus import Tableau
-
-
-def stages(point: Any, W: Sequence[Sequence[float]], oracle: Callable[[int, Any], Any]) -> list[Any]:
-    r"""The targets :math:`s_i` of the stages :math:`\bar x_i = x + \sum_{j<i} W_{ij}(s_j - x)`.
-
-    ``oracle(i, x_bar)`` gives the target of stage i.
-    """
-    s: list[Any] = []
-    for i, row in enumerate(W):
-        s.append(oracle(i, point.mix(zip(row, s, strict=True))))
-    return s
+from fwflow._validation import Array, float_array, number, positive, whole
+from fwflow.methods.exact import Event
+from fwflow.methods.sliding import Sliding
+from fwflow.objectives.base import Objective
+from fwflow.objectives.models import stacked
+from fwflow.result import Result, Status
+from fwflow.sets import ConstraintSet
+from fwflow.solve import minimize
+from fwflow.steps import OpenLoop
+from fwflow.tableau import Tableau
 
 
 def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
@@ -45,7 +33,7 @@ def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
     >>> float(fw.rate_bound(2.0, c=2.0))
     0.25
     """
-    return (c / (c + np.asarray(t, dtype=float))) ** c
+    return (c / (c + float_array(t, "t").astype(float))) ** c
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +73,7 @@ def flow(
     method : str or Tableau
         The scheme that takes the small steps.
     every : int
-        Keep every so-many-th point, to bound memory.
+        Keep the start and every k-th point after it, for this k, to bound memory.
 
     Examples
     --------
@@ -95,9 +83,6 @@ def flow(
     >>> bool((error <= fw.rate_bound(path.t)).all())
     True
     """
-    from fwflow.solve import minimize
-    from fwflow.steps import OpenLoop
-
     positive(t_end, "t_end")
     every = whole(every, "every", 1)
     steps = math.ceil(t_end / positive(delta, "delta") - 1e-9)
@@ -165,13 +150,11 @@ class ExactTrajectory:
 
     @cached_property
     def _targets(self) -> sp.csr_array:
-        from fwflow.objectives.base import stacked
-
         return sp.csr_array(stacked([event.target for event in self.events]))
 
 
 def _times(t: ArrayLike) -> Array:
-    t = np.asarray(t, dtype=float)
+    t = float_array(t, "t").astype(float)
     if not (t >= 0).all():
         raise ValueError("times must not be negative or NaN")
     return t
@@ -214,35 +197,25 @@ def exact_flow(
     >>> sol(2.0), len(sol.events)
     (array([0.  , 0.25]), 2)
     """
-    from fwflow.methods.exact import slide
-    from fwflow.objectives.base import LossOfImage
-    from fwflow.problem import Problem
-    from fwflow.result import Status
-    from fwflow.sets.base import CallableSet, ConstraintSet
-    from fwflow.solve import minimize
-
-    C = C if isinstance(C, ConstraintSet) else CallableSet(C)
     max_events = whole(max_events, "max_events", 1)
     tau_end, step = positive(tau_end, "tau_end"), positive(step, "step")
-    start = minimize(f, C, x0, method="flow", tol=0.0, max_iter=0)
-    if start.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    if start.status is Status.NUMERICAL:
-        raise ValueError(f"the flow cannot be followed: {start.message}")
+    start = _followed(minimize(f, C, x0, method="flow", tol=0.0, max_iter=0))
     if f.quadratic:
-        result = minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress)
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        complete = result.status is Status.FINISHED
-        if not (complete or result.status is Status.ITERATIONS):
-            raise ValueError(f"the flow cannot be followed: {result.message}")
+        result = _followed(minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress))
         events = result.state.memory.events
+        complete = result.status is Status.FINISHED
         return ExactTrajectory(start.x, events, result, math.inf if complete else events[-1].tau)
-    if not isinstance(f, LossOfImage):
+    if f.modelled(start.state.point, start.state.point) is None:
         raise ValueError(f"f must be a quadratic or a linear model; for a {type(f).__name__} take fw.flow")
-    counts = start.state.counts
-    events = slide(Problem(f.counted_by(counts), C, counts), start.state.point, tau_end, step, progress)
-    path = ExactTrajectory(start.x, events, start, tau_end)
-    end = minimize(f, C, path.at(tau_end), method="flow", tol=0.0, max_iter=0)
-    made = {name: getattr(end, name) + getattr(counts, name) for name in ("n_grad", "n_lmo", "n_design")}
-    return replace(path, result=replace(end, **made))
+    sliding = Sliding(tau_end, step)
+    result = _followed(minimize(f, C, start.x, method=sliding, tol=0.0, max_iter=sliding.models, progress=progress))
+    return ExactTrajectory(start.x, result.state.memory.events, result, tau_end)
+
+
+def _followed(result: Result) -> Result:
+    """The result, if the run came as far as it was meant to."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if result.status is Status.NUMERICAL:
+        raise ValueError(f"the flow cannot be followed: {result.message}")
+    return result

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.gradients import Gradient
+from fwflow.lowrank import LowRank
 from fwflow.objectives.base import Objective
-from fwflow.objectives.screening import LazyGradient
-from fwflow.points import DenseVertex, Lifted, LowRank, Point, RankOne, Vertex
+from fwflow.objectives.models import stacked
+from fwflow.points import Atom, FactoredPoint, Lifted, Point
 from fwflow.sets.base import ConstraintSet
-
-Atom = Lifted | Point
+from fwflow.storage import storable
+from fwflow.vertices import Vertex
 
 # A dense vertex up to this size is scored faster as a row of a matrix than by a call of its own.
 _SHORT = 256
@@ -26,11 +31,19 @@ _FOLD_EVERY = 64
 _MOST_TIMES, _MOST = 100, 2**25
 
 
+@storable("atoms", "_items", "_rows", valid=lambda atoms: len(atoms) > 0)
 class Atoms(Sequence[Atom]):
     """Distinct atoms. Active sets that differ only in weights share them, and with them what was computed of them."""
 
-    def __init__(self, items: Iterable[Atom]) -> None:
+    def __init__(self, items: Iterable[Atom], rows: Array | None = None) -> None:
         self._items = tuple(items)
+        if rows is not None:
+            self.__dict__["_stack"] = _Stack.of(self._items, among=set(rows.tolist()))
+
+    @property
+    def _rows(self) -> Array | None:
+        """Which atoms are rows of sparse entries: that depends on those there were before, and sums round by it."""
+        return self._stack.sparse if "_stack" in self.__dict__ else None
 
     @overload
     def __getitem__(self, i: int) -> Atom: ...
@@ -48,40 +61,32 @@ class Atoms(Sequence[Atom]):
     @cached_property
     def places(self) -> dict[Hashable, int]:
         """Where each atom stands, by its key."""
-        return {key_of(atom): i for i, atom in enumerate(self._items)}
+        return {atom.key: i for i, atom in enumerate(self._items)}
 
     @cached_property
     def _stack(self) -> _Stack:
         return _Stack.of(self._items)
 
-    def scores(self, g: Any) -> Array:
-        """The inner product of a gradient with every atom."""
-        if not isinstance(g, LazyGradient):
-            return self._products(g)
-        # From the entries of the atoms, or from all where rounding would say which atom is the best or the worst.
+    @property
+    def positions(self) -> tuple[list[int], float] | None:
+        """Where the entries of atoms that have few are, and how large they get; None if no atom has few."""
         stack = self._stack
-        if g.whole is None and len(stack.sparse):
-            slack = 2 * float(np.abs(stack.values).max()) * g.learn(stack.indices.reshape(-1).tolist())
-            scores = self._products(g)
-            ordered = np.sort(scores)
-            if len(scores) == 1 or min(ordered[1] - ordered[0], ordered[-1] - ordered[-2]) > slack:
-                return scores
-        return self._products(np.asarray(g))
+        return (stack.indices.reshape(-1).tolist(), float(np.abs(stack.values).max())) if len(stack.sparse) else None
 
-    def _products(self, g: Any) -> Array:
-        out = np.empty(len(self))
-        rest: Iterable[int] = range(len(self))
-        if isinstance(g, np.ndarray):
-            stack, flat = self._stack, g.reshape(-1)
-            if len(stack.sparse):
-                out[stack.sparse] = (stack.values * flat[stack.indices]).sum(axis=1)
-            if len(stack.dense):
-                out[stack.dense] = stack.matrix @ flat
-            rest = stack.rest.tolist()
-        for i in rest:
-            atom = self._items[i]
-            out[i] = atom.inner(g) if isinstance(atom, Point) else atom.vertex.dot(g)
+    def products(self, g: Any) -> Array:
+        """The inner product of an array with every atom."""
+        out, stack, flat = np.empty(len(self)), self._stack, g.reshape(-1)
+        if len(stack.sparse):
+            out[stack.sparse] = (stack.values * flat[stack.indices]).sum(axis=1)
+        if len(stack.dense):
+            out[stack.dense] = stack.matrix @ flat
+        for i in stack.rest.tolist():
+            out[i] = self._items[i].dot(g)
         return out
+
+    def scores(self, g: Gradient) -> Array:
+        """The inner product of a gradient with every atom."""
+        return g.scores(self)
 
     def mixed(self, weights: Array, like: Array) -> Array:
         """The sum of the atoms times their weights."""
@@ -94,16 +99,12 @@ class Atoms(Sequence[Atom]):
             out = out + weights[stack.dense] @ stack.matrix
         out = out.reshape(like.shape).astype(like.dtype, copy=False)
         for i in stack.rest.tolist():
-            atom = self._items[i]
-            if isinstance(atom, Point):
-                out += weights[i] * atom.x
-            else:
-                atom.vertex.add_to(out, float(weights[i]))
+            self._items[i].add_to(out, float(weights[i]))
         return out
 
     def joined(self, new: Iterable[Atom]) -> Atoms:
         """With further atoms, unless they are there already."""
-        fresh = {key: atom for atom in new if (key := key_of(atom)) not in self.places}
+        fresh = {key: atom for atom in new if (key := atom.key) not in self.places}
         if not fresh:
             return self
         joined = Atoms((*self._items, *fresh.values()))
@@ -124,11 +125,6 @@ class Atoms(Sequence[Atom]):
         return kept
 
 
-def key_of(atom: Atom) -> Hashable:
-    """What tells atoms apart: a point is itself, a vertex is its entries."""
-    return atom if isinstance(atom, Point) else atom.vertex.key
-
-
 class _Stack(NamedTuple):
     """Atoms as arrays, so that one product scores them all: their places, and the rows that stand there.
 
@@ -144,19 +140,23 @@ class _Stack(NamedTuple):
     rest: Array
 
     @classmethod
-    def of(cls, atoms: Sequence[Atom], offset: int = 0, width: int | None = None) -> _Stack:
-        """The stack of atoms whose places begin at `offset`; sparse vertices of another width go to the rest."""
+    def of(
+        cls, atoms: Sequence[Atom], offset: int = 0, width: int | None = None, among: Container[int] | None = None
+    ) -> _Stack:
+        """The stack of atoms whose places begin at `offset`; sparse vertices of another width go to the rest.
+
+        So do those that are not `among` given places.
+        """
         sparse, rows, dense, arrays, rest = [], [], [], [], []
         for i, atom in enumerate(atoms, offset):
-            vertex = None if isinstance(atom, Point) else atom.vertex
-            entries = None if vertex is None else vertex.entries()
-            if entries is not None and width in (None, len(entries[0])):
+            entries, row = atom.entries(), atom.row()
+            if entries is not None and width in (None, len(entries[0])) and (among is None or i in among):
                 width = len(entries[0])
                 sparse.append(i)
                 rows.append(entries)
-            elif isinstance(vertex, DenseVertex) and vertex.array.size <= _SHORT:
+            elif row is not None and row.size <= _SHORT:
                 dense.append(i)
-                arrays.append(vertex.array.reshape(-1))
+                arrays.append(row)
             else:
                 rest.append(i)
         return cls(
@@ -188,6 +188,7 @@ class _Stack(NamedTuple):
         )
 
 
+@storable("active-set", valid=lambda active: active.weights.shape == (len(active.atoms),))
 @dataclass(frozen=True, eq=False)
 class ActiveSet:
     """x as a mixture: the sum of ``weights[i] * vertices[i]``, the weights summing to one.
@@ -232,15 +233,15 @@ class ActiveSet:
 
     @property
     def vertices(self) -> list[Any]:
-        return [atom.x.copy() if isinstance(atom, Point) else atom.vertex for atom in self.atoms]
+        return [atom.given for atom in self.atoms]
 
     @property
     def x(self) -> Any:
         """The point: an array, or a `LowRank` where every vertex is rank-one."""
-        vertices = self.vertices
-        factored = all(isinstance(v, RankOne | LowRank) for v in vertices)
-        shape = vertices[0].shape
-        return self.point(Point(LowRank.zeros(shape) if factored else np.zeros(shape))).x
+        shape = self.vertices[0].shape
+        factored = all(atom.factored for atom in self.atoms)
+        like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))
+        return self.bare().point(like).x.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.x, dtype=dtype)
@@ -248,21 +249,15 @@ class ActiveSet:
     def point(self, like: Point) -> Point:
         """x and its image, put together from the atoms."""
         terms = list(zip(self.weights.tolist(), self.atoms, strict=True))
-        if isinstance(like.x, LowRank):
-            image = None if like.image is None else np.zeros_like(like.image)
-            return Point(LowRank.zeros(like.x.shape, like.x.dtype), image).mix(terms)
-        x = self.atoms.mixed(self.weights, like.x)
-        if like.image is None:
-            return Point(x)
-        image = np.zeros_like(like.image)
-        for w, atom in terms:
-            if isinstance(atom.image, Vertex):
-                atom.image.add_to(image, w)
-            else:
-                image += w * atom.image
-        return Point(x, image)
+        if like.factored:
+            return like.zero().mix(terms)
+        image = None if like.image is None else np.zeros_like(like.image)
+        if image is not None:
+            for w, atom in terms:
+                atom.add_image_to(image, w)
+        return Point(self.atoms.mixed(self.weights, like.x), image)
 
-    def scores(self, g: Any) -> Array:
+    def scores(self, g: Gradient) -> Array:
         """The inner product of a gradient with every atom."""
         return self.atoms.scores(g)
 
@@ -276,7 +271,7 @@ class ActiveSet:
         joined = self.joined(atom for _, atom in terms)
         weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
         for w, atom in terms:
-            weights[joined.atoms.places[key_of(atom)]] += length * w
+            weights[joined.atoms.places[atom.key]] += length * w
         return ActiveSet(joined.atoms, weights).pruned()
 
     def pruned(self) -> ActiveSet:
@@ -288,30 +283,67 @@ class ActiveSet:
 
     def lifted(self, f: Objective) -> ActiveSet:
         """With the images of the atoms under another objective."""
-        atoms = (f.point(atom.x) if isinstance(atom, Point) else f.lift(atom.vertex) for atom in self.atoms)
-        return ActiveSet(Atoms(atoms), self.weights)
+        return ActiveSet(Atoms(atom.imaged_by(f) for atom in self.atoms), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         """Whether a method on C may shift its weights: they are positive, and no vertex is known to be outside."""
-        return bool(self.weights.min() > 0) and all(C.contains(_member(v), tol) is not False for v in self.vertices)
+        return bool(self.weights.min() > 0) and all(C.contains(atom.member, tol) is not False for atom in self.atoms)
 
     def bare(self) -> ActiveSet:
         """Without images."""
-        atoms = (Point(atom.x) if isinstance(atom, Point) else Lifted(atom.vertex) for atom in self.atoms)
-        return ActiveSet(Atoms(atoms), self.weights)
+        return ActiveSet(Atoms(atom.bare() for atom in self.atoms), self.weights)
 
 
-def _member(vertex: Any) -> Any:
-    """What a set can be asked about: rank-one matrices stay factored."""
-    return LowRank(vertex.shape, {vertex: 1.0}, vertex.u.dtype) if isinstance(vertex, RankOne) else np.asarray(vertex)
+def caratheodory(active: ActiveSet) -> ActiveSet:
+    """The same point from no more atoms than an affine basis of them has: at most dim + 1 (Caratheodory, 1907).
+
+    Weights may move along null vectors of the atoms, which leave the point where it is. Of the weights that can be
+    moved to zero, the nearest goes first: no other passes zero on the way. Sums of rank-one matrices, which are as many
+    as their matrix needs, are left as they are.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> from fwflow.atoms import caratheodory
+    >>> f, C = fw.Quadratic(np.eye(2), [0.3, 0.1]), fw.ConvexHull([[1, 0], [0, 1], [-1, 0], [0, -1]])
+    >>> r = fw.minimize(f, C, method="fw", tol=0, max_iter=100)
+    >>> few = caratheodory(r.active_set)
+    >>> len(r.active_set), len(few), np.allclose(few.x, r.x)
+    (4, 3, True)
+    """
+    if all(atom.factored for atom in active.atoms):
+        return active
+    weights, null = active.weights.copy(), _null_space(stacked([atom.coordinates for atom in active.atoms]))
+    while null.shape[1]:
+        sizes = np.linalg.norm(null, axis=1)
+        distances = np.divide(weights, sizes, out=np.full(len(weights), np.inf), where=sizes > 1e-10)
+        j = int(distances.argmin())
+        weights -= null @ (distances[j] / sizes[j] * null[j])
+        mirror = null[j].copy()  # Householder's, which leaves weight j to the first column alone
+        mirror[0] += math.copysign(sizes[j], mirror[0])
+        null = (null - np.outer(null @ mirror, 2 / (mirror @ mirror) * mirror))[:, 1:]
+        weights[j], null[j] = 0.0, 0.0
+    return ActiveSet(active.atoms, weights).pruned()
 
 
-def active_set_of(memory: Any) -> ActiveSet | None:
-    """What a method's memory tells of x, if anything."""
-    active = getattr(memory, "active", None)
-    return active if isinstance(active, ActiveSet) else None
+def _null_space(rows: Any) -> Array:
+    """Orthonormal columns that span the weights, summing to zero, which add the rows up to zero."""
+    if sp.issparse(rows):
+        rows = rows[:, np.unique(rows.indices)].toarray()
+    k = len(rows)
+    rows = rows - rows[0]
+    span = np.abs(rows).max(axis=0)
+    B = np.vstack([np.ones(k), rows[:, span > 0].T / span[span > 0, None]])
+    R, order = scipy.linalg.qr(B, mode="r", pivoting=True, check_finite=False)
+    pivots = np.abs(R.diagonal())
+    rank = int((pivots > 8 * k * np.finfo(float).eps * pivots[0]).sum())
+    null = np.empty((k, k - rank))
+    null[order[:rank]] = -scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:], check_finite=False)
+    null[order[rank:]] = np.eye(k - rank)
+    return scipy.linalg.qr(null, mode="economic", check_finite=False)[0]
 
 
+@storable("record", valid=lambda record: all(len(weights) == len(s) for weights, s in record.steps))
 class Record(NamedTuple):
     """The decomposition of a multistep iterate: an active set without images, and the steps taken since.
 
@@ -328,15 +360,15 @@ class Record(NamedTuple):
     @classmethod
     def starting_with(cls, active: ActiveSet, x: Point) -> Record | None:
         """The record of a run from x; a factored x is a decomposition itself and needs none."""
-        if isinstance(x.x, LowRank):
+        if x.factored:
             return None
         return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST), stored=_storage(active.atoms))
 
     def after(self, weights: Sequence[float], targets: Sequence[Atom]) -> Record | None:
         """After a step to ``x + sum of w_i (s_i - x)``."""
-        vertices = [target.vertex for target in targets if isinstance(target, Lifted)]
-        if len(vertices) < len(targets):
+        if any(target.vertex is None for target in targets):
             return None
+        vertices = [target.vertex for target in targets]
         pending = self.pending + sum([vertex.storage for vertex in vertices])
         record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending, self.stored)
         return record if len(record.steps) < _FOLD_EVERY and pending <= self.limit else record.folded()
@@ -365,4 +397,4 @@ class Record(NamedTuple):
 
 
 def _storage(atoms: Iterable[Atom]) -> int:
-    return sum(atom.vertex.storage for atom in atoms if isinstance(atom, Lifted))
+    return sum(atom.storage for atom in atoms)

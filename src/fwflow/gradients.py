@@ -1,0 +1,168 @@
+"""In which form is a gradient known? As an array, on the observed entries of a matrix, or as a product to be made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fwflow._validation import Array
+from fwflow.points import Atom, Point
+from fwflow.storage import places_within, storable
+from fwflow.vertices import Shape, Vertex, freeze
+
+
+class Gradient(ABC):
+    """A gradient, as much of it as is known. Sums and multiples stay in the same form."""
+
+    shape: Shape
+
+    @abstractmethod
+    def question(self) -> Any:
+        """What an oracle is asked: an array, a sparse matrix, or what behaves like one."""
+
+    @abstractmethod
+    def finite(self) -> bool:
+        """Whether all of it is finite."""
+
+    @abstractmethod
+    def inner(self, point: Point) -> float:
+        """The inner product with x."""
+
+    @abstractmethod
+    def inner_size(self, point: Point) -> float:
+        """The size of the terms that `inner` adds up, of which rounding is a share."""
+
+    def dot(self, vertex: Vertex) -> float:
+        """The inner product with a vertex."""
+        return vertex.dot(self.question())
+
+    def scores(self, atoms: Sequence[Atom]) -> Array:
+        """The inner product with every atom."""
+        return np.array([atom.score(self) for atom in atoms])
+
+    @abstractmethod
+    def __add__(self, other: Any) -> Any: ...
+
+    @abstractmethod
+    def __mul__(self, factor: float) -> Any: ...
+
+    def __rmul__(self, factor: float) -> Any:
+        return self * factor
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.question(), dtype=dtype)
+
+    def __neg__(self) -> Any:
+        return self * -1.0
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -1.0 * other
+
+
+def as_gradient(g: Any) -> Gradient:
+    """What an objective or a momentum returned, in the form that methods work with."""
+    return g if isinstance(g, Gradient) else DenseGradient(np.asarray(g))
+
+
+@storable("dense-gradient")
+@dataclass(frozen=True, eq=False)
+class DenseGradient(Gradient):
+    """A gradient that is an array; nobody may write to it."""
+
+    array: Array
+
+    def __post_init__(self) -> None:
+        if self.array.flags.writeable:
+            view = self.array.view()
+            view.setflags(write=False)
+            object.__setattr__(self, "array", view)
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.array.shape
+
+    def question(self) -> Array:
+        return self.array
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.array).all())
+
+    def inner(self, point: Point) -> float:
+        return point.dot(self.array)
+
+    def inner_size(self, point: Point) -> float:
+        return point.dot_size(self.array)
+
+    def scores(self, atoms: Any) -> Array:
+        return atoms.products(self.array)
+
+    def __add__(self, other: Any) -> DenseGradient:
+        return DenseGradient(self.array + np.asarray(other))
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: float) -> DenseGradient:
+        return DenseGradient(factor * self.array)
+
+
+class ByImage(Gradient):
+    """A gradient known by `data`, the derivative in the image that points carry."""
+
+    data: Array
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.data).all())
+
+    def inner(self, point: Point) -> float:
+        assert point.image is not None
+        return float(self.data @ point.image)
+
+    def inner_size(self, point: Point) -> float:
+        assert point.image is not None
+        return float(np.abs(self.data) @ np.abs(point.image))
+
+
+@storable("sampled", valid=lambda g: g.is_csr)
+@dataclass(frozen=True, eq=False)
+class Sampled(ByImage):
+    """A gradient that lives on the observed entries: CSR data, with the index arrays that all of them share."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        freeze(self.data, self.indices, self.indptr)
+
+    @property
+    def is_csr(self) -> bool:
+        """Whether the index arrays are in order: SciPy looks entries up without asking."""
+        ordered = (
+            self.indptr.shape == (self.shape[0] + 1,) and self.indptr[0] == 0 and (np.diff(self.indptr) >= 0).all()
+        )
+        alike = self.data.shape == self.indices.shape and self.indptr[-1] == len(self.data)
+        return bool(ordered and alike) and places_within(self.indices, self.shape[1])
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """The matrix in SciPy's CSR form."""
+        return sp.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
+
+    def question(self) -> sp.csr_array:
+        return self.matrix
+
+    def __add__(self, other: Any) -> Sampled:
+        return replace(self, data=self.data + other.data)
+
+    def __mul__(self, factor: float) -> Sampled:
+        return replace(self, data=factor * self.data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.matrix.toarray(), dtype=dtype)

@@ -1,0 +1,81 @@
+"""Newton's method on a working set: what ``method="flow"`` runs for losses that are not quadratic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.methods.active import AtomMemory, KeepsAtoms
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.corrective import Corrective, Pool, minimise_on
+from fwflow.methods.exact import box_bounds
+from fwflow.numerics import smallest
+from fwflow.points import Lifted, Point
+from fwflow.problem import Problem
+from fwflow.vertices import OneHot
+
+
+@dataclass(frozen=True)
+class FlowNewton(KeepsAtoms):
+    """For other losses: quadratic models, each followed to its end on a working set, and a line search on f.
+
+    A pass over the data picks the working set, from which images all the rest is done; it doubles where it was too
+    small. The iterates are solutions on the working set, and their gap is that of the full problem.
+
+    Parameters
+    ----------
+    first : int
+        Size of the first working set.
+    accuracy : float
+        The restricted problem is solved until its gap is this share of the full one.
+    """
+
+    first: int = 50
+    accuracy: float = 1e-4
+
+    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        count = max(self.first, 2 * len(memory.active))
+        return Corrective(count, self.accuracy).step(problem, iterate, memory)
+
+
+@dataclass(frozen=True)
+class BoxNewton(Method):
+    """The same on a box, where the working set is one of entries: those that move, and those that want to."""
+
+    first: int = 50
+    accuracy: float = 1e-4
+
+    @property
+    def lifts(self) -> bool:
+        return False
+
+    def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
+        x, known = iterate.point, iterate.known
+        assert known is not None
+        lower, upper = box_bounds(problem, x)
+        g, values = np.ravel(np.asarray(known.gradient)), np.array(np.ravel(x.x), dtype=np.float64)
+        moving = (values > lower) & (values < upper)
+        gains = g * (values - np.where(g > 0, lower, upper))  # each entry's share of the gap
+        wanted = smallest(-gains, min(len(g), max(self.first, int(moving.sum()))))
+        moving[[j for j in wanted if gains[j] > 0]] = True
+        chosen = np.flatnonzero(moving)
+        if not len(chosen):
+            return Proposal(x, 0.0, None, finished=True)
+        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in chosen.tolist()]
+        rest = _added(x, units, -values[chosen])
+        pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
+        found = minimise_on(problem, x, pool, self.accuracy * known.gap)
+        return Proposal(_added(rest, units, found), 1.0, None)
+
+
+def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
+    """The point with multiples of units added."""
+    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
+    for unit, value in zip(units, values.tolist(), strict=True):
+        unit.vertex.add_to(moved, value)
+        if image is not None and unit.image is not None:
+            unit.image.add_to(image, value)
+    return Point(moved, image)

@@ -1,0 +1,17 @@
+"""One step of the flow in mixture form. It is pure: it mixes points with what the oracle returns, and looks at none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def stages(point: Any, W: Sequence[Sequence[float]], oracle: Callable[[int, Any], Any]) -> list[Any]:
+    r"""The targets :math:`s_i` of the stages :math:`\bar x_i = x + \sum_{j<i} W_{ij}(s_j - x)`.
+
+    ``oracle(i, x_bar)`` gives the target of stage i.
+    """
+    s: list[Any] = []
+    for i, row in enumerate(W):
+        s.append(oracle(i, point.mix(zip(row, s, strict=True))))
+    return s

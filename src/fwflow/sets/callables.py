@@ -1,0 +1,56 @@
+"""Any callable ``g -> s`` as a set."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from fwflow._validation import Array, describe, float_array
+from fwflow.sets.base import ConstraintSet, needs_shape
+from fwflow.vertices import NEEDS_RANK_ONE, DenseVertex, Shape, Vertex
+
+
+class CallableSet(ConstraintSet):
+    """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones.
+
+    The callable is given a copy of the gradient, and its answer is copied: it may write to either.
+    """
+
+    factored = True
+    polytope = True  # as far as anyone can tell
+    start_asks = True
+
+    def __init__(self, oracle: Callable[[Any], Any]) -> None:
+        self.oracle = oracle
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+        sparse = sp.issparse(g)
+        s = self.oracle(g.copy() if sparse else np.array(g))
+        if sparse and not isinstance(s, Vertex):
+            raise ValueError(f"constraint returned {describe(s)}; {NEEDS_RANK_ONE}")
+        answer = copy.deepcopy(s) if isinstance(s, Vertex) else float_array(s, "what constraint returned")
+        if answer.shape != g.shape:
+            raise ValueError(f"constraint returned shape {answer.shape} for a gradient of shape {g.shape}")
+        return answer if isinstance(answer, Vertex) else DenseVertex(answer.astype(g.dtype))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        return None
+
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        return None
+
+
+def as_set(C: Any) -> ConstraintSet:
+    """A set, or a callable as one."""
+    if isinstance(C, ConstraintSet):
+        return C
+    if not callable(C) or isinstance(C, type):
+        raise ValueError(f"C must be a constraint set or a callable g -> s; got {type(C).__name__}")
+    return CallableSet(C)

@@ -1,0 +1,248 @@
+"""How large is a polytope? Its linear program in units of its own size, for a solver whose tolerances are absolute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+from scipy.sparse.linalg import lsmr
+
+from fwflow._validation import Array
+
+# The finest that HiGHS offers, in the units of the program.
+_HIGHS = 1e-10
+# Passes over the rows in search of implied bounds; each may tighten what the one before has found.
+_PASSES = 10
+# The margin of an implied bound, relative to the terms of its row: HiGHS takes coefficients below 1e-9 for zeros.
+_LOOSE = 2.0**-27
+# A bound so far out is none to HiGHS.
+_FAR = 1e30
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    r"""Minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
+
+    Everything is kept in units that are powers of two: entries of x in units of how large they get, each row in units
+    of its largest term. Scaling the coordinates or rows of the polytope by powers of two changes nothing here but the
+    units.
+
+    Attributes
+    ----------
+    exponent : array
+        Powers of two: the units of x.
+    rows, side : sparse matrix, array
+        Those of A and then those of C.
+    inequalities : int
+        How many are of A.
+    lower, upper : arrays
+        The bounds that were given,
+    least, most : arrays
+        and those that the rows imply too.
+    size : array
+        How large the entries of a member get, at most 1; exactly 1 where no bound says so and a guess sets the unit.
+    """
+
+    exponent: Array
+    rows: sp.csr_array
+    side: Array
+    inequalities: int
+    lower: Array
+    upper: Array
+    least: Array
+    most: Array
+    size: Array
+
+    @classmethod
+    def of(cls, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> Program:
+        """The program in units of its own."""
+        n, given = len(lower), [(M, rhs) for M, rhs in ((A, b), (C, d)) if M is not None and rhs is not None]
+        rows = sp.vstack([sp.csr_array((0, n)), *(sp.coo_array(M) for M, _ in given)], dtype=np.float64).tocsr()
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        side = np.concatenate([np.zeros(0), *(rhs for _, rhs in given)])
+        inequalities = 0 if A is None else A.shape[0]
+        (i, j), a = rows.tocoo().coords, rows.data
+        equal = i >= inequalities
+        least, most = _implied(
+            np.append(i, len(side) + i[equal]),
+            np.append(j, j[equal]),
+            np.append(a, -a[equal]),
+            np.append(side, -side),
+            lower.astype(np.float64),
+            upper.astype(np.float64),
+        )
+        exponent = _exponents(_units(i, j, np.abs(a), np.abs(side), least, most))
+        row_exponent = np.full(len(side), np.iinfo(np.int32).min)
+        np.maximum.at(row_exponent, i, _exponents(a) + exponent[j])
+        row_exponent = np.where(np.diff(rows.indptr) > 0, row_exponent, _exponents(side))
+        rows.data = np.ldexp(a, exponent[j] - row_exponent[i])
+        with np.errstate(over="ignore"):
+            side = np.clip(np.ldexp(side, -row_exponent), -_FAR, _FAR)
+            lower, upper, least, most = (np.ldexp(bound, -exponent) for bound in (lower, upper, least, most))
+        known = np.isfinite(least) & np.isfinite(most)
+        size = np.where(known, np.maximum(np.abs(least), np.abs(most)), 1.0)
+        return cls(exponent, rows, side, inequalities, lower, upper, least, most, size)
+
+    def vertex(self, g: Array) -> tuple[Array, Array]:
+        """A vertex that minimises <g, x>, and multipliers of the rows that prove it."""
+        cost, power = self._cost(g)
+        x, y = self._minimise(cost)
+        with np.errstate(over="ignore"):
+            return np.ldexp(np.clip(x, self.least, self.most), self.exponent), np.ldexp(y, power)
+
+    def bound(self, g: Array, x: Array, multipliers: Array | None) -> float:
+        """A lower bound on <g, x>: from multipliers that prove the given x to be best, or by a program of its own.
+
+        Multipliers of the right sign prove a bound whatever they are, and reduced costs of entries with bounds are paid
+        at those. Where an entry has none its reduced cost must vanish, up to rounding in the size of x.
+        """
+        cost, power = self._cost(g)
+        loose = max(_LOOSE, 8 * float(np.finfo(x.dtype).eps))
+        with np.errstate(over="ignore"):
+            x = np.ldexp(x.astype(np.float64), -self.exponent)
+            y = None if multipliers is None else np.ldexp(multipliers, -power)
+        size = np.maximum(self.size, np.abs(x))
+        proved, rest = -np.inf, cost
+        if y is not None and np.isfinite(y).all():
+            proved, rest = self._proved(cost, y, size, 0.0)
+        if rest.any() or cost @ x - proved > loose * float(np.abs(cost) @ size):
+            proved = self._least(cost, size, 0.0)
+        return float(np.ldexp(proved, power))
+
+    def _least(self, cost: Array, size: Array, noise: float) -> float:
+        """The bound that HiGHS' own multipliers prove, with what they leave of the cost minimised in its turn."""
+        value, rest = self._proved(cost, self._minimise(cost)[1], size, noise)
+        if not rest.any():
+            return value
+        power = int(_exponents(np.abs(rest).max()))
+        noise = 8 * _EPS * float(np.ldexp(np.abs(cost) @ size, -power))
+        return value + float(np.ldexp(self._least(np.ldexp(rest, -power), size, noise), power))
+
+    def _proved(self, cost: Array, y: Array, size: Array, noise: float) -> tuple[float, Array]:
+        """What multipliers prove, and the cost that they leave on entries without bounds: nothing, if but rounding."""
+        value, rest = self._weak(cost, y)
+        noise += 8 * _EPS * float((np.abs(cost) + abs(self.rows).T @ np.abs(y)) @ size + np.abs(self.side) @ np.abs(y))
+        if noise < np.abs(rest) @ size < _LOOSE * float(np.abs(cost) @ size):
+            value, rest = self._weak(cost, self._polished(y, rest))
+        charge = float(np.abs(rest) @ size)
+        return (value - charge, np.zeros_like(rest)) if charge <= noise else (value, rest)
+
+    def _weak(self, cost: Array, y: Array) -> tuple[float, Array]:
+        """Weak duality: the value of multipliers, and reduced costs that no bound of an entry can pay."""
+        y = np.where(np.arange(len(y)) < self.inequalities, np.minimum(y, 0), y)
+        reduced = cost - self.rows.T @ y
+        end = np.where(reduced > 0, self.least, self.most)
+        closed = np.isfinite(end)
+        return float(self.side @ y + reduced[closed] @ end[closed]), np.where(closed, 0.0, reduced)
+
+    def _polished(self, y: Array, rest: Array) -> Array:
+        """Multipliers of the same rows, changed as little as need be to leave nothing: HiGHS leaves its tolerance."""
+        used, left = np.flatnonzero(y), np.flatnonzero(rest)
+        change = lsmr(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
+        y = y.copy()
+        y[used] += change
+        return y
+
+    def holds(self, x: Array, tol: float, noise: Array) -> bool:
+        """Whether x satisfies every bound and row up to `tol` of its size, and up to what `noise` in x does to it."""
+        with np.errstate(over="ignore"):
+            x, noise = np.ldexp(x, -self.exponent), np.ldexp(noise, -self.exponent)
+        if not np.isfinite(x).all():
+            return False
+        size = np.where(np.isfinite(self.least) & np.isfinite(self.most), self.size, np.maximum(self.size, np.abs(x)))
+        slack, terms = tol * size + noise, abs(self.rows)
+        excess = self.rows @ x - self.side
+        excess = np.where(np.arange(len(excess)) < self.inequalities, excess, np.abs(excess))
+        return bool(
+            (x >= self.lower - slack).all()
+            and (x <= self.upper + slack).all()
+            and (excess <= tol * (terms @ size + np.abs(self.side)) + terms @ noise).all()
+        )
+
+    def _cost(self, g: Array) -> tuple[Array, int]:
+        """g in the units of x, times a power of two that makes its largest entry one or a little less."""
+        power = int(np.where(g == 0, np.iinfo(np.int32).min, _exponents(g) + self.exponent).max()) if g.any() else 0
+        return np.ldexp(g, self.exponent - power), power
+
+    @cached_property
+    def _system(self) -> dict[str, Any]:
+        """The rows as SciPy asks for them: arrays where they are small or full, which it reads faster."""
+        rows = self.rows.toarray() if self.rows.nnz > self.rows.shape[0] * self.rows.shape[1] / 4 else self.rows
+        k, found = self.inequalities, {"bounds": np.column_stack([self.least, self.most])}
+        if k:
+            found |= {"A_ub": rows[:k], "b_ub": self.side[:k]}
+        if k < len(self.side):
+            found |= {"A_eq": rows[k:], "b_eq": self.side[k:]}
+        return found
+
+    def _minimise(self, cost: Array) -> tuple[Array, Array]:
+        answer = linprog(
+            cost,
+            **self._system,
+            method="highs-ds",
+            options={"dual_feasibility_tolerance": _HIGHS, "primal_feasibility_tolerance": _HIGHS},
+        )
+        if answer.status == 2:
+            raise ValueError("A, b, C, d, lower, upper describe an empty set")
+        if answer.status == 3:
+            raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS could not minimise over the polytope: {answer.message}")
+        return answer.x, np.concatenate([answer.ineqlin.marginals, answer.eqlin.marginals])
+
+
+def _exponents(x: Array) -> Array:
+    """The powers of two just above the entries in modulus; 0 for an entry that is 0."""
+    return np.frexp(x)[1].astype(np.int64)
+
+
+def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The bounds, and those that rows ``sum of a x <= side`` imply for one entry given bounds on the others.
+
+    They are not the tightest: the search ends after a few passes, and leaves a margin. What is narrower than that may
+    be nothing but rounding in the data, which is no unit.
+    """
+    rows, up = len(side), a > 0
+    with np.errstate(over="ignore"):
+        for _ in range(_PASSES):
+            term = a * np.where(up, lower[j], upper[j])  # the least that it can be
+            free = ~np.isfinite(term)
+            term[free] = 0.0
+            sums = np.bincount(i, term, rows)
+            margin = _LOOSE * (np.bincount(i, np.abs(term), rows) + np.abs(side))
+            limit = ((side - sums + margin)[i] + term) / a
+            told = np.bincount(i, free, rows)[i] == free  # every other term has a least value
+            before = lower, upper
+            lower, upper = lower.copy(), upper.copy()
+            np.minimum.at(upper, j[told & up], limit[told & up])
+            np.maximum.at(lower, j[told & ~up], limit[told & ~up])
+            if np.array_equal(before, (lower, upper)):
+                break
+    return lower, upper
+
+
+def _units(i: Array, j: Array, a: Array, side: Array, least: Array, most: Array) -> Array:
+    """How large the entries get. Where bounds do not tell, low among the sizes at which a term alone fills its row."""
+    bounds = np.abs([least, most])
+    unit = np.where(np.isfinite(bounds), bounds, 0.0).max(axis=0)
+    known = np.isfinite(bounds).all(axis=0) & (unit > 0)
+    while not known.all():
+        rest = side.copy()
+        with np.errstate(over="ignore"):
+            np.maximum.at(rest, i, a * np.where(known, unit, 0.0)[j])
+            alone = rest[i] / a
+        asked = ~known[j] & (alone > 0) & np.isfinite(alone)
+        if not asked.any():
+            break
+        alone, column = alone[asked], j[asked]
+        order = np.lexsort((alone, column))
+        found, first, count = np.unique(column[order], return_index=True, return_counts=True)
+        unit[found] = np.maximum(alone[order[first + count // 4]], unit[found])
+        known[found] = True
+    return np.where(unit > 0, unit, 1.0)

@@ -1,0 +1,393 @@
+"""What does an oracle answer? Vertices in the form that makes them cheap to mix: a few entries, rank-one, dense."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.storage import places_within, storable
+
+Shape = tuple[int, ...]
+Entries = tuple[Any, Any]  # sequences of flat positions and values
+
+NEEDS_RANK_ONE = (
+    "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
+    "or an oracle that returns fw.RankOne(u, v, scale)"
+)
+
+
+def freeze(*arrays: Array | None) -> None:
+    """Make arrays read-only for good."""
+    for array in arrays:
+        if array is not None:
+            array.setflags(write=False)
+
+
+def read_only(array: Array) -> Array:
+    """An array that whoever is given it cannot change, while its owner still can."""
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+class Vertex(ABC):
+    """An element of the set in the form that makes it cheap to use. ``numpy.asarray`` gives the array.
+
+    A new kind gives `shape`, `add_to` and `dot`; the rest has defaults that are right for any of them.
+    """
+
+    shape: Shape
+    #: The same object is met again and again (the shift of a translated set): its image is worth keeping.
+    recurring: bool = False
+    #: What the oracle leaves with its answer to answer the next question faster, or to prove this one.
+    advice: Array | None = None
+    #: What a combinator made the vertex of, in the combinator's order.
+    parts: tuple[Vertex, ...] = ()
+
+    @abstractmethod
+    def add_to(self, x: Array, weight: float) -> None:
+        """``x += weight * s`` for an array that the caller owns."""
+
+    @abstractmethod
+    def dot(self, g: Any) -> float:
+        """The inner product with an array of the shape of the vertex, or with what else an oracle is asked."""
+
+    def entries(self) -> Entries | None:
+        """Flat positions and values that add up to the vertex if they are few, else None."""
+        return None
+
+    def row(self) -> Array | None:
+        """The vertex as a flat array if it is kept as one, else None."""
+        return None
+
+    def factors(self) -> tuple[Array, Array, float] | None:
+        """Vectors u, v and a number such that the vertex is that number times ``u v^T``, else None."""
+        return None
+
+    def scaled(self, factor: float) -> Vertex:
+        """The vertex times a number."""
+        return Scaled(factor, self)
+
+    def terms(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        """The vertex as a sum of numbers times vertices that are no sums."""
+        yield factor, self
+
+    @cached_property
+    def key(self) -> Hashable:
+        """Equal for equal vertices of one set, so that an active set holds each once."""
+        return digest(self.to_dense())
+
+    @property
+    def storage(self) -> int:
+        """How many numbers it takes to keep the vertex."""
+        return math.prod(self.shape)
+
+    def to_dense(self, dtype: Any = np.float64) -> Array:
+        """The vertex as an array."""
+        out = np.zeros(self.shape, dtype)
+        self.add_to(out, 1.0)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.to_dense(np.float64 if dtype is None else dtype)
+
+
+def digest(array: Array) -> bytes:
+    """Equal for equal arrays, and sixteen bytes instead of the array. Adding zero turns -0.0 into 0.0."""
+    return hashlib.blake2b(np.ascontiguousarray(array + 0.0).tobytes(), digest_size=16).digest()
+
+
+@storable("dense")
+@dataclass(frozen=True, eq=False)
+class DenseVertex(Vertex):
+    """A vertex with no structure to use."""
+
+    array: Array
+    recurring: bool = False
+    advice: Array | None = None
+
+    def __post_init__(self) -> None:  # an oracle that gets it back as a hint cannot write to it
+        object.__setattr__(self, "array", read_only(self.array))
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.array.shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x += (weight * self.array).reshape(x.shape)
+
+    def dot(self, g: Array) -> float:
+        return float(np.vdot(self.array, g))
+
+    def row(self) -> Array:
+        return self.array.reshape(-1)
+
+    @property
+    def storage(self) -> int:
+        return self.array.size + (0 if self.advice is None else self.advice.size)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.array, dtype=dtype)
+
+
+@storable("one-hot", valid=lambda v: 0 <= v.index < math.prod(v.shape))
+@dataclass(frozen=True, eq=False)
+class OneHot(Vertex):
+    """One non-zero entry: ``value`` at flat position ``index``.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.OneHot(2, -1.0, (2, 2)))
+    array([[ 0.,  0.],
+           [-1.,  0.]])
+    """
+
+    index: int
+    value: float
+    shape: Shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x.flat[self.index] += weight * self.value
+
+    def dot(self, g: Any) -> float:
+        return self.value * float(g.flat[self.index])
+
+    def entries(self) -> Entries:
+        return (self.index,), (self.value,)
+
+    @cached_property
+    def key(self) -> Hashable:
+        return self.index, self.value
+
+    storage = 1
+
+
+@storable("sparse", valid=lambda v: v.in_order)
+@dataclass(frozen=True, eq=False)
+class SparseVertex(Vertex):
+    """A few non-zero entries at distinct flat positions of an array of any shape.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.SparseVertex(np.array([0, 3]), np.array([1.0, 2.0]), (2, 2)))
+    array([[1., 0.],
+           [0., 2.]])
+    """
+
+    indices: Array
+    values: Array
+    shape: Shape
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indices", read_only(np.asarray(self.indices)))
+        object.__setattr__(self, "values", read_only(np.asarray(self.values)))
+
+    @property
+    def in_order(self) -> bool:
+        """Whether there is a value for every position, and every position is one of the array."""
+        return self.values.shape == self.indices.shape and places_within(self.indices, math.prod(self.shape))
+
+    def add_to(self, x: Array, weight: float) -> None:
+        target = x if x.ndim == 1 else x.flat
+        target[self.indices] += weight * self.values
+
+    def dot(self, g: Array) -> float:
+        return float(self.values @ g.reshape(-1)[self.indices])
+
+    def entries(self) -> Entries:
+        return self.indices, self.values
+
+    @cached_property
+    def key(self) -> Hashable:
+        order = np.argsort(self.indices)
+        return digest(self.indices[order]), digest(self.values[order])
+
+    @property
+    def storage(self) -> int:
+        return 2 * len(self.indices)
+
+
+@storable("permutation", valid=lambda v: v.in_order)
+@dataclass(frozen=True, eq=False)
+class Permutation(SparseVertex):
+    """A permutation matrix, as its entries. The oracle's advice are estimates of the dual prices of the columns."""
+
+    advice: Array | None = None
+
+    @classmethod
+    def of(cls, columns: Array, shape: Shape, prices: Array | None = None) -> Permutation:
+        """The matrix whose row i has its entry in column ``columns[i]``."""
+        n = len(columns)
+        return cls(np.arange(n) * n + columns, np.ones(n), shape, prices)
+
+    @cached_property
+    def key(self) -> Hashable:
+        return self.indices.tobytes()
+
+    @property
+    def storage(self) -> int:
+        return 3 * len(self.indices)  # with prices
+
+
+@storable("rank-one", valid=lambda v: v.u.ndim == v.v.ndim == 1)
+@dataclass(frozen=True, eq=False)
+class RankOne(Vertex):
+    """The matrix ``scale * u v^T`` with unit vectors u and v."""
+
+    u: Array
+    v: Array
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "u", read_only(self.u))
+        object.__setattr__(self, "v", read_only(self.v))
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return (len(self.u), len(self.v))
+
+    def add_to(self, x: Array, weight: float) -> None:
+        x += np.outer((weight * self.scale) * self.u, self.v).reshape(x.shape)
+
+    def dot(self, g: Any) -> float:
+        matrix = g if g.shape == self.shape else g.reshape(self.shape)
+        return self.scale * float(self.u @ (matrix @ self.v))
+
+    def factors(self) -> tuple[Array, Array, float]:
+        return self.u, self.v, self.scale
+
+    @cached_property
+    def key(self) -> Hashable:
+        return digest(self.u), digest(self.v), self.scale
+
+    @property
+    def storage(self) -> int:
+        return len(self.u) + len(self.v)
+
+
+@storable("scaled")
+@dataclass(frozen=True, eq=False)
+class Scaled(Vertex):
+    """A number times a vertex."""
+
+    factor: float
+    vertex: Vertex
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.vertex.shape
+
+    @property
+    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
+        return (self.vertex,)
+
+    def add_to(self, x: Array, weight: float) -> None:
+        self.vertex.add_to(x, weight * self.factor)
+
+    def dot(self, g: Any) -> float:
+        return self.factor * self.vertex.dot(g)
+
+    def entries(self) -> Entries | None:
+        found = self.vertex.entries()
+        return None if found is None else (found[0], self.factor * np.asarray(found[1]))
+
+    def factors(self) -> tuple[Array, Array, float] | None:
+        found = self.vertex.factors()
+        return None if found is None else (found[0], found[1], self.factor * found[2])
+
+    @cached_property
+    def key(self) -> Hashable:
+        return self.factor, self.vertex.key
+
+    @property
+    def storage(self) -> int:
+        return self.vertex.storage
+
+    def terms(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        yield from self.vertex.terms(factor * self.factor)
+
+
+@storable("slice", valid=lambda v: 0 <= v.start <= math.prod(v.shape) - math.prod(v.vertex.shape))
+@dataclass(frozen=True, eq=False)
+class Slice(Vertex):
+    """A vertex of one block of a product set, at its place in the whole vector."""
+
+    start: int
+    vertex: Vertex
+    shape: Shape
+
+    @property
+    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
+        return (self.vertex,)
+
+    @cached_property
+    def _range(self) -> slice:
+        return slice(self.start, self.start + math.prod(self.vertex.shape))
+
+    def add_to(self, x: Array, weight: float) -> None:
+        self.vertex.add_to(x[self._range].reshape(self.vertex.shape), weight)
+
+    def dot(self, g: Array) -> float:
+        return self.vertex.dot(g[self._range].reshape(self.vertex.shape))
+
+    def entries(self) -> Entries | None:
+        found = self.vertex.entries()
+        return None if found is None else (self.start + np.asarray(found[0]), found[1])
+
+    @cached_property
+    def key(self) -> Hashable:
+        return self.start, self.vertex.key
+
+    @property
+    def storage(self) -> int:
+        return self.vertex.storage
+
+
+@storable("sum", valid=lambda v: len({part.shape for part in v.parts}) == 1)
+@dataclass(frozen=True, eq=False)
+class Sum(Vertex):
+    """The sum of vertices: a translated vertex, or the blocks of a product."""
+
+    parts: tuple[Vertex, ...]
+
+    @property
+    def shape(self) -> Shape:  # type: ignore[override]
+        return self.parts[0].shape
+
+    def add_to(self, x: Array, weight: float) -> None:
+        for part in self.parts:
+            part.add_to(x, weight)
+
+    def dot(self, g: Any) -> float:
+        return sum(part.dot(g) for part in self.parts)
+
+    def entries(self) -> Entries | None:
+        found = [part.entries() for part in self.parts]
+        if None in found:
+            return None
+        indices, values = zip(*found, strict=True)
+        return np.concatenate(indices), np.concatenate(values)
+
+    @cached_property
+    def key(self) -> Hashable:
+        return tuple(part.key for part in self.parts)
+
+    @property
+    def storage(self) -> int:
+        return sum(0 if part.recurring else part.storage for part in self.parts)
+
+    def terms(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
+        for part in self.parts:
+            yield from part.terms(factor)
