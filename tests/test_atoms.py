@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods import atoms as module
-from fwflow.methods.atoms import ActiveSet, Atoms, Record
-from fwflow.objectives.base import stacked
-from fwflow.points import DenseVertex, Lifted, OneHot, Point, RankOne, Sampled, SparseVector
+from fwflow import atoms as module
+from fwflow.atoms import ActiveSet, Atoms, Record
+from fwflow.gradients import Sampled, as_gradient
+from fwflow.objectives.models import stacked
+from fwflow.points import FactoredPoint, Lifted, Point
+from fwflow.vertices import DenseVertex, OneHot, RankOne, SparseVertex
 from tests.catalogue import CERTIFIED, SETS, UNCERTIFIED, design, labels, targets
-from tests.test_active import METHODS
+from tests.methods.test_active import METHODS
 
 EPS = np.finfo(float).eps
 many = settings(deadline=None, max_examples=40, derandomize=True)
@@ -41,7 +43,7 @@ def assert_reproduces(active, x, eps=EPS, factor=64):
 
 
 def loop(atoms, g):
-    return np.array([a.inner(g) if isinstance(a, Point) else a.vertex.dot(g) for a in atoms])
+    return np.array([a.score(as_gradient(g)) for a in atoms])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -54,17 +56,19 @@ def test_scores_are_those_of_the_loop_whatever_joins_and_leaves(name, dtype):
         return rng.standard_normal(shape).astype(dtype)
 
     atoms = Atoms((Point(np.asarray(C.start(shape, dtype))),))
-    atoms.scores(gradient())  # from here on what is kept for scoring is carried along
+    atoms.scores(as_gradient(gradient()))  # from here on what is kept for scoring is carried along
     for size in (1, 5, 3):
         atoms = atoms.joined([Lifted(C.lmo(gradient())) for _ in range(size)])
         for kept in (np.ones(len(atoms), bool), rng.random(len(atoms)) < 0.8):
             atoms = atoms.kept(kept) if kept.any() else atoms
             g, fresh = gradient(), Atoms(tuple(atoms))
             expected = loop(atoms, g)
-            np.testing.assert_allclose(atoms.scores(g), expected, rtol=0, atol=32 * np.finfo(dtype).eps * 6)
-            np.testing.assert_array_equal(atoms.scores(g), fresh.scores(g))
+            np.testing.assert_allclose(
+                atoms.scores(as_gradient(g)), expected, rtol=0, atol=32 * np.finfo(dtype).eps * 6
+            )
+            np.testing.assert_array_equal(atoms.scores(as_gradient(g)), fresh.scores(as_gradient(g)))
             assert atoms.places == fresh.places
-            assert [atoms.places[module.key_of(a)] for a in atoms] == list(range(len(atoms)))
+            assert [atoms.places[a.key] for a in atoms] == list(range(len(atoms)))
             weights = rng.dirichlet(np.ones(len(atoms)))
             array = sum(w * np.asarray(v) for w, v in zip(weights, ActiveSet(atoms, weights).vertices, strict=True))
             mixed = atoms.mixed(weights, g)
@@ -75,14 +79,14 @@ def test_scores_are_those_of_the_loop_whatever_joins_and_leaves(name, dtype):
 
 def test_sparse_vertices_are_never_made_dense_and_odd_ones_are_asked_one_by_one():
     n = 10**9  # a dense row would not fit
-    few = SparseVector(np.array([1, 7]), np.array([2.0, -1.0]), (n,))
+    few = SparseVertex(np.array([1, 7]), np.array([2.0, -1.0]), (n,))
     stack = Atoms([Lifted(OneHot(5, 2.0, (n,))), Lifted(few), Lifted(OneHot(n - 1, -2.0, (n,)))])._stack
     assert stack.sparse.tolist() == [0, 2]
     assert stack.rest.tolist() == [1]
     assert stack.indices.tolist() == [[5], [n - 1]]
-    atoms = Atoms([Lifted(DenseVertex(np.arange(3.0))), Lifted(SparseVector(np.array([0, 2]), np.ones(2), (3,)))])
+    atoms = Atoms([Lifted(DenseVertex(np.arange(3.0))), Lifted(SparseVertex(np.array([0, 2]), np.ones(2), (3,)))])
     atoms = atoms.joined([Lifted(OneHot(1, 4.0, (3,)))])
-    assert atoms.scores(np.array([1.0, 10.0, 100.0])).tolist() == [210.0, 101.0, 40.0]
+    assert atoms.scores(as_gradient(np.array([1.0, 10.0, 100.0]))).tolist() == [210.0, 101.0, 40.0]
 
 
 def test_long_dense_vertices_are_not_copied():
@@ -94,7 +98,7 @@ def test_long_dense_vertices_are_not_copied():
 def test_gradients_on_observed_entries_are_scored_from_factors():
     g = Sampled(np.array([2.0, 3.0]), np.array([1, 0]), np.array([0, 1, 2]), (2, 2))
     vertex = RankOne(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 5.0)
-    start = Point(fw.LowRank.zeros((2, 2)), np.array([1.0, 1.0]))
+    start = FactoredPoint(fw.LowRank.zeros((2, 2)), np.array([1.0, 1.0]))
     assert Atoms([start, Lifted(vertex)]).scores(g).tolist() == [5.0, 10.0]
 
 
@@ -317,7 +321,7 @@ def test_corrections_from_sparse_images_are_those_from_dense_ones(C, loss):
     runs = [fw.minimize(f, C, x0, method="corrective", tol=0, rtol=1e-9, max_iter=300) for f in fs]
     assert all(r.success for r in runs)
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, rtol=1e-8)
-    rows = [atom.image for atom in runs[0].state.memory.active.atoms]
+    rows = [atom.image_vertex for atom in runs[0].state.memory.active.atoms]
     assert sp.issparse(stacked(rows))
     np.testing.assert_array_equal(stacked(rows).toarray(), [np.asarray(row) for row in rows])
 

@@ -142,7 +142,9 @@ def test_certified_steps_longer_than_one_stay_inside(momentum):
     assert r.feasible is True
 
 
-@pytest.mark.parametrize("schedule", [fw.LogOpenLoop(), fw.Fixed(0.3), fw.Fixed(1.0), fw.OpenLoop(c=4.0, delta=0.1)])
+@pytest.mark.parametrize(
+    "schedule", [fw.LogOpenLoop(), fw.ConstantSchedule(0.3), fw.ConstantSchedule(1.0), fw.OpenLoop(c=4.0, delta=0.1)]
+)
 @pytest.mark.parametrize("method", fw.tableaus)
 def test_other_schedules_keep_their_promise(schedule, method):
     C, shape = SETS["hull"]

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import fwflow as fw
-from fwflow.flow import stages
-from fwflow.points import DenseVertex, Lifted, Point
-from fwflow.tableaus import mixture_weights
+from fwflow.mixture import stages
+from fwflow.points import Lifted, Point
+from fwflow.tableau import mixture_weights
+from fwflow.vertices import DenseVertex
 
 EPS = np.finfo(float).eps
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)
@@ -177,7 +178,7 @@ def test_trajectory_follows_the_papers_recursion(name, problem, momentum, search
             method=name,
             schedule=schedule,
             momentum=momentum,
-            line_search=search,
+            line_search=None if search is None else fw.Aggressive(shrink=None),  # the letter of the formula
             tol=0,
             max_iter=steps,
             callback=lambda state: X.append(state.x),

@@ -311,7 +311,7 @@ def test_nesterov_is_ahead_of_plain_frank_wolfe_on_a_ball():
     [
         ("nestrov", r"^momentum='nestrov' is not known; did you mean 'nesterov'\? accepted: .*'lmo-averaging'"),
         ("xyz", r"^momentum='xyz' is not known; accepted: 'nesterov'"),
-        (0.9, r"^momentum must be a name or have a method aim; got 0.9"),
+        (0.9, r"^momentum must be a name or a Momentum; got 0.9"),
     ],
 )
 def test_unknown_momenta_are_refused(momentum, message):
@@ -328,10 +328,8 @@ def test_every_name_makes_a_momentum():
 
 
 def test_a_momentum_of_ones_own_is_used():
-    class Stubborn:
+    class Stubborn(fw.Momentum):
         """Always aims at the vertex of the first gradient it saw."""
-
-        uses_iterate = True
 
         def aim(self, x_bar, gamma, memory, gradient, oracle):
             first = oracle(gradient(x_bar)) if memory is None else memory

@@ -11,20 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.points import (
-    DenseVertex,
-    Lifted,
-    LowRank,
-    OneHot,
-    Permutation,
-    Point,
-    RankOne,
-    Sampled,
-    Scaled,
-    Slice,
-    SparseVector,
-    Sum,
-)
+from fwflow.designs import Counts
+from fwflow.gradients import Sampled
+from fwflow.lowrank import LowRank
+from fwflow.points import FactoredPoint, Lifted, Point
+from fwflow.vertices import DenseVertex, OneHot, Permutation, RankOne, Scaled, Slice, SparseVertex, Sum
 
 from .catalogue import SETS, design, targets
 
@@ -56,13 +47,13 @@ def sparse(rng, shape):
     out = np.zeros(n)
     for i, v in zip(indices, values, strict=True):
         out[i] = v
-    return SparseVector(indices, values, shape), out
+    return SparseVertex(indices, values, shape), out
 
 
 def permutation(rng, shape):
     n = math.isqrt(math.prod(shape))
     order, scale = rng.permutation(n), float(rng.standard_normal())
-    return Permutation(order, shape, scale), scale * np.eye(n)[order].reshape(shape)
+    return Scaled(scale, Permutation.of(order, shape)), scale * np.eye(n)[order].reshape(shape)
 
 
 def rank_one(rng, shape):
@@ -172,7 +163,7 @@ def test_add_to_any_array_that_the_caller_owns(kind, order, dtype):
     np.testing.assert_allclose(x, expected, rtol=0, atol=8 * eps(dtype) * np.abs(expected).max())
 
 
-class ByColumns:
+class ByColumns(fw.Design):
     """What a user must write: a design that cannot combine columns."""
 
     def __init__(self, A):
@@ -286,7 +277,7 @@ def test_weights_that_sum_to_one_drop_the_atoms_of_a_low_rank_matrix():
     base = LowRank.from_factors(np.full((3, 2), 1e300), np.eye(2))
     atom = RankOne(np.ones(3), np.ones(2), 1.0)
     assert base.mixed(0.0, [(1.0, atom)]).rank == 1
-    np.testing.assert_array_equal(Point(base).mix([(1.0, Lifted(atom))]).x.to_dense(), np.ones((3, 2)))
+    np.testing.assert_array_equal(FactoredPoint(base).mix([(1.0, Lifted(atom))]).x.to_dense(), np.ones((3, 2)))
 
 
 def test_points_without_images_stay_without():
@@ -313,7 +304,7 @@ def test_images_follow_the_vertices_of_every_set(name, matrix):
 
 def test_the_image_of_a_shift_is_computed_once():
     f = fw.LinearModel(design(5, 6), targets(5))
-    counts = fw.objectives.Counts()
+    counts = Counts()
     counted = f.counted_by(counts)
     constraint, _ = SETS["translated"]
     for seed in range(5):
@@ -324,14 +315,14 @@ def test_the_image_of_a_shift_is_computed_once():
 def test_inner_product_of_a_point():
     x, g = design(3, 4), design(3, 4, seed=1)
     exact = float((x * g).sum())
-    assert Point(x).inner(g) == pytest.approx(exact, rel=1e-13)
-    assert Point(np.asfortranarray(x)).inner(g) == pytest.approx(exact, rel=1e-13)
+    assert Point(x).dot(g) == pytest.approx(exact, rel=1e-13)
+    assert Point(np.asfortranarray(x)).dot(g) == pytest.approx(exact, rel=1e-13)
     low = LowRank.from_factors(x, np.eye(4))
-    assert Point(low).inner(g) == pytest.approx(exact, rel=1e-13)
-    assert Point(low).inner(sp.csr_array(g)) == pytest.approx(exact, rel=1e-13)
+    assert FactoredPoint(low).dot(g) == pytest.approx(exact, rel=1e-13)
+    assert FactoredPoint(low).dot(sp.csr_array(g)) == pytest.approx(exact, rel=1e-13)
     i, j = np.array([0, 0, 2]), np.array([1, 3, 0])
     observed = Sampled(g[i, j], j, np.array([0, 2, 2, 3]), (3, 4))
-    assert Point(low, low.entries(i, j)).inner(observed) == pytest.approx((x * g)[i, j].sum(), rel=1e-13)
+    assert observed.inner(FactoredPoint(low, low.entries(i, j))) == pytest.approx((x * g)[i, j].sum(), rel=1e-13)
 
 
 def low_rank(rank=3, shape=(7, 5), dtype=np.float64, seed=0):
@@ -414,9 +405,9 @@ def test_mixed_low_rank_is_the_dense_formula(rest, w, seed, dtype):
     for k, _ in enumerate(w):
         u, v = rng.standard_normal(7).astype(dtype), rng.standard_normal(5).astype(dtype)
         other, other_dense = low_rank(2, dtype=dtype, seed=seed + k)
-        terms.append(other if k % 2 else RankOne(u, v, -2.0))
+        terms.append(other.terms() if k % 2 else [(1.0, RankOne(u, v, -2.0))])
         arrays.append(other_dense if k % 2 else -2.0 * np.outer(u.astype(float), v.astype(float)))
-    mixed = x.mixed(rest, [*zip(w, terms, strict=True)])
+    mixed = x.mixed(rest, [(wi * a, atom) for wi, term in zip(w, terms, strict=True) for a, atom in term])
     expected = rest * X + sum(wi * a for wi, a in zip(w, arrays, strict=True))
     size = (2 + sum(map(abs, w))) * max(np.abs(a).max() for a in (X, *arrays))
     assert mixed.dtype == mixed.U.dtype == mixed.V.dtype == dtype
@@ -432,7 +423,7 @@ def test_an_atom_met_again_is_kept_once():
     x = LowRank.zeros((2, 3)).mixed(1.0, [(0.5, atom), (0.25, atom)]).mixed(0.5, [(0.5, atom)])
     assert x.rank == 1
     np.testing.assert_allclose(x.to_dense(), 0.875 * np.asarray(atom), rtol=4 * eps(float))
-    point = Point(x).mix([(0.5, Lifted(atom)), (0.25, Point(x))])
+    point = FactoredPoint(x).mix([(0.5, Lifted(atom)), (0.25, FactoredPoint(x))])
     assert point.x.rank == 1
     assert x.mixed(0.5, [(0.5, twin)]).compressed().rank == 1
 
@@ -617,7 +608,11 @@ def test_a_run_from_a_fortran_ordered_point_reaches_the_minimum(name):
 def test_numpy_numbers_as_parameters_leave_float32_alone():
     A, b = design(8, 4).astype(np.float32), targets(8).astype(np.float32)
     f = fw.LinearModel(A, b)
-    for schedule in (fw.OpenLoop(c=np.float64(2.0)), fw.OpenLoop(delta=np.float64(0.5)), fw.Fixed(np.float64(0.25))):
+    for schedule in (
+        fw.OpenLoop(c=np.float64(2.0)),
+        fw.OpenLoop(delta=np.float64(0.5)),
+        fw.ConstantSchedule(np.float64(0.25)),
+    ):
         r = fw.minimize(f, fw.L1Ball(np.float64(1.0)), schedule=schedule, max_iter=3, tol=0)
         assert r.x.dtype == np.float32
         assert r.state.point.image.dtype == np.float32

@@ -8,7 +8,7 @@ import pytest
 
 import fwflow as fw
 
-FIELDS = ("x", "fun", "gap", "nit", "n_grad", "n_lmo", "n_design", "status", "success", "message", "feasible")
+FIELDS = ("x", "fun", "gap", "nit", "n_grad", "n_lmo", "n_design", "status", "success", "message", "feasible", "method")
 
 
 def run(**options):
@@ -26,6 +26,7 @@ def test_every_status_says_what_happened():
         "TOLERANCE",
         "ITERATIONS",
         "TIME",
+        "PRECISION",
         "FINISHED",
         "CALLBACK",
         "INTERRUPTED",

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
 import fwflow as fw
+from fwflow.designs import Counts
+from fwflow.gradients import as_gradient
 from fwflow.objectives import Line
 from fwflow.steps import find_line_search, line_searches
 from tests.catalogue import LINE_SEARCHES, OBJECTIVES, design, labels, targets
@@ -20,6 +22,10 @@ DESCENDING = tuple(name for name in NAMES if name != "aggressive")
 #: (objective, line search); the catalogue's Smooth has no bound for "short"
 SEARCHES = [(f, name) for f in OBJECTIVES for name in NAMES if (f, name) != ("smooth", "short")]
 NAN, INF = math.nan, math.inf
+
+
+def along(f, start, end, value0, gradient):
+    return fw.Problem(f, fw.Simplex(), Counts()).along(start, end, value0, gradient)
 
 
 def step(name, line, gamma=0.1, limit=1.0, memory=None):
@@ -48,8 +54,8 @@ def test_log_open_loop(k):
 
 
 def test_fixed():
-    assert fw.Fixed(0.3).stage_gammas(17, [0.0, 0.5]) == [0.3, 0.3]
-    assert (fw.Fixed(0.3).delta, fw.Fixed(0.3).k0) == (1.0, 0)
+    assert fw.ConstantSchedule(0.3).stage_gammas(17, [0.0, 0.5]) == [0.3, 0.3]
+    assert (fw.ConstantSchedule(0.3).delta, fw.ConstantSchedule(0.3).k0) == (1.0, 0)
 
 
 class Harmonic(fw.Schedule):
@@ -64,7 +70,7 @@ SCHEDULES = [
     fw.OpenLoop(k0=1),
     fw.OpenLoop(c=3.0, delta=0.5, k0=2),
     fw.LogOpenLoop(),
-    fw.Fixed(0.2),
+    fw.ConstantSchedule(0.2),
     Harmonic(),
 ]
 
@@ -93,10 +99,10 @@ REFUSED = {
     "k0 negative": (lambda: fw.OpenLoop(k0=-1), r"^k0 must be"),
     "k0 nan": (lambda: fw.OpenLoop(k0=NAN), r"^k0 must be"),
     "k0 fraction": (lambda: fw.OpenLoop(k0=1.5), r"^k0 must be"),
-    "fixed zero": (lambda: fw.Fixed(0.0), r"^value must .*\(0, 1\]"),
-    "fixed large": (lambda: fw.Fixed(1.01), r"^value must .*\(0, 1\]"),
-    "fixed nan": (lambda: fw.Fixed(NAN), r"^value must .*\(0, 1\]"),
-    "fixed text": (lambda: fw.Fixed("half"), r"^value must"),
+    "fixed zero": (lambda: fw.ConstantSchedule(0.0), r"^value must .*\(0, 1\]"),
+    "fixed large": (lambda: fw.ConstantSchedule(1.01), r"^value must .*\(0, 1\]"),
+    "fixed nan": (lambda: fw.ConstantSchedule(NAN), r"^value must .*\(0, 1\]"),
+    "fixed text": (lambda: fw.ConstantSchedule("half"), r"^value must"),
     "sigma negative": (lambda: fw.Armijo(sigma=-0.1), r"^sigma must"),
     "sigma one": (lambda: fw.Armijo(sigma=1.0), r"^sigma must"),
     "shrink one": (lambda: fw.Armijo(shrink=1.0), r"^shrink must"),  # would never end
@@ -109,7 +115,7 @@ REFUSED = {
     "schedule": (lambda: fw.minimize(QUADRATIC, fw.Simplex(), schedule=0.5), r"^schedule must be a Schedule"),
     "search name": (lambda: find_line_search("exakt"), r"^line_search='exakt'.*did you mean 'exact'.*'armijo'"),
     "search strange name": (lambda: find_line_search("xyz"), r"^line_search='xyz' is not known; accepted: 'aggr"),
-    "search object": (lambda: find_line_search(0.5), r"^line_search must be a name or have a method step"),
+    "search object": (lambda: find_line_search(0.5), r"^line_search must be a name or a LineSearch"),
     "search in a run": (
         lambda: fw.minimize(QUADRATIC, fw.Simplex(), line_search="shrt"),
         r"^line_search='shrt'.*did you mean 'short'",
@@ -157,7 +163,9 @@ def test_open_loop_certifies_exactly_what_stays_convex(name, c, delta, k0):
     assert schedule.certifies(tableau) == always_convex(schedule, tableau)
 
 
-@pytest.mark.parametrize("schedule", [fw.LogOpenLoop(), Harmonic(), *map(fw.Fixed, (0.05, 0.5, 1.0))], ids=repr)
+@pytest.mark.parametrize(
+    "schedule", [fw.LogOpenLoop(), Harmonic(), *map(fw.ConstantSchedule, (0.05, 0.5, 1.0))], ids=repr
+)
 @pytest.mark.parametrize("name", fw.tableaus)
 def test_other_schedules_certify_by_a_sample_of_steps(schedule, name):
     assert schedule.certifies(fw.tableaus[name]) == always_convex(schedule, fw.tableaus[name])
@@ -175,7 +183,7 @@ def test_certificates_differ_across_the_catalogue():
         {"schedule": fw.OpenLoop(c=np.float64(2.0))},
         {"schedule": fw.OpenLoop(delta=np.float64(0.5))},
         {"schedule": fw.OpenLoop(k0=np.int64(1))},
-        {"schedule": fw.Fixed(np.float64(0.5))},
+        {"schedule": fw.ConstantSchedule(np.float64(0.5))},
         {"line_search": fw.Armijo(shrink=np.float64(0.5))},
         {"line_search": fw.Adaptive(relax=np.float64(0.9))},
     ],
@@ -197,7 +205,7 @@ def segments(draw, names=tuple(OBJECTIVES)):
     start = f.point(x)
     g = f.gradient(start)
     d = d if g @ d < 0 else -d
-    line = f.along(start, f.point(x + d), f.value(start), g)
+    line = along(f, start, f.point(x + d), f.value(start), None if g is None else as_gradient(g))
 
     def value(gamma):
         return f.value(f.point(x + gamma * d))
@@ -235,11 +243,71 @@ def test_exact_and_secant_find_the_minimiser(name, segment, limit):
     assert value(gamma) <= lowest + tolerance * limit + noise(line)
 
 
+LETTER = fw.Aggressive(shrink=None)
+
+
+@settings(cases, max_examples=100)
+@given(
+    segment=segments(),
+    limit=st.sampled_from([1.0, 0.3]),
+    gamma=st.sampled_from([1e-3, 0.1, 0.29]),
+    shrink=st.sampled_from([0.5, 0.9]),
+)
+def test_aggressive_takes_the_longest_trial_that_decreases(segment, limit, gamma, shrink):
+    line, value, _ = segment
+    chosen, memory = fw.Aggressive(shrink).step(line, gamma, limit, None)
+    trials = [limit * shrink**i for i in range(200) if limit * shrink**i > gamma]
+    clear = [t for t in trials if abs(value(t) - line.value0) > noise(line, value(t))]
+    assume(clear == trials)  # else rounding decides
+    assert memory is None
+    expected = next((t for t in trials if value(t) < line.value0), gamma)
+    assert chosen == pytest.approx(expected, rel=1e-12)
+
+
+def level(size, limit=1.0):
+    """From one end of a segment to another of the same value, computed with an error of a few units of rounding."""
+    values = {0.0: size, limit: size * (1 - 2 * EPS), limit / 2: size / 2}
+    return Line(values.__getitem__, None, None, size, -2.0 * size, 1.0, None)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-12, 1e9])
+def test_a_decrease_that_may_be_rounding_is_none(size):
+    assert step("aggressive", level(size))[0] == 0.5
+
+
+def test_aggressive_by_name_is_the_rule_of_the_figures():
+    assert find_line_search("aggressive") == fw.Aggressive() == fw.Aggressive(shrink=0.5)
+
+
+#: f after 400 steps on the triangle, plain and with the search, from an independent implementation.
+TRIANGLE = {
+    "fw": (3.1e-6, 3.1e-6), "midpoint": (2.8e-5, 2.0e-5), "rk44": (3.5e-7, 8.6e-8), "rk38": (1.6e-9, 5.3e-13),
+    "rk5": (1.0e-6, 1.0e-6),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::fwflow.UncertifiedWarning")
+@pytest.mark.parametrize("method", TRIANGLE)
+def test_aggressive_on_the_triangle(method):
+    C = fw.ConvexHull([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    options = {"method": method, "schedule": fw.OpenLoop(k0=1), "tol": 0, "max_iter": 400}
+    for search, expected in zip((None, "aggressive"), TRIANGLE[method], strict=True):
+        r = fw.minimize(fw.Quadratic(np.eye(2)), C, [0.0, 1.0], line_search=search, **options)
+        assert f"{r.fun:.1e}" == f"{expected:.1e}"
+
+
+def test_the_letter_steps_between_vertices_of_equal_value_for_ever():
+    C = fw.ConvexHull([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    r = fw.minimize(fw.Quadratic(np.eye(2)), C, [0.0, 1.0], method="fw", line_search=LETTER, tol=0, max_iter=50)
+    assert set(r.trace["fun"]) == {0.5}
+    assert set(r.trace["gap"][1:]) == {2.0}
+
+
 @settings(cases, max_examples=100)
 @given(segment=segments(), limit=st.sampled_from([1.0, 0.3]), gamma=st.sampled_from([1e-3, 0.1, 0.29]))
-def test_aggressive_goes_as_far_as_there_is_no_increase(segment, limit, gamma):
+def test_the_letter_goes_as_far_as_there_is_no_increase(segment, limit, gamma):
     line, value, slope = segment
-    chosen = step("aggressive", line, gamma, limit)[0]
+    chosen = step(LETTER, line, gamma, limit)[0]
     assert gamma <= chosen <= limit
     if value(limit) <= line.value0 - noise(line):
         assert chosen == limit
@@ -275,7 +343,7 @@ def test_short_minimises_the_upper_bound(segment, limit):
 
 def test_short_uses_the_smoothness_of_a_function():
     f = fw.Smooth(lambda x: float(2 * x @ x), lambda x: 4 * x, smoothness=16.0)
-    line = f.along(f.point([1.0, 0.0]), f.point([-1.0, 0.0]), 2.0, None)
+    line = along(f, f.point([1.0, 0.0]), f.point([-1.0, 0.0]), 2.0, None)
     assert step("short", line)[0] == 8 / (16 * 4)  # slope -8 along d = (-2, 0)
 
 
@@ -359,7 +427,8 @@ def parabola(slope0, curvature, quadratic=True):
 @pytest.mark.parametrize("quadratic", [True, False])
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("exact", 0.25), ("secant", 0.25), ("short", 0.25), ("aggressive", 0.5), ("armijo", 0.25)],
+    [("exact", 0.25), ("secant", 0.25), ("short", 0.25), ("aggressive", 0.25), (LETTER, 0.5), ("armijo", 0.25)],
+    ids=str,
 )
 def test_closed_forms(name, expected, quadratic):
     assert step(name, parabola(-1.0, 4.0, quadratic))[0] == pytest.approx(expected, abs=5e-10)
@@ -387,12 +456,12 @@ def test_no_step_along_a_direction_that_does_not_descend(name, slope0, quadratic
 def test_zero_directions_do_no_harm(objective, name):
     f = OBJECTIVES[objective](6, 0)
     point = f.point(targets(6))
-    line = f.along(point, point, f.value(point), None)
+    line = along(f, point, point, f.value(point), None)
     assert step(name, line)[0] == (0.1 if name == "aggressive" else 0.0)
 
 
 @pytest.mark.parametrize("broken", [NAN, INF])
-@pytest.mark.parametrize("name", ["aggressive", "exact", "armijo", "adaptive", "secant"])
+@pytest.mark.parametrize("name", ["aggressive", LETTER, "exact", "armijo", "adaptive", "secant"], ids=str)
 def test_values_that_are_not_finite_shorten_the_step(name, broken):
     line = Line(
         value=lambda s: (s - 0.2) ** 2 if s <= 0.3 else broken,
@@ -440,9 +509,9 @@ def test_searches_reach_the_optimum(name, objective):
     assert r.success
 
 
-def test_an_aggressive_step_ends_where_the_schedule_or_the_level_set_does():
+def test_a_step_to_the_letter_ends_where_the_schedule_or_the_level_set_does():
     f = fw.Quadratic(np.diag([1.0, 10.0]), [0.3, 0.1])
-    f_values = fw.minimize(f, fw.L1Ball(1.0), line_search="aggressive", tol=0, max_iter=30).trace
+    f_values = fw.minimize(f, fw.L1Ball(1.0), line_search=LETTER, tol=0, max_iter=30).trace
     gammas = 2 / (2 + np.arange(30))
     rises = np.diff(f_values["fun"]) > 1e-14
     at_schedule = np.isclose(f_values["step"][1:], gammas, rtol=1e-14)
@@ -452,7 +521,7 @@ def test_an_aggressive_step_ends_where_the_schedule_or_the_level_set_does():
     np.testing.assert_allclose(np.diff(f_values["fun"])[longer], 0, atol=1e-14)
 
 
-class Given:
+class Given(fw.LineSearch):
     """Steps by the schedule's gamma, times a factor."""
 
     def __init__(self, factor=1.0):
@@ -475,7 +544,7 @@ def test_the_direction_is_the_step_over_gamma(method):
 
 
 def test_a_search_of_ones_own_is_used_and_keeps_its_memory():
-    class Third:
+    class Third(fw.LineSearch):
         def step(self, line, gamma, limit, memory):
             return min(limit, 1 / 3), (0 if memory is None else memory) + 1
 
@@ -489,4 +558,4 @@ def test_every_name_makes_a_search():
     assert find_line_search(None) is None
     search = fw.Armijo(0.1)
     assert find_line_search(search) is search
-    assert find_line_search("secant") == fw.Exact(newton=False)
+    assert find_line_search("secant") == fw.ExactSearch(newton=False)

@@ -4,8 +4,8 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.designs import DenseDesign, SparseDesign, as_design
-from fwflow.points import DenseVertex
 from fwflow.solve import _REFRESH_EVERY
+from fwflow.vertices import DenseVertex
 from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, design, labels, targets
 
 SPARSE = {
@@ -160,7 +160,7 @@ def test_a_matrix_of_zeros_is_a_design():
     np.testing.assert_array_equal(d.column(1).to_dense(), np.zeros(3))
 
 
-class Counting:
+class Counting(fw.Design):
     """A user's own design that counts what is asked of it."""
 
     def __init__(self, A):

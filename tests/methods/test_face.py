@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwflow.methods.face import Face, Rows
-from fwflow.objectives.base import CoordinateModel, Model
+from fwflow.objectives.models import CoordinateModel, Model
 
 seeds = st.integers(0, 2**32 - 1)
 

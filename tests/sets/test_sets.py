@@ -16,11 +16,13 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 import fwflow as fw
 import fwflow.sets
-from fwflow.points import DenseVertex, Lifted, LowRank, OneHot, Point, RankOne, Sampled
+from fwflow.gradients import Sampled
+from fwflow.lowrank import LowRank
+from fwflow.points import FactoredPoint, Lifted, Point
 from fwflow.sets import CallableSet
 from fwflow.sets import matrices as matrix_sets
-
-from .catalogue import SETS
+from fwflow.vertices import DenseVertex, OneHot, RankOne
+from tests.catalogue import SETS
 
 HIGHS = 1e-7  # feasibility tolerance, primal and dual, of the solver inside Polytope and inside linprog here
 EPS = float(np.finfo(np.float64).eps)
@@ -201,7 +203,7 @@ def value(s, g):
 
 def test_catalogue_and_independent_answers_cover_every_set():
     shown = {type(constraint).__name__ for constraint, _ in SETS.values()}
-    assert shown == set(fwflow.sets.__all__) - {"CallableSet", "ConstraintSet"}
+    assert shown == set(fwflow.sets.__all__) - {"CallableSet", "ConstraintSet", "Crossing"}
     assert VERTICES.keys() == PROGRAMS.keys()
     assert VERTICES.keys() | DUAL_NORMS.keys() == SETS.keys()
 
@@ -339,7 +341,8 @@ def test_float32_stays_float32(name):
         assert s.u.dtype == s.v.dtype == np.float32
     start = constraint.start(shape, np.float32)
     assert start.dtype == np.float32
-    moved = Point(start).mix([(0.25, Lifted(s))]).x
+    kind = FactoredPoint if isinstance(start, LowRank) else Point
+    moved = kind(start).mix([(0.25, Lifted(s))]).x
     assert moved.dtype == np.float32
     assert np.asarray(moved).dtype == np.float32
 
@@ -576,7 +579,7 @@ def with_singular_values(sigma, rows, seed=0):
 
 def as_sampled(G):
     csr = sp.csr_array(G)
-    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape)
+    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape).question()
 
 
 REPRESENTATIONS = {"dense": np.asarray, "csr": sp.csr_array, "csc": sp.csc_array, "sampled": as_sampled}
@@ -629,10 +632,10 @@ def test_nuclear_oracle_takes_a_warm_hint():
     G, U, V = with_singular_values(np.r_[3.0, np.linspace(2, 0.1, 59)], 80)
     near = G + 1e-3 * np.random.default_rng(4).standard_normal(G.shape)
     exact, constraint = -scipy.linalg.svdvals(near)[0], fw.NuclearBall(steps=2)
-    # The hint, noise included, is within 0.02 of the new vector, and that enters the value squared.
+    # The hint is within 0.02 of the new vector, and that enters the value squared.
     assert constraint.lmo(near, constraint.lmo(G)).dot(near) == pytest.approx(exact, rel=4e-4)
     elsewhere = RankOne(U[:, -1], V[:, -1], -1.0)
-    assert constraint.lmo(near, elsewhere).dot(near) > 0.9 * exact
+    assert constraint.lmo(near, elsewhere).dot(near) == pytest.approx(exact, rel=0.1)
 
 
 @pytest.mark.parametrize("wide", [False, True])
@@ -666,10 +669,7 @@ def test_nuclear_oracle_on_clustered_singular_values(cluster, width):
     for s in (constraint.lmo(G), constraint.lmo(G, outsider)):
         # Any vector of the cluster will do; ten steps from outside of it leave a share of the rest.
         assert s.dot(G) <= -(1 - width) * (1 - 1e-5)
-        shortfall = 1 - s.dot(G) ** 2
-        bound = constraint.lower_bound(G, s)
-        # Margins grow by 100 until the proof succeeds.
-        assert -(1 + 100 * max(1e-8, shortfall)) <= bound <= -(1 - 80 * EPS)
+        assert -(1 + 80 * EPS) <= constraint.lower_bound(G, s) <= -(1 - 80 * EPS)
 
 
 class Counted:
@@ -703,9 +703,9 @@ def test_nuclear_oracle_does_a_bounded_number_of_products(spectrum, dtype):
     G = with_singular_values(SPECTRA[spectrum], 150)[0].astype(dtype)
     constraint, counted = fw.NuclearBall(steps=7), Counted(G)
     hint = constraint.lmo(counted)
-    # Two products a step and two besides, for the left vector and the scale. Eight restarts of forty steps at most;
-    # a separated leading value needs one.
-    assert counted.products[0] <= 2 * 40 * (8 if spectrum == "crowded" else 1) + 2
+    # Two products a step and two besides, for the left vector and the scale. A step for every dimension at most;
+    # a separated leading value needs few.
+    assert counted.products[0] <= 2 * (120 if spectrum == "crowded" else 40) + 2
     for matrix, vertex in ((G, hint), (G.T, RankOne(hint.v, hint.u, -1.0))):
         counted = Counted(matrix)
         constraint.lmo(counted, vertex)
@@ -719,13 +719,13 @@ def test_nuclear_oracle_works_on_the_smaller_side(shape):
     assert counted.products[0] <= 2 * 3 + 2  # three steps span three dimensions
 
 
-def test_nuclear_oracle_restarts_until_it_has_converged():
-    # Forty steps alone stop 1e-4 short here. A residual r leaves r^2 over the gap, far below 1e-9.
+def test_nuclear_oracle_goes_on_until_it_has_converged():
+    # Forty steps stop 1e-4 short here.
     G = with_singular_values(np.r_[1.001, np.linspace(1, 0, 399)], 450)[0]
     assert fw.NuclearBall().lmo(G).dot(G) == pytest.approx(-1.001, rel=1e-9)
 
 
-@pytest.fixture(params=["cholesky", "lanczos"])
+@pytest.fixture(params=["dense", "lanczos"])
 def proof(request, monkeypatch):
     if request.param == "lanczos":
         monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
@@ -741,11 +741,7 @@ def test_spectral_bound_holds_however_bad_the_guess(proof, quality, kind, shape)
     bound = matrix_sets.spectral_bound(REPRESENTATIONS[kind](G), quality * exact)
     n = min(shape)
     assert bound >= exact * (1 - 8 * n * EPS)
-    # Cholesky: the margin that succeeds is at most 100 times the one needed. Lanczos: 300 steps, failing once in 1e10.
-    tight = max(1e-8, 200 * (1 - quality)) if quality > 0.9 else 1e-8
-    if proof == "lanczos":
-        tight = (math.log(1.648 * math.sqrt(n) / 1e-10) / 599) ** 2
-    assert bound <= exact * (1 + tight)
+    assert bound <= exact * (1 + 8 * n * EPS)  # Lanczos steps, too: as many as there are dimensions
 
 
 def test_spectral_bound_of_zero_is_zero(proof):
@@ -762,7 +758,8 @@ def test_spectral_bound_of_huge_and_tiny_matrices(proof, scale):
 
 def test_spectral_bound_holds_where_lanczos_has_not_converged(monkeypatch):
     monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
-    # Eigenvalues crowd towards 4 like those of a long path: 300 steps stop short of the largest one.
+    # Eigenvalues crowd towards 4 like those of a long path: 300 steps stop short of the largest one. Before they are
+    # taken, they are known to come this close with a chance of 1 - 1e-10 (Kuczynski & Wozniakowski, 1992).
     n = 1000
     sigma = np.sqrt(2 + 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1)))
     epsilon = (math.log(1.648 * math.sqrt(n) / 1e-10) / 599) ** 2
@@ -817,7 +814,7 @@ def test_a_callable_may_reuse_its_buffer():
     np.testing.assert_array_equal(reused.x, fresh.x)
 
 
-@pytest.mark.parametrize("answer", [np.zeros(2), np.zeros((3, 1)), 1.0, None, np.zeros((1, 3)), OneHot(0, 1.0, (7,))])
+@pytest.mark.parametrize("answer", [np.zeros(2), np.zeros((3, 1)), 1.0, np.zeros((1, 3)), OneHot(0, 1.0, (7,))])
 @pytest.mark.parametrize("x0", [None, np.zeros(3)])
 def test_a_callable_that_returns_a_wrong_shape_is_named(answer, x0):
     with pytest.raises(ValueError, match=r"constraint returned shape .* for a gradient of shape"):
@@ -831,8 +828,7 @@ def test_a_callable_starts_at_its_answer_to_ones():
     assert constraint.contains(np.zeros(2)) is None
     with pytest.raises(ValueError, match="shape is needed"):
         constraint.start()
-    with pytest.raises(NotImplementedError, match="diameter"):
-        constraint.diameter()
+    assert constraint.diameter() is None
 
 
 def test_a_callable_keeps_float32():
@@ -927,16 +923,20 @@ def test_matrix_completion_over_a_scaled_nuclear_ball(constraint):
     assert scaled.fun == pytest.approx(plain.fun, rel=0, abs=2e-4)  # both within their gaps of the minimum
 
 
-@pytest.mark.parametrize("wrap", [lambda C: C, lambda C: -2.0 * (0.5 * C)])
+@pytest.mark.parametrize(
+    ("wrap", "as_its_own"),
+    [(lambda C: C, lambda v: v), (lambda C: -2.0 * (0.5 * C), lambda v: v.scaled(0.5).scaled(-2.0))],
+    ids=["plain", "scaled"],
+)
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
-def test_the_smaller_the_gap_the_more_exact_the_nuclear_oracle(wrap, shape):
+def test_the_smaller_the_gap_the_more_exact_the_nuclear_oracle(wrap, as_its_own, shape):
     rng = np.random.default_rng(0)
     left, right = (
         np.linalg.qr(rng.standard_normal((shape[0], 30)))[0],
         np.linalg.qr(rng.standard_normal((shape[1], 30)))[0],
     )
     G = (left * np.linspace(1.0, 0.9, 30)) @ right.T  # clustered, so that few steps do not tell
-    hint = RankOne(left[:, -1], right[:, -1], 1.0)
+    hint = as_its_own(RankOne(left[:, -1], right[:, -1], 1.0))
     C = wrap(fw.NuclearBall(3.0, steps=4))
     few = -C.lmo(G, hint).dot(G)  # what a bounded number of steps finds of the 3 that there are
     found = [-C.lmo_at(G, gap - few, hint).dot(G) for gap in (10.0, 1e-1, 1e-2, 1e-3)]
@@ -955,7 +955,7 @@ def test_matrix_completion_hands_hints_to_a_scaled_nuclear_ball():
             hints.append(hint)
             return super().lmo(g, hint)
 
-    fw.minimize(completion(), 2.0 * Watched(), max_iter=4, tol=0)
+    fw.minimize(completion(), 2.0 * Watched(), method="rk44", max_iter=4, tol=0)
     assert any(isinstance(hint, RankOne) for hint in hints)
 
 

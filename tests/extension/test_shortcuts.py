@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.designs import DenseDesign
-from fwflow.objectives import base, screening
-from fwflow.points import DenseVertex
+from fwflow.designs import DenseDesign, Design
+from fwflow.methods import methods
+from fwflow.objectives import screening
+from fwflow.objectives.images import DesignImage
+from fwflow.vertices import DenseVertex
 from tests.catalogue import design, labels, targets
 
 
@@ -26,18 +28,24 @@ def always_screened(monkeypatch):
     monkeypatch.setattr(screening, "LEAST_COST_PER_COLUMN", 0)
 
 
-@pytest.mark.parametrize("method", ["fw", "rk44", "pairwise", "corrective", "flow"])
-def test_an_oracle_of_ones_own_is_asked_whatever_its_parent_offers(always_screened, method):
+@pytest.mark.parametrize("wrap", [lambda C: C, lambda C: 2.0 * C, lambda C: C + np.zeros(6)])
+@pytest.mark.parametrize("method", ["auto", *methods, *fw.tableaus])
+@pytest.mark.filterwarnings("ignore::fwflow.UncertifiedWarning")
+def test_an_oracle_of_ones_own_is_right_or_what_is_inherited_is_found_out(always_screened, method, wrap):
     f = fw.LinearModel(design(30, 6), targets(30))
-    r = fw.minimize(f, FirstTwo(1.0), np.zeros(6), method=method, max_iter=60)
-    assert not r.x[2:].any()
+    try:
+        r = fw.minimize(f, wrap(FirstTwo(1.0)), np.zeros(6), method=method, max_iter=60)
+    except ValueError as error:
+        assert "does not know" in str(error)  # noqa: PT017
+        return
+    assert not r.x[2:].any() or not r.success
 
 
-class Centred(DenseDesign):
+class Centring:
     """The columns minus their means, without forming them."""
 
     def __init__(self, A):
-        super().__init__(A)
+        self.A, self.shape, self.dtype = A, A.shape, A.dtype
         self.means = A.mean(axis=0)
 
     def matvec(self, x):
@@ -50,21 +58,39 @@ class Centred(DenseDesign):
         return DenseVertex(self.A[:, j] - self.means[j])
 
 
+class Centred(Centring, Design):
+    """It offers nothing else."""
+
+
+class CentredDense(Centring, DenseDesign):
+    """It inherits from a dense design all that belongs to other products."""
+
+    def __init__(self, A):
+        DenseDesign.__init__(self, A)
+        Centring.__init__(self, A)
+
+
+@pytest.mark.parametrize("own", [Centred, CentredDense])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("C", [fw.L1Ball(2.0), fw.Simplex(), fw.Product([(fw.L1Ball(1.0), 3), (fw.Simplex(), 3)])])
 @pytest.mark.parametrize("method", ["fw", "flow", "corrective"])
-def test_a_design_that_overrides_products_inherits_no_shortcuts(monkeypatch, always_screened, method, C, dtype):
+def test_what_belongs_to_other_products_is_right_or_found_out(monkeypatch, always_screened, method, C, dtype, own):
     monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
     A, b = (design(30, 6) + 5).astype(dtype), targets(30).astype(dtype)
     options = {"method": method, "tol": 0, "rtol": 1e-2 if method == "fw" else 1e-4, "max_iter": 2000}
-    ours = fw.minimize(fw.LinearModel(Centred(A), b), C, **options)
+    try:
+        ours = fw.minimize(fw.LinearModel(own(A), b), C, **options)
+    except ValueError as error:
+        assert own is CentredDense
+        assert "disagrees with its column" in str(error)  # noqa: PT017
+        return
     plain = fw.minimize(fw.LinearModel(A - A.mean(axis=0), b), C, **options)
     assert ours.success
     assert plain.success
     assert abs(ours.fun - plain.fun) <= ours.gap + plain.gap + 1e-5
 
 
-class Quartic(base.DesignImage):
+class Quartic(DesignImage):
     """An image, but no second derivatives."""
 
     def __init__(self, A, b):
@@ -75,19 +101,18 @@ class Quartic(base.DesignImage):
         return float(((point.image - self.b) ** 4).sum()) / 4
 
     def gradient(self, point):
-        self.counts.n_grad += 1
         return self._product_transposed((point.image - self.b) ** 3)
 
     def _product_transposed(self, r):
         return self.design.rmatvec(r)
 
-    def along(self, start, end, value0, gradient):
+    def along(self, start, end, value0):
         z, d = start.image - self.b, end.image - start.image
 
         def slope(gamma):
             return float((z + gamma * d) ** 3 @ d)
 
-        return base.Line(
+        return fw.Line(
             lambda gamma: float(((z + gamma * d) ** 4).sum()) / 4, slope, None, value0, slope(0.0), float(d @ d), None
         )
 
@@ -118,7 +143,7 @@ def test_functions_may_write_into_what_they_are_given():
 
 @pytest.mark.parametrize(("scale", "dtype"), [(1e10, np.float32), (1e-10, np.float32), (1e100, float), (1e-100, float)])
 @pytest.mark.parametrize("method", ["auto", "apg"])
-def test_projected_gradient_bears_any_scale(scale, dtype, method):
+def test_projected_gradient_works_at_any_scale(scale, dtype, method):
     A = (design(30, 10) * scale).astype(dtype)
     r = fw.minimize(
         fw.LinearModel(A, A[:, 0] * dtype(0.5)), fw.L1Ball(0.4), method=method, tol=0, rtol=1e-3, max_time=20
@@ -140,7 +165,7 @@ def test_polishing_stays_in_the_simplex(seed, dtype):
 def test_a_schedule_is_refused_where_it_means_nothing(method):
     f = fw.LinearModel(design(12, 4), labels(12), "logistic")
     with pytest.raises(ValueError, match="schedule belong"):
-        fw.minimize(f, fw.L1Ball(1.0), method=method, schedule=fw.Fixed(0.1))
+        fw.minimize(f, fw.L1Ball(1.0), method=method, schedule=fw.ConstantSchedule(0.1))
 
 
 def test_what_a_result_hands_out_cannot_spoil_its_state():

@@ -12,7 +12,7 @@ from fwflow.methods.polished import Polished
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, CONSTRAINTS, assert_bounds, optimum, solve
 
-PROJECTABLE = [name for name, (C, _) in SETS.items() if C.projectable]
+PROJECTABLE = [name for name, (C, _) in SETS.items() if C.project(np.zeros(SETS[name][1])) is not None]
 VECTORS = [name for name in PROJECTABLE if len(SETS[name][1]) == 1]
 EPS = np.finfo(float).eps
 
@@ -28,6 +28,9 @@ def test_which_sets_offer_a_projection():
         "interval",
         "linf",
         "l2",
+        "scaled",
+        "translated",
+        "product",
     ]
 
 
@@ -67,8 +70,7 @@ def test_a_member_is_its_own_projection():
 
 
 def test_sets_without_a_projection_say_so():
-    with pytest.raises(NotImplementedError, match="Birkhoff"):
-        fw.Birkhoff(3).project(np.zeros((3, 3)))
+    assert fw.Birkhoff(3).project(np.zeros((3, 3))) is None
     with pytest.raises(ValueError, match=r"apg.*needs a set with a projection"):
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
 
@@ -142,11 +144,17 @@ def test_what_belongs_to_other_methods_is_refused(option):
             fw.LinearModel(design(12, 1001), labels(12), "logistic"),
             2.0 * fw.L1Ball(),
             {},
+            {"method": "polished"},
+        ),
+        (
+            fw.LinearModel(design(12, 1001), labels(12), "logistic"),
+            fw.ConvexHull(design(3, 1001)),
+            {},
             {"method": "blended-pairwise"},
         ),
         (OBJECTIVES["smooth"](6, 0), fw.Box(np.zeros(6), np.ones(6)), {}, {"method": "fw"}),
         (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), fw.NuclearBall(2.0), {}, {"method": "corrective"}),
-        (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), 2.0 * fw.NuclearBall(), {}, {"method": "fw"}),
+        (fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], (2, 2)), 2.0 * fw.NuclearBall(), {}, {"method": "corrective"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"line_search": "exact"}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"momentum": "nesterov"}, {"method": "fw"}),
         (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {"schedule": fw.OpenLoop()}, {"method": "fw"}),
@@ -157,6 +165,7 @@ def test_what_belongs_to_other_methods_is_refused(option):
         "hull",
         "many dimensions",
         "many dimensions, logistic",
+        "many dimensions, logistic, hull",
         "black box",
         "completion",
         "scaled",

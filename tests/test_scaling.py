@@ -1,0 +1,72 @@
+"""Units do not matter: scaling x, f or the radius by powers of two scales the whole run and changes nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fwflow as fw
+from fwflow.methods import methods
+from fwflow.steps import line_searches
+from tests.catalogue import design, targets
+
+M, N = 20, 6
+A, B = design(M, N), targets(M)
+V, SHIFT = design(9, N, seed=5), 0.25 * np.linspace(-1, 1, N)
+LOWER, UPPER = -np.arange(1.0, N + 1) / N, np.arange(N, 0.0, -1) / N
+
+#: Sets of a size that is a power of two.
+SETS = {
+    "l1": fw.L1Ball,
+    "simplex": fw.Simplex,
+    "l2": fw.L2Ball,
+    "lp": lambda c: fw.LpBall(3.0, c),
+    "linf": fw.LInfBall,
+    "box": lambda c: fw.Box(c * LOWER, c * UPPER),
+    "hull": lambda c: fw.ConvexHull(c * V),
+    "polytope": lambda c: fw.Polytope(np.ones((1, N)), [c], lower=0.0, upper=c / 2),
+    "scaled": lambda c: -c * fw.L1Ball(1.0),
+    "translated": lambda c: fw.L1Ball(c) + c * SHIFT,
+    "product": lambda c: fw.Product([(fw.L1Ball(c), 3), (fw.Simplex(c), 3)]),
+}
+
+
+def objective(kind, c, s):
+    """An objective of x / c, times s squared."""
+    data, b = A * (s / c), B * s
+    if kind == "squared":
+        return fw.LinearModel(data, b)
+    if kind == "quadratic":
+        return fw.Quadratic((A.T @ A) * (s / c) ** 2, (A.T @ B) * (s**2 / c))
+    return fw.Smooth(
+        lambda x: 0.5 * float(((data @ x - b) ** 2).sum()),
+        lambda x: data.T @ (data @ x - b),
+        shape=(N,),
+        hess_product=lambda x, v: data.T @ (data @ v),
+    )
+
+
+RUNS = [
+    *({"method": method} for method in ("fw", "rk44", *methods)),
+    *({"line_search": search} for search in line_searches),
+    {"momentum": "nesterov"},
+    {"method": "rk44", "momentum": "lmo-averaging"},
+]
+
+
+@pytest.mark.parametrize(("c", "s"), [(2.0**40, 1.0), (2.0**-40, 1.0), (1.0, 2.0**30), (1.0, 2.0**-30)])
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kind", ["squared", "quadratic", "smooth"])
+def test_powers_of_two_scale_a_run_and_change_nothing_else(kind, name, c, s):
+    for options in RUNS:
+        try:
+            plain = fw.minimize(objective(kind, 1.0, 1.0), SETS[name](1.0), tol=0, rtol=1e-8, max_iter=25, **options)
+        except ValueError as error:
+            if "need" not in str(error):
+                raise
+            continue
+        scaled = fw.minimize(objective(kind, c, s), SETS[name](c), tol=0, rtol=1e-8, max_iter=25, **options)
+        assert (scaled.status, scaled.nit, scaled.success) == (plain.status, plain.nit, plain.success), options
+        gaps, small = scaled.trace["gap"] / s**2, 1e-9 * plain.trace["gap"][0]
+        np.testing.assert_allclose(gaps, plain.trace["gap"], rtol=0, atol=small, err_msg=str(options))
+        np.testing.assert_allclose(scaled.x / c, plain.x, rtol=0, atol=1e-7, err_msg=str(options))
