@@ -109,8 +109,8 @@ HOW_JUDGED = (
     "Each statement is put to the cases named beside it: methods, data sets, or both. A case speaks for the statement, "
     "against it (the opposite, by more than the noise), or neither, by the rule written there. The rules were written "
     "before the gains along the runs of E3 to E6 were computed, but not before earlier figures of E2, of the ends of "
-    "runs and of compressed sensing were known. A statement holds if more than half of its cases speak for it and none against; it holds "
-    "in part if some speak for it and no more against; otherwise it does not hold."
+    "runs and of compressed sensing were known. A statement holds if more than half of its cases speak for it and "
+    "none against; it holds in part if some speak for it and no more against; otherwise it does not hold."
 )
 
 
