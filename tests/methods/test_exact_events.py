@@ -282,11 +282,3 @@ def test_models_end_where_they_should(tau_end, step):
     np.testing.assert_allclose(renewals, step * np.arange(1, round(tau_end / step)), rtol=1e-12)
     assert turns[-1] < tau_end
     sol.at(tau_end)
-
-
-def test_no_curvature_is_made_up_where_a_loss_is_straight():
-    # Most residuals are in the tails: a little curvature there would leave an error that no step makes smaller.
-    f, _ = problem("huber", 0, 15, 6)
-    path = fw.flow(f, fw.Box(-0.5, 0.5), t_end=2.5, delta=2e-4, every=250)
-    sol = fw.exact_flow(f, fw.Box(-0.5, 0.5), tau_end=1.7, step=0.003)
-    assert np.linalg.norm(sol(path.t) - path.x, axis=1).max() <= 7e-4
