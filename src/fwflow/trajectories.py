@@ -172,8 +172,9 @@ def exact_flow(
 ) -> ExactTrajectory:
     r"""Follow the flow over a polytope from event to event: exactly for quadratics, without a time step.
 
-    The flow of other linear models is that of a quadratic model which is renewed as time goes on: it slides along
-    faces where small steps of Frank-Wolfe would zig-zag, and its error is of first order in `step`.
+    Other linear models take implicit steps, to where the vertices that x has headed for are the best: x slides along
+    faces where small steps of Frank-Wolfe would zig-zag. The error is of first order in `step`, however large the set
+    is and however the loss saturates, and events are known to within a step.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ def exact_flow(
     max_events : int
         For quadratics: after so many the trajectory is left incomplete.
     tau_end, step : float
-        For other losses: how far to go, and when to renew the model. Time is the integral of gamma,
+        For other losses: how far to go, and in which steps. Time is the integral of gamma,
         :math:`\tau = c \log(1 + t/c)` for the schedule c/(c+t).
     progress : bool
         Show a progress bar.
@@ -205,10 +206,10 @@ def exact_flow(
         events = result.state.memory.events
         complete = result.status is Status.FINISHED
         return ExactTrajectory(start.x, events, result, math.inf if complete else events[-1].tau)
-    if f.modelled(start.state.point, start.state.point) is None:
+    if f.ahead(start.state.point, 1.0) is None:
         raise ValueError(f"f must be a quadratic or a linear model; for a {type(f).__name__} take fw.flow")
     sliding = Sliding(tau_end, step)
-    result = _followed(minimize(f, C, start.x, method=sliding, tol=0.0, max_iter=sliding.models, progress=progress))
+    result = _followed(minimize(f, C, start.x, method=sliding, tol=0.0, max_iter=sliding.steps, progress=progress))
     return ExactTrajectory(start.x, result.state.memory.events, result, tau_end)
 
 

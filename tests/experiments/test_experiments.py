@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow import report
+from fwflow import explorer, report
 from fwflow.datasets import Dataset
 from fwflow.experiments import (
     EXPERIMENTS,
@@ -400,7 +400,17 @@ def test_experiment_from_settings_to_findings(tmp_path, serial, monkeypatch, nam
 
 def test_every_claim_of_the_paper_has_its_check(serial, tmp_path, monkeypatch):
     monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
+    grids, write = [], explorer.write
+    small = explorer.Grid(tableaus=("fw",), c=(2.0,), delta=(1.0,), iterations=2)  # all of it takes half a minute
+
+    def write_small(page, grid, **options):
+        grids.append(grid)
+        return write(page, small, **options)
+
+    monkeypatch.setattr(explorer, "write", write_small)
     page = reproduce(out=tmp_path, overrides=SMALL).read_text()
+    assert grids == [None]  # the whole page
+    assert (tmp_path / report.EXPLORER).exists()
     for words in (
         "obeys E(t)/E(0)", "floor shrinks with Δ", "linear in Δ", "zig-zag less", "printed certificates",
         "O(1/k)", "no better than 1/k", "Line search helps multistep methods more than FW (triangle)",
@@ -1306,7 +1316,7 @@ def test_compare_takes_every_method(tmp_path, serial):
         assert row[3] == f"{fw.minimize(f, C, method=method, tol=0, max_iter=60).fun:.6g}", method
         assert row[3] == f"{least:.6g}" or method == "fw"
     text = page.read_text()
-    assert "Here auto is Polished: projected steps find the support" in text
+    assert "Here auto is Projected gradient: projected steps find the support" in text
     for axis in ("iteration k", "gradient and oracle calls", "passes over the data", "seconds"):
         assert f"{axis}: smallest Frank-Wolfe gap so far against {axis}" in text
 

@@ -114,7 +114,8 @@ def test_a_set_in_any_guise_has_the_same_flow(name, guise, loss):
     for step, seed in ((0.5, 0), (0.1, 1), (0.1, 2)):
         f, x0, flow = closed(name, loss, step, seed)
         guised = fw.exact_flow(f, GUISES[name][1][guise], x0, tau_end=2.0, step=step)
-        np.testing.assert_allclose(guised.at(TAU), flow.at(TAU), rtol=0, atol=1e-10)
+        # Mixtures of many vertices may change where a face does not: then steps are halved elsewhere.
+        np.testing.assert_allclose(guised.at(TAU), flow.at(TAU), rtol=0, atol=5e-3 * step)
         entered += sum(len(e.entered) for e in flow.events)
     assert entered >= 5
 
@@ -159,7 +160,7 @@ def test_its_error_is_of_first_order_in_the_step(name, loss):
         assert np.linalg.norm(path.x[-1] - x0) > 0.1  # it did go somewhere
         for step in (0.04, 0.01):
             sol = fw.exact_flow(f, C, x0, tau_end=0.82, step=step)
-            assert np.linalg.norm(sol(path.t) - path.x, axis=1).max() <= 0.3 * step + 2e-3  # of which Euler's own
+            assert np.linalg.norm(sol(path.t) - path.x, axis=1).max() <= 0.25 * step * C.diameter(f.shape) + 2e-3
 
 
 def test_a_set_with_no_end_of_vertices_is_followed_too():
@@ -273,12 +274,12 @@ def test_a_loss_that_is_no_number_somewhere_is_refused_in_words():
 
 
 @pytest.mark.parametrize(("tau_end", "step"), [(1.1, 0.1), (0.3, 0.1), (0.05, 0.1), (0.7, 0.7)])
-def test_models_end_where_they_should(tau_end, step):
+def test_steps_end_where_they_should(tau_end, step):
     f, _ = problem("logistic", 0, 15, N)
     sol = fw.exact_flow(f, fw.Simplex(), tau_end=tau_end, step=step)
     turns = np.array([e.tau for e in sol.events])
-    assert (np.diff(turns) >= 0).all()
-    renewals = [e.tau for e in sol.events if not e.entered]
-    np.testing.assert_allclose(renewals, step * np.arange(1, round(tau_end / step)), rtol=1e-12)
+    assert (np.diff(turns) > 0).all()
+    ends = step * np.arange(max(1, round(tau_end / step)))
+    np.testing.assert_allclose(np.abs(turns - ends[:, None]).min(axis=1), 0.0, atol=1e-12)
     assert turns[-1] < tau_end
     sol.at(tau_end)

@@ -44,7 +44,7 @@ LESS = Rule.below("for: at most 1/1.05 of FW's energy; against: at least 1.05 of
 class Settings:
     """L1-ball logistic regression. The paper does not print alpha; its step lengths fit 1000, 1 and 10.
 
-    The flow is followed by quadratic models, renewed after every `flow_step` of the integral of gamma.
+    The flow is followed by implicit steps, each of `flow_step` of the integral of gamma.
     """
 
     problems: tuple[str, ...] = ("sensing", "madelon", "gisette")
@@ -53,10 +53,10 @@ class Settings:
     methods: tuple[str, ...] = PRINTED_METHODS
     windows: tuple[int, ...] = (5, 20)
     t_end: float = 100.0
-    flow_step: float = 0.1
+    flow_step: float = 0.2
 
 
-QUICK = {"deltas": (1.0, 0.1), "t_end": 100.0, "flow_step": 0.2}
+QUICK = {"deltas": (1.0, 0.1), "t_end": 100.0, "flow_step": 1.0}
 
 
 def _problem(name: str, alpha: float) -> ProblemInstance:

@@ -37,7 +37,7 @@ Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
 
 # Entries of A from which on a pass costs more than looking ahead.
 _WORTH_FORESEEING = 10**6
-# Answers of an oracle whose products with a gradient differ by no more than this, entry by entry, are one vertex.
+# Answers of an oracle that differ by no more than this, in every entry and in their products with a gradient, are one.
 _SAME = 1e-10
 
 
@@ -123,7 +123,7 @@ class ExactFlow(Method):
         x, known = iterate.point, iterate.known
         assert known is not None
         if memory is None:
-            return self.begun(problem, x, known)
+            return self._begun(problem, x, known)
         ahead = np.asarray(known.gradient, dtype=np.float64)
         memory = replace(memory, scale=max(memory.scale, abs(x.dot(ahead)) + known.gap))
         for event in self._events(problem, x, known.vertex, ahead, memory):
@@ -143,11 +143,11 @@ class ExactFlow(Method):
         proposal = self._proposal(following, self._target(x, following), theta, (key,))
         return self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
 
-    def begun(self, problem: Problem, x: Point, known: Evaluation, tau: float = 0.0) -> Proposal:
+    def _begun(self, problem: Problem, x: Point, known: Evaluation) -> Proposal:
         """How the flow begins at x: towards the vertex that is best there."""
         face, names, target = self._begin(problem, x, known.vertex)
         gradient = np.asarray(known.gradient, dtype=np.float64)
-        memory = FaceMemory(face, names, gradient, tau, abs(x.dot(gradient)) + known.gap)
+        memory = FaceMemory(face, names, gradient, scale=abs(x.dot(gradient)) + known.gap)
         return self._proposal(memory, target, 0.0, tuple(names))
 
     def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
@@ -156,11 +156,11 @@ class ExactFlow(Method):
         if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
             memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
         if not memory.foreseen:
-            return replace(proposal, memory=memory)
+            return proposal._replace(memory=memory)
         g = DenseGradient(memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False))
         vertex = problem.lmo(g, lift=False)
         known = Evaluation(g, vertex, g.inner(proposal.point) - g.dot(vertex.vertex))
-        return replace(proposal, memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
+        return proposal._replace(memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
 
     def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
         """Faces that are likely to come, and the gradients at their minimisers from one pass."""
@@ -189,34 +189,15 @@ class ExactFlow(Method):
         names = memory.names
         active = tuple(names[key] for key in memory.face.keys)
         left = tuple(names[key] for key, _ in memory.face.dropped)
-        event = Event(memory.tau, _compact(target.x), tuple(names[key] for key in entered), left, active)
+        event = Event(memory.tau, compact(target.x), tuple(names[key] for key in entered), left, active)
         return Proposal(target, theta, replace(memory, events=(*memory.events, event)), mixture=memory.face.affine)
 
     def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         """The face of the first vertex alone."""
         model, vertex = _model(problem, x), problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
-        face = Face(model, True, sides[1]).joined(vertex.vertex.key, sides, 1.0)
+        face = Face(model, True, sides[1], centre=sides).joined(vertex.vertex.key, sides, 1.0)
         return face, {vertex.vertex.key: vertex.vertex}, x.mix([(1.0, vertex)])
-
-    def renewed(self, problem: Problem, x: Point, target: Point, memory: FaceMemory) -> Proposal:
-        """How the flow goes on from x, where it was heading for `target`, now that the problem has another model.
-
-        Events are looked for from a gradient for which the vertices of the face tie and no other is below them: an
-        oracle cannot pass over some that are lower by the error of a model, and would hide all others behind them. The
-        gradient of the memory is one, since the old model tells it. It goes over to that of the new model, at the
-        point next to x where the vertices tie, as far as no other comes below them.
-        """
-        memory = replace(memory, face=replace(memory.face, model=_model(problem, x)).refactored())
-        image = memory.face.levelled(np.asarray(x.image, dtype=np.float64))
-        if image is not None:
-            there = problem.gradient(Point(x.x, image.astype(x.x.dtype)))
-            g = np.asarray(there, dtype=np.float64)
-            event = next(self._events(problem, target, problem.lmo(there, lift=False), g, memory), None)
-            theta = 1.0 if event is None else event[0]
-            memory = replace(memory, gradient=memory.gradient + theta * (g - memory.gradient))
-        memory = replace(memory, face=memory.face.minimised(), foreseen=())
-        return self._proposal(memory, self._target(target, memory), 0.0, ())
 
     def _events(
         self, problem: Problem, x: Point, best: Lifted, ahead: Array, memory: FaceMemory
@@ -281,7 +262,7 @@ def _cast(target: Array, face: Face, like: Point) -> Point:
     return Point(target.astype(like.x.dtype, copy=False), face.image.astype(like.x.dtype, copy=False))
 
 
-def _compact(x: Array) -> Vertex:
+def compact(x: Array) -> Vertex:
     """A point as a flat vector, by its non-zero entries where they are few."""
     flat = x.reshape(-1)
     places = np.flatnonzero(flat)
@@ -331,8 +312,12 @@ def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, A
     if vertex.entries() is not None:
         return False
     size, v = np.abs(gradients[0]) + np.abs(gradients[1]), np.asarray(vertex)
-    near = _SAME * float(np.vdot(size, np.abs(v)))
-    return off <= near and any(np.vdot(size, np.abs(v - np.asarray(w))) <= near for w in tied)
+    near, close = _SAME * float(np.vdot(size, np.abs(v))), _SAME * float(np.abs(v).max())
+    if off > near:
+        return False
+    # By their products alone, vertices far from the origin might differ in entries in which the gradient is small.
+    apart = (np.abs(v - np.asarray(w)) for w in tied)
+    return any(d.max() <= close and np.vdot(size, d) <= near for d in apart)
 
 
 def _model(problem: Problem, x: Point) -> Model:

@@ -68,6 +68,8 @@ class Face:
     base : image of everything that is fixed
     keys : names of the generators
     sides : one row per generator each, see `Model.sides`
+    centre : what sides are counted from where the values keep their sum, which changes nothing but the rounding: it
+        then goes with the size of the face, not with the square of its distance from the origin
     shift : added to every curvature where the sum is kept, which changes nothing but makes the factor exist
     longest : norm of the longest left side, for the size of rounding errors
     dropped : generators that have come to a bound, with the value there
@@ -82,6 +84,7 @@ class Face:
     upper: Array = field(default_factory=lambda: np.zeros(0))
     sides: tuple[Rows, Rows] = (Rows(), Rows())
     factor: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    centre: tuple[Any, Any] = (0.0, 0.0)
     shift: float = 0.0
     longest: float = 0.0
     dropped: tuple[tuple[Any, float], ...] = ()
@@ -133,11 +136,13 @@ class Face:
         upper: float = np.inf,
     ) -> Face:
         """With one more generator, whose part at `value` is no longer in the base."""
-        left, right = sides
+        left, weighed = sides[0], self.model.second * sides[1]
+        if float(left @ weighed) < -1e-10 * float(np.linalg.norm(left) * np.linalg.norm(weighed)):
+            raise NumericalTrouble(_NOT_CONVEX)
+        left = sides[0] - self.centre[0]
+        right = left if sides[1] is sides[0] else sides[1] - self.centre[1]
         weighed = self.model.second * right
         own = float(left @ weighed)
-        if own < -1e-10 * float(np.linalg.norm(left) * np.linalg.norm(weighed)):
-            raise NumericalTrouble(_NOT_CONVEX)
         rows = self.sides[0].extended(left)
         one = right is left and (self.sides[0] is self.sides[1] or not self.keys)
         grown = replace(
@@ -166,11 +171,13 @@ class Face:
             shift = float(K.diagonal().max())
             sizes = np.linalg.norm(self.left, axis=1) * np.linalg.norm(self.right * self.model.second, axis=1)
             if shift <= 1e-14 * sizes.max():  # all rounding, and maybe negative
-                shift = float(sizes.max()) or 1.0
+                shift = float(sizes.max()) or _TINY**0.5
         K = (K + K.T) / 2 + shift
+        # Differences of sides are as exact as the sides themselves.
+        blur = 1e-15 * len(K) * self.longest * float(np.linalg.norm(self.model.second * self.centre[1])) / _FLOOR
         for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
             try:
-                factor = scipy.linalg.cholesky(K + np.diag(share * K.diagonal() + _TINY), check_finite=False)
+                factor = scipy.linalg.cholesky(K + np.diag(share * (K.diagonal() + blur) + _TINY), check_finite=False)
             except scipy.linalg.LinAlgError:
                 continue
             if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
@@ -203,7 +210,7 @@ class Face:
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
         while len(face.keys) > face.affine:  # one vertex alone cannot move
-            slopes, spread = face._slopes(face.image)
+            slopes, spread = face._slopes()
             noise = face.noise * float(np.finfo(float).eps)
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
@@ -226,25 +233,9 @@ class Face:
             face = replace(face, values=np.ones(1))
         return face
 
-    def levelled(self, image: Array) -> Array | None:
-        """The image nearby where derivatives along the generators agree, or vanish on a box; None if none is near."""
-        if len(self.keys) <= self.affine:
-            return image
-        values, room = np.zeros(len(self.keys)), np.where(np.isinf(self.upper), 1.0, self.upper - self.lower)
-        for _ in range(4):  # the steps after the first polish
-            slopes, spread = self._slopes(image)
-            if spread <= 4 * self.noise * float(np.finfo(float).eps):
-                return image
-            step = self._newton(slopes)
-            values = values + step
-            if not (np.abs(values) <= room).all():
-                return None
-            image = image + step @ self.right
-        return None
-
-    def _slopes(self, image: Array) -> tuple[Array, float]:
-        """Derivatives along the generators where the image is this one, and how far they are from a minimum's."""
-        slopes = self.left @ (self.model.second * image - self.model.pull)
+    def _slopes(self) -> tuple[Array, float]:
+        """Derivatives along the generators, and how far they are from a minimum's."""
+        slopes = self.left @ (self.model.second * self.image - self.model.pull)
         return slopes, float(np.ptp(slopes) if self.affine else np.abs(slopes).max())
 
     def _newton(self, slopes: Array) -> Array:

@@ -1,41 +1,60 @@
-"""The flow of losses that are not quadratic: that of a quadratic model, renewed as time goes on."""
+r"""The flow of losses that are not quadratic, by implicit Euler steps.
+
+In time tau the flow covers a share :math:`\theta = 1 - e^{-\tau}` of the way to s, and s is the best vertex for the
+gradient where it is, or a mixture of those that tie there. The implicit step asks that of the gradient at its end,
+
+.. math:: x_+ = (1 - \theta) x + \theta s, \qquad s \in \arg\min_{v \in C} \langle \nabla f(x_+), v \rangle,
+
+and that is to say that s minimises :math:`f((1 - \theta) x + \theta s)` over C. While the same vertices tie and gain
+weight, ties and the sum of the weights alone determine where the flow is, and the step is exact however long it is and
+however f curves on its way. What is left is when, within a step, vertices come and go: an error of first order. Steps
+in which they do are therefore halved some times.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from fwflow.atoms import ActiveSet, Atoms
+from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.exact import Event, ExactBoxFlow, ExactFlow, FaceMemory
+from fwflow.methods.exact import Event, box_bounds, compact
+from fwflow.methods.newton import BoxNewton, FlowNewton
+from fwflow.objectives.base import NumericalTrouble
 from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.problem import Problem
 from fwflow.storage import storable
+
+# Steps in which something comes or goes are halved until they are this much shorter than others.
+_FINER = 16
+# Newton steps after which the search for the end of a step is given up; a handful is usual.
+_MOST = 1000
 
 
 @storable("sliding-memory")
 @dataclass(frozen=True, eq=False)
 class SlidingMemory:
-    """How far time has gone, where x is heading, all turns so far, and what the flow itself remembers."""
+    """How far time has gone, where x is heading, the vertices of which that is a mixture, and all turns so far."""
 
     tau: float
     target: Point
+    mixture: AtomMemory | None
     events: tuple[Event, ...] = ()
-    flow: FaceMemory | None = None
 
 
 @dataclass(frozen=True)
 class Sliding(Method):
-    """Each iteration follows one model of f for a time `step`, over all of its events; x is where the flow is then.
-
-    The face goes over from model to model. Where vertices no longer quite tie under the new one, its minimiser on the
-    face still is where they do, so that the error does not grow: it is of first order in the step.
+    """Implicit Euler steps of the flow; each iteration makes the way of a whole one.
 
     Parameters
     ----------
-    tau_end, step : float
-        When to end and when to renew the model; time is the integral of gamma.
+    tau_end, step_length : float
+        When to end, and the length of a step; time is the integral of gamma.
     """
 
     tau_end: float
@@ -47,52 +66,82 @@ class Sliding(Method):
 
     @property
     def check_every(self) -> int:
-        return self.models
+        return self.steps
 
     @property
     def lifts(self) -> bool:
         return True
 
     @property
-    def models(self) -> int:
-        """How many models it takes."""
+    def steps(self) -> int:
+        """How many it takes."""
         return max(1, math.ceil(self.tau_end / self.step_length - 1e-9))
 
     def step(self, problem: Problem, iterate: Iterate, memory: SlidingMemory | None) -> Proposal:
-        x, f = iterate.point, problem.objective
+        x = iterate.point
         box = problem.constraint.bounds(x.x.shape) is not None
-        method = ExactBoxFlow() if box else ExactFlow(foresee=1)  # models change too often to foresee anything
-        until = self.tau_end if iterate.k + 1 >= self.models else self.step_length * (iterate.k + 1)
-        known: Evaluation | None = None
-        if memory is None or memory.flow is None:
-            known = iterate.known or problem.evaluate(x)
         if memory is None:
-            assert known is not None
-            memory = SlidingMemory(0.0, x.mix([(1.0, known.vertex)]))
-        tau, target, flow, turns = memory.tau, memory.target, memory.flow, list(memory.events)
-        model = f.modelled(x, x.mix([(-math.expm1(tau - until), target)]))
-        assert model is not None
-        local = replace(problem, objective=model, _joint={})
-        if flow is None:
-            assert known is not None
-            proposal = method.begun(local, x, known, tau)
-        else:
-            proposal = method.renewed(local, x, target, flow)
-        for _ in range(10 * x.x.size + 100):
-            flow = proposal.memory
-            assert flow is not None
-            turns.append(flow.events[-1])
-            x = x.mix([(-math.expm1(tau - flow.tau), target)])
-            target, tau = proposal.point, flow.tau
-            known = local.evaluate(target, lift=False)
-            proposal = method.step(local, Iterate(0, target, math.nan, known), flow)
-            if proposal.finished or proposal.memory.tau >= until:
-                break
-        else:  # no polytope, or one of far too many vertices: it goes straight on, and begins anew with the next model
-            flow = None
-        theta = -math.expm1(tau - until)
-        if flow is not None:
-            assert known is not None
-            ahead = np.asarray(known.gradient, dtype=np.float64)
-            flow = replace(flow, gradient=flow.gradient + theta * (ahead - flow.gradient), tau=until, events=())
-        return Proposal(x.mix([(theta, target)]), theta, SlidingMemory(until, target, tuple(turns), flow))
+            first = (iterate.known or problem.evaluate(x)).vertex
+            mixture = None if box else AtomMemory(ActiveSet(Atoms((first,)), np.ones(1)))
+            memory = SlidingMemory(0.0, x.mix([(1.0, first)]), mixture)
+        tau, until = memory.tau, self.tau_end if iterate.k + 1 >= self.steps else self.step_length * (iterate.k + 1)
+        length = until - tau
+        while memory.tau < until:
+            end = until if length >= until - memory.tau else memory.tau + length
+            ahead = _ahead(problem, x, memory, end)
+            if _place(problem, ahead) != _place(problem, memory) and end - memory.tau > self.step_length / _FINER:
+                length = (end - memory.tau) / 2
+                continue
+            x, length = x.mix([(-math.expm1(memory.tau - end), ahead.target)]), 2 * length
+            memory = ahead
+        return Proposal(x, -math.expm1(tau - until), memory)
+
+
+def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> SlidingMemory:
+    """What is to be remembered after an implicit step from x."""
+    objective = problem.objective.ahead(x, -math.expm1(memory.tau - until))
+    assert objective is not None
+    method = BoxNewton() if memory.mixture is None else FlowNewton()
+    shorter = replace(problem, objective=objective, _joint={})
+    target, mixture = _minimiser(method, shorter, memory.target, memory.mixture)
+    before = _moving(problem, memory.target, memory.mixture) if memory.events else {}
+    moving = _moving(problem, target, mixture)
+    entered = tuple(name for key, name in moving.items() if key not in before)
+    left = tuple(name for key, name in before.items() if key not in moving)
+    event = Event(memory.tau, compact(target.x), entered, left, tuple(moving.values()))
+    return SlidingMemory(until, target, mixture, (*memory.events, event))
+
+
+def _minimiser(
+    method: Method, problem: Problem, x: Point, memory: AtomMemory | None
+) -> tuple[Point, AtomMemory | None]:
+    """Where a method ends that begins at x: when the gap is down to rounding, or neither it nor the value falls."""
+    value, least = math.inf, math.inf
+    for k in range(_MOST):
+        known = problem.evaluate(x)
+        found = problem.value(x)
+        noise = 4 * float(np.finfo(x.x.dtype).eps) * problem.size(x, known)
+        if known.gap <= noise or (known.gap > least / 2 and found >= value):
+            return x, memory
+        value, least = min(value, found), min(least, known.gap)
+        proposal = method.step(problem, Iterate(k, x, found, known), memory)
+        x, memory = proposal.point, proposal.memory
+    raise NumericalTrouble(f"the end of a step was not found in {_MOST} Newton steps")
+
+
+def _moving(problem: Problem, x: Point, mixture: AtomMemory | None) -> dict[Hashable, Any]:
+    """The vertices of a mixture by their keys, or on a box the entries between their bounds."""
+    if mixture is not None:
+        return {atom.key: atom.vertex for atom in mixture.active.atoms}
+    lower, upper = box_bounds(problem, x)
+    inside = np.flatnonzero((lower < x.x.reshape(-1)) & (x.x.reshape(-1) < upper))
+    return {j: j for j in inside.tolist()}
+
+
+def _place(problem: Problem, memory: SlidingMemory) -> Hashable:
+    """What tells the face of a target from others: its vertices, or which entries are at which bound."""
+    if memory.mixture is not None:
+        return frozenset(atom.key for atom in memory.mixture.active.atoms)
+    lower, upper = box_bounds(problem, memory.target)
+    x = memory.target.x.reshape(-1)
+    return (x > lower).tobytes(), (x < upper).tobytes()
