@@ -1,0 +1,9 @@
+"""How does traffic distribute itself? Flows that serve trips, what they minimise, and networks from files."""
+
+from fwflow.networks.costs import Beckmann, LinkCosts
+from fwflow.networks.flows import FlowPolytope
+from fwflow.networks.network import Links, Network
+from fwflow.networks.sioux_falls import sioux_falls
+from fwflow.networks.tntp import read_tntp
+
+__all__ = ["Beckmann", "FlowPolytope", "LinkCosts", "Links", "Network", "read_tntp", "sioux_falls"]

@@ -1,0 +1,214 @@
+"""What does traffic minimise? Sums over the links of what each costs, as a function of the flow on that link alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, describe, finite_array, float_array, shape_of
+from fwflow.fingerprints import fingerprint
+from fwflow.numerics import length
+from fwflow.objectives.base import Line, Objective
+from fwflow.objectives.models import Model, flat, stacked
+from fwflow.points import Atom, Point
+from fwflow.storage import storable
+from fwflow.vertices import Shape, freeze
+
+# Below this share of the capacity the slope of a root is taken for what it is there: at zero it has none.
+_NEAR_ZERO = 1e-9
+
+
+@storable("separable-model")
+class SeparableModel(Model):
+    """A quadratic without mixed terms: points are their own images."""
+
+    def sides(self, atom: Atom) -> tuple[Array, Array]:
+        x = flat(atom.coordinates)
+        return x, x
+
+    def stack(self, atoms: Sequence[Atom]) -> tuple[Any, Any]:
+        rows = stacked([atom.coordinates for atom in atoms])
+        return rows, rows
+
+    def point(self, left: Array, right: Array, shape: Shape) -> Point:
+        return Point(left.reshape(shape))
+
+
+class LinkCosts(Objective):
+    r""":math:`f(x) = \sum_a \int_0^{x_a} c_a`, whose minimum over flows is Wardrop's equilibrium for the link costs c.
+
+    The functions are given the flows on all links and return an array with an entry for each; they are called with
+    flows that are not negative. Where rounding leaves one below zero the cost is that at zero.
+
+    Parameters
+    ----------
+    integral, cost, slope : callable
+        The integral of the cost from zero, the cost, and its derivative, which is at least zero for a convex f.
+    shape : int, optional
+        The number of links, needed only if neither x0 nor the set tells.
+
+    Examples
+    --------
+    Of five trips, so many take the road whose cost grows that both cost the same:
+
+    >>> import fwflow as fw
+    >>> C = fw.FlowPolytope([0, 0], [1, 1], [[0, 5], [0, 0]])
+    >>> f = fw.LinkCosts(lambda v: v * [v[0] / 2, 2], lambda v: v * [1, 0] + [0, 2], lambda v: v * 0 + [1, 0])
+    >>> fw.minimize(f, C, method="corrective").x
+    array([2., 3.])
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        integral: Callable[[Array], Any],
+        cost: Callable[[Array], Any],
+        slope: Callable[[Array], Any],
+        shape: int | Shape | None = None,
+    ) -> None:
+        for name, function in (("integral", integral), ("cost", cost), ("slope", slope)):
+            if not callable(function):
+                raise ValueError(f"{name} must be callable; got {describe(function)}")
+        self._functions = integral, cost, slope
+        self.shape = None if shape is None else shape_of(shape, "shape")
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.shape)
+
+    def cost(self, x: ArrayLike) -> Array:
+        """What each link costs at flows x: the gradient."""
+        return self._cost(np.maximum(x, 0.0))
+
+    def _integral(self, flows: Array) -> Array:
+        return self._asked(0, "integral", flows)
+
+    def _cost(self, flows: Array) -> Array:
+        return self._asked(1, "cost", flows)
+
+    def _slope(self, flows: Array) -> Array:
+        return self._asked(2, "slope", flows)
+
+    def _asked(self, which: int, name: str, flows: Array) -> Array:
+        answer = np.array(float_array(self._functions[which](flows.copy()), f"{name}'s result"), dtype=np.float64)
+        if answer.shape != flows.shape:
+            raise ValueError(f"{name} returned shape {answer.shape} for flows of shape {flows.shape}")
+        return answer
+
+    def value(self, point: Point) -> float:
+        return self._value(point.x)
+
+    def gradient(self, point: Point) -> Array:
+        return self.cost(point.x)
+
+    def rounding(self, point: Point) -> float:
+        moved = self.cost(point.x) + self._second(point.x) * np.abs(point.x)
+        return float(np.finfo(np.float64).eps) * length(moved * point.x)
+
+    def along(self, start: Point, end: Point, value0: float) -> Line:
+        x, d = start.x, end.x - start.x
+
+        def slope(gamma: float) -> float:
+            return float(self.cost(x + gamma * d) @ d)
+
+        return Line(
+            value=lambda gamma: self._value(x + gamma * d),
+            slope=slope,
+            second=lambda gamma: float(self._second(x + gamma * d) @ d**2),
+            value0=value0,
+            slope0=slope(0.0),
+            norm2=float(d @ d),
+            curvature=None,
+        )
+
+    def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
+        second = self._second(point.x)
+        return SeparableModel(second, second * point.x - self.cost(point.x))
+
+    def _value(self, x: Array) -> float:
+        value = float(self._integral(np.maximum(x, 0.0)).sum())
+        below = np.minimum(x, 0.0)
+        return value + float(self.cost(x) @ below) if below.any() else value
+
+    def _second(self, x: Array) -> Array:
+        return np.where(x < 0, 0.0, self._slope(np.maximum(x, 0.0)))
+
+
+class Beckmann(LinkCosts):
+    r"""The function that traffic in equilibrium minimises (Beckmann, McGuire, Winsten 1956), for the costs of the BPR.
+
+    .. math:: f(x) = \sum_a \int_0^{x_a} t_a \left(1 + b_a (v / c_a)^{p_a}\right) + h_a \, dv
+
+    The gradient at x are the costs of the links, so that ``x @ f.cost(x)`` is the total travel time for flows x, and
+    the gap over it the relative gap of the field. Links without capacity take their free-flow time whatever their flow;
+    those with power 0 take ``t (1 + b)``.
+
+    Parameters
+    ----------
+    free_flow, capacity : arrays
+        Times t and capacities c, link by link.
+    b, power : arrays or numbers
+        None may be negative. Powers below 1 have no slope at zero, where a large one stands for it.
+    fixed : array or number
+        Costs h that flow does not change, such as tolls.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Beckmann(free_flow=[10.0, 15.0], capacity=[2.0, 4.0])
+    >>> f.cost(np.array([2.0, 0.0]))
+    array([11.5, 15. ])
+    """
+
+    def __init__(
+        self,
+        free_flow: ArrayLike,
+        capacity: ArrayLike,
+        b: ArrayLike = 0.15,
+        power: ArrayLike = 4.0,
+        *,
+        fixed: ArrayLike = 0.0,
+    ) -> None:
+        given = {"free_flow": free_flow, "capacity": capacity, "b": b, "power": power, "fixed": fixed}
+        arrays = {name: finite_array(value, name, dtype=np.float64) for name, value in given.items()}
+        n = next((array.size for array in arrays.values() if array.ndim), 1)
+        for name, array in arrays.items():
+            if array.shape not in ((), (n,)) or n == 0:
+                raise ValueError(
+                    f"{name} must be a number or have one for each of {n} links; its shape is {array.shape}"
+                )
+            if (array < 0).any():
+                place = int(array.argmin()) if array.ndim else 0
+                raise ValueError(f"{name} must not be negative; for link {place} it is {array.min():g}")
+        self.free_flow, self.capacity, self.b, self.power, self.fixed = (
+            np.broadcast_to(array, (n,)).copy() for array in arrays.values()
+        )
+        freeze(self.free_flow, self.capacity, self.b, self.power, self.fixed)
+        self.shape = (n,)
+        self._crowding = np.where(self.capacity > 0, self.free_flow * self.b, 0.0)
+        self._unit = np.where(self._crowding > 0, self.capacity, 1.0)
+        self._always = self.free_flow + self.fixed
+
+    def __repr__(self) -> str:
+        return f"Beckmann({self.shape[0]} links)"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.free_flow, self.capacity, self.b, self.power, self.fixed)
+
+    def _integral(self, flows: Array) -> Array:
+        return flows * (self._always + self._crowding / (self.power + 1) * self._raised(flows, self.power))
+
+    def _cost(self, flows: Array) -> Array:
+        return self._always + self._crowding * self._raised(flows, self.power)
+
+    def _slope(self, flows: Array) -> Array:
+        flows = np.maximum(flows, np.where(self.power < 1, _NEAR_ZERO * self._unit, 0.0))
+        return self._crowding * self.power / self._unit * self._raised(flows, self.power - 1)
+
+    def _raised(self, flows: Array, power: Array) -> Array:
+        """A power of the share of the capacity in use; the zeroth of zero is one."""
+        with np.errstate(over="ignore"):  # a run says so itself
+            return np.power(flows / self._unit, power)

@@ -1,0 +1,233 @@
+"""Which flows serve the trips? Flows on the links of a network, with an oracle that assigns all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from fwflow._validation import Array, finite_array, float_dtype, whole
+from fwflow.fingerprints import fingerprint
+from fwflow.networks.trees import Flows, Trees, Trips
+from fwflow.sets.base import KnownSet
+from fwflow.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
+
+# Membership is a linear program with a variable for every origin and link; larger ones take too long.
+_VARIABLES = 20_000
+# What HiGHS is asked for in units of all trips together, and what its answers can be trusted to.
+_HIGHS, _RESOLVED = 1e-9, 1e-8
+# Sums of larger costs might overflow.
+_HUGE = 1e280
+
+
+class FlowPolytope(KnownSet):
+    """Flows on the links of a network that serve the trips between its zones.
+
+    A vertex is an all-or-nothing assignment: all trips from one zone to another take one path, the cheapest for given
+    costs of the links. Costs must not be negative; ties are decided the same way every time. The set is the sum over
+    the origins of the flows that start there, and `trees` gives a vertex by origin.
+
+    The zones are the first nodes. Those below `first_through` are closed: trips start and end there, and no others pass
+    through. Links may be parallel, or loops. Trips from a zone to itself use no link.
+
+    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; `diameter` bounds
+    the distance of flows without. Membership takes a linear program with a variable for every origin and link. Beyond
+    20000 of them flows whose balance at every node is right are neither called members nor not.
+
+    Parameters
+    ----------
+    tails, heads : (n_links,) arrays of int
+        The nodes where each link begins and ends, counted from 0.
+    demand : (n_zones, n_zones) array or sparse matrix
+        Trips from each zone, a row, to each other.
+    n_nodes : int, optional
+        By default as many as links and zones need.
+    first_through : int, optional
+        The first node that traffic may pass through; by default all are open.
+
+    Attributes
+    ----------
+    origins : array of int
+        The zones where trips start that use links.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.FlowPolytope(tails=[0, 1, 0], heads=[1, 2, 2], demand=[[0, 0, 5], [0, 0, 1], [0, 0, 0]])
+    >>> np.asarray(C.lmo(np.array([1.0, 1.0, 3.0])))
+    array([5., 6., 0.])
+    >>> np.asarray(C.lmo(np.array([1.0, 2.5, 3.0])))
+    array([0., 1., 5.])
+    """
+
+    shape: Shape
+    polytope = True
+
+    def __init__(
+        self, tails: ArrayLike, heads: ArrayLike, demand: Any, n_nodes: int | None = None, first_through: int = 0
+    ) -> None:
+        self.tails, self.heads = _nodes(tails, "tails"), _nodes(heads, "heads")
+        if len(self.tails) != len(self.heads) or not len(self.tails):
+            counts = f"{len(self.tails)} and {len(self.heads)}"
+            raise ValueError(f"tails and heads need an entry for every link, and there must be a link; got {counts}")
+        self.demand = _matrix(demand)
+        zones, last = self.demand.shape[0], int(max(self.tails.max(), self.heads.max()))
+        self.n_nodes = max(last + 1, zones) if n_nodes is None else whole(n_nodes, "n_nodes", 1)
+        if self.n_nodes < max(last + 1, zones):
+            raise ValueError(f"n_nodes is {self.n_nodes}, but a link has node {last} and there are {zones} zones")
+        self.first_through = whole(first_through, "first_through", 0)
+        self.shape = (len(self.tails),)
+        self._trips = Trips.of(self.demand)
+        self.origins = self._trips.origins
+        freeze(self.tails, self.heads, self.origins)
+        self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips)
+        self.n_summands = max(1, len(self.origins))
+        self._start = self._total(self._trees.loaded(np.ones(self.shape)))
+        self._latest: tuple[Vertex | None, list[Flows]] = None, []
+
+    def __repr__(self) -> str:
+        return f"FlowPolytope({self.shape[0]} links, {self.n_nodes} nodes, {len(self.origins)} origins)"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.tails, self.heads, self.demand, self.n_nodes, self.first_through)
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> DenseVertex:
+        costs = self._costs(g)
+        flows = list(self._trees.loaded(costs))
+        vertex = DenseVertex(self._total(flows).astype(float_dtype(g.dtype), copy=False), advice=costs)
+        self._latest = vertex, flows
+        return vertex
+
+    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        """By origin. Those of the latest answer are at hand; others, of which the costs are kept, are found again."""
+        latest, flows = self._latest
+        if latest is not vertex:
+            if vertex.advice is None or vertex.advice.shape != self.shape:
+                return None
+            flows = list(self._trees.loaded(vertex.advice))
+        return self._by_origin(flows)
+
+    def split(self, x: Array) -> tuple[Vertex, ...] | None:
+        """The start is told by its origins, other flows are not."""
+        return self._by_origin(self._trees.loaded(np.ones(self.shape))) if (x == self._start).all() else None
+
+    def _by_origin(self, flows: Iterable[Flows]) -> tuple[Vertex, ...]:
+        trees = self._matrix(flows)
+        cuts = trees.indptr[1:-1]
+        rows = zip(np.split(trees.indices, cuts), np.split(trees.data, cuts), strict=True)
+        return tuple(SparseVertex(links, amounts, self.shape) for links, amounts in rows)
+
+    def trees(self, costs: ArrayLike) -> sp.csr_array:
+        """The vertex for these costs by origin: an (n_origins, n_links) matrix whose rows add up to it.
+
+        Row i has the flows from ``origins[i]``, on its tree of cheapest paths, and is a vertex of the flows from there.
+        Only flows that are not zero are stored, at most one for every node and row.
+
+        Examples
+        --------
+        >>> import numpy as np, fwflow as fw
+        >>> C = fw.FlowPolytope(tails=[0, 1, 0], heads=[1, 2, 2], demand=[[0, 0, 5], [0, 0, 1], [0, 0, 0]])
+        >>> C.trees([1.0, 1.0, 3.0]).toarray()
+        array([[5., 5., 0.],
+               [0., 1., 0.]])
+        """
+        return self._matrix(self._trees.loaded(self._costs(costs)))
+
+    def _matrix(self, flows: Iterable[Flows]) -> sp.csr_array:
+        empty = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        rows, links, amounts = (np.concatenate(part) for part in zip(empty, *flows, strict=True))
+        return sp.csr_array((amounts, (rows, links)), shape=(len(self.origins), *self.shape))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self._start.astype(dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        """A path uses a link at most once, and fewer links than there are nodes."""
+        return float(self._trips.amounts.sum()) * min(self.shape[0], 2 * (self.n_nodes - 1)) ** 0.5
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        if x.shape != self.shape:
+            raise ValueError(f"x has shape {x.shape}; members of {self!r} have shape {self.shape}")
+        _, rows, ends, amounts = self._trips
+        unit = float(amounts.sum()) or 1.0
+        x, slack = x / unit, max(tol, _RESOLVED) + noise / unit
+        if (x < -slack).any():
+            return False
+        arriving = sp.csr_array((np.ones(len(x)), (self.heads, np.arange(len(x)))), (self.n_nodes, len(x)))
+        leaving = sp.csr_array((np.ones(len(x)), (self.tails, np.arange(len(x)))), (self.n_nodes, len(x)))
+        balance = arriving - leaving
+        trips = sp.csr_array((amounts / unit, (rows, ends)), (len(self.origins), self.n_nodes))
+        wanted = trips - sp.csr_array((trips.sum(axis=1), (np.arange(len(self.origins)), self.origins)), trips.shape)
+        if (np.abs(balance @ x - wanted.sum(axis=0)) > (arriving + leaving) @ slack).any():
+            return False
+        return None if len(self.origins) * len(x) > _VARIABLES else self._furthest(x, slack, balance, wanted) <= 1
+
+    def _furthest(self, x: Array, slack: Array, balance: sp.csr_array, wanted: sp.csr_array) -> float:
+        """How far x is from a sum of flows from all origins, in units of the slack where that is largest."""
+        k, m = len(self.origins), len(x)
+        own = self.origins[:, None]
+        closed, back = self.tails < self.first_through, self.heads < self.first_through
+        barred = (closed & (self.tails != own)) | (back & (self.heads == own))
+        total = sp.hstack([sp.csr_array((m, 0)), *[sp.eye_array(m)] * k])
+        apart = sp.csr_array(slack[:, None] / slack.max())
+        answer = linprog(
+            np.append(np.zeros(k * m), 1.0),
+            A_ub=sp.block_array([[total, -apart], [-total, -apart]]).tocsr(),
+            b_ub=np.append(x, -x),
+            A_eq=sp.hstack([sp.kron(sp.eye_array(k), balance), sp.csr_array((k * self.n_nodes, 1))]).tocsr(),
+            b_eq=wanted.toarray().ravel(),
+            bounds=[*((0.0, 0.0 if bar else None) for bar in barred.ravel()), (0.0, None)],
+            method="highs-ipm",
+            options={"primal_feasibility_tolerance": _HIGHS},
+        )
+        if answer.status != 0:
+            raise RuntimeError(f"HiGHS could not tell whether x is a member: {answer.message}")
+        return float(answer.fun / slack.max())
+
+    def _total(self, flows: Iterable[Flows]) -> Array:
+        total = np.zeros(self.shape)
+        for _, links, amounts in flows:
+            total += np.bincount(links, amounts, len(total))
+        return total
+
+    def _costs(self, g: Any) -> Array:
+        costs = finite_array(g, "costs", ndim=1, dtype=np.float64)
+        if costs.shape != self.shape:
+            raise ValueError(f"costs has {len(costs)} entries; there are {self.shape[0]} links")
+        worst = int(costs.argmin())
+        if costs[worst] < 0:
+            raise ValueError(
+                f"costs must not be negative; link {worst} from node {self.tails[worst]} to node {self.heads[worst]} "
+                f"costs {costs[worst]:g}"
+            )
+        largest = float(costs.max())
+        return costs / largest if largest > _HUGE else costs
+
+
+def _nodes(value: ArrayLike, name: str) -> Array:
+    nodes = finite_array(value, name, ndim=1)
+    wrong = (nodes < 0) | (nodes != np.floor(nodes))
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise ValueError(f"{name} must be nodes, counted from 0; {name}[{place}] is {nodes[place]:g}")
+    return nodes.astype(np.int64)
+
+
+def _matrix(demand: Any) -> sp.csr_array:
+    """Trips as a matrix of the library's own."""
+    matrix = sp.csr_array(demand if sp.issparse(demand) else finite_array(demand, "demand", ndim=2), dtype=np.float64)
+    matrix.sum_duplicates()
+    finite_array(matrix.data, "demand")
+    zones, columns = matrix.shape
+    if zones != columns:
+        raise ValueError(f"demand must be square, a row and a column for every zone; its shape is {matrix.shape}")
+    negative = matrix.data < 0
+    if negative.any():
+        table, place = matrix.tocoo(), int(negative.argmax())
+        a, b = (int(node[place]) for node in table.coords)
+        raise ValueError(f"demand must not be negative; demand[{a}, {b}] is {matrix.data[place]:g}")
+    return matrix

@@ -1,0 +1,181 @@
+"""By which links do all trips go if each takes a cheapest path? Trees from all origins, grown and loaded together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import dijkstra
+
+from fwflow._validation import Array
+
+# So many nodes of trees are looked at together: what is noted about them stays in the cache.
+_AT_ONCE = 2**16
+
+
+class Trips(NamedTuple):
+    """Trips in the order of their origins: ``amounts[i]`` go from ``origins[rows[i]]`` to another node ``ends[i]``."""
+
+    origins: Array
+    rows: Array
+    ends: Array
+    amounts: Array
+
+    @classmethod
+    def of(cls, demand: sp.csr_array) -> Self:
+        """Those of a matrix, without the ones from a zone to itself."""
+        table = demand.tocoo()
+        starts, ends = (node.astype(np.int64) for node in table.coords)
+        used = (starts != ends) & (table.data > 0)
+        origins, rows = np.unique(starts[used], return_inverse=True)
+        return cls(origins, rows, ends[used], table.data[used])
+
+    def between(self, first: int, last: int) -> tuple[slice, Array]:
+        """Where the trips of some of the origins are, and their origins counted from the first."""
+        where = slice(*np.searchsorted(self.rows, [first, last]).tolist())
+        return where, self.rows[where] - first
+
+
+class Flows(NamedTuple):
+    """Flows from some of the origins, by the place of the origin and by link."""
+
+    rows: Array
+    links: Array
+    amounts: Array
+
+
+class Trees:
+    """Cheapest paths of all trips, in a network that stays and for costs that change.
+
+    Paths do not pass through closed zones and need not pass through nodes with a single neighbour. Such nodes are left
+    out of the graph that is searched, where each would take as long as any other: a path leaves one of them, runs
+    through the graph, and enters another by the best of the links that lead there.
+    """
+
+    def __init__(self, tails: Array, heads: Array, n_nodes: int, first_through: int, trips: Trips) -> None:
+        self.trips = trips
+        outside = (np.arange(n_nodes) < first_through) | _single_neighbour(tails, heads, n_nodes)
+        # The nodes of the graph are numbered first, then the origins outside of it; no path leaves the others.
+        self._inside = n_nodes - int(outside.sum())
+        numbered = np.append(np.flatnonzero(~outside), trips.origins[outside[trips.origins]])
+        self._numbered = len(numbered)
+        number = np.full(n_nodes, -1)
+        number[numbered] = np.arange(len(numbered))
+        self._sources, self._stops = number[trips.origins], number[trips.ends]
+        useful = number[tails] >= 0
+
+        links = np.flatnonzero(useful & ~outside[heads])
+        self._pairs = _Groups.of(links, number[tails[links]] * self._numbered + number[heads[links]])
+        u, v = np.divmod(self._pairs.keys, max(self._numbered, 1))
+        self._indptr = np.searchsorted(u, np.arange(self._numbered + 1)).astype(np.int32)
+        self._indices = v.astype(np.int32)
+        self._by_head = np.lexsort((u, v))
+        self._joins = (v * self._numbered + u)[self._by_head]
+
+        self._enters = outside[trips.ends]
+        links = np.flatnonzero(useful & np.isin(heads, trips.ends[self._enters]))
+        self._entries = _Groups.of(links, heads[links])
+        self._gates = number[tails[self._entries.links]]
+        self._place = np.searchsorted(self._entries.keys, trips.ends)
+        self._check_reachable(self._enters & ~np.isin(trips.ends, self._entries.keys))
+        ones = np.ones(len(tails))
+        for first, distance, _ in self._grown(ones):
+            where, row = trips.between(first, first + len(distance))
+            stops, _ = self._ways_in(where, row, distance, ones)
+            self._check_reachable(np.isinf(distance[row, stops]), where.start)
+
+    def _check_reachable(self, unreachable: Array, start: int = 0) -> None:
+        if unreachable.any():
+            i = start + int(unreachable.argmax())
+            a, b = int(self.trips.origins[self.trips.rows[i]]), int(self.trips.ends[i])
+            raise ValueError(
+                f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from node {a} to node {b}"
+            )
+
+    def loaded(self, costs: Array) -> Iterator[Flows]:
+        """The flows if each trip takes a cheapest path, for some origins at a time."""
+        n = self._inside
+        chosen = self._pairs.cheapest(costs[self._pairs.links])[self._by_head]
+        joining = self._pairs.links[chosen]
+        for first, distance, before in self._grown(costs):
+            k = len(distance)
+            where, row = self.trips.between(first, first + k)
+            stops, entries = self._ways_in(where, row, distance, costs)
+            root = k * n  # nodes of all trees in one row, and at its end what lies outside of the graph
+            amounts = self.trips.amounts[where]
+            load = np.bincount(np.where(stops < n, row * n + stops, root), amounts, root + 1)
+            before = before[:, :n]
+            parents = np.where((before >= 0) & (before < n), before + n * np.arange(k)[:, None], root)
+            load = _subtree_sums(load, np.append(parents, root))
+            used = np.flatnonzero((load[:root] > 0) & (before.ravel() >= 0))
+            tree, node = np.divmod(used, n)
+            links = joining[np.searchsorted(self._joins, node * self._numbered + before[tree, node])]
+            enters = self._enters[where]
+            yield Flows(
+                first + np.append(row[enters], tree),
+                np.append(entries, links),
+                np.append(amounts[enters], load[used]),
+            )
+
+    def _grown(self, costs: Array) -> Iterator[tuple[int, Array, Array]]:
+        """The first of some origins, and for each of them how far the nodes are and the nodes before them."""
+        least = costs[self._pairs.links][self._pairs.cheapest(costs[self._pairs.links])]
+        graph = sp.csr_array((least, self._indices, self._indptr), shape=(self._numbered, self._numbered))
+        step = max(1, _AT_ONCE // max(1, self._numbered))
+        for first in range(0, len(self._sources), step):
+            sources = self._sources[first : first + step]
+            yield first, *dijkstra(graph, indices=sources, return_predecessors=True)
+
+    def _ways_in(self, where: slice, row: Array, distance: Array, costs: Array) -> tuple[Array, Array]:
+        """For some trips the last nodes of the graph, or origins, on their way, and the links by which they enter."""
+        stops, enters = self._stops[where].copy(), self._enters[where]
+        best = self._entries.cheapest(distance[:, self._gates] + costs[self._entries.links])
+        chosen = best[row[enters], self._place[where][enters]]
+        stops[enters] = self._gates[chosen]
+        return stops, self._entries.links[chosen]
+
+
+class _Groups(NamedTuple):
+    """Links in groups of which one is taken: those that join the same nodes, or that enter the same."""
+
+    links: Array
+    keys: Array
+    starts: Array
+    group: Array
+
+    @classmethod
+    def of(cls, links: Array, keys: Array) -> Self:
+        """Links with equal keys, in the order of the keys."""
+        order = np.argsort(keys, kind="stable")
+        found, starts, group = np.unique(keys[order], return_index=True, return_inverse=True)
+        return cls(links[order], found, starts, group)
+
+    def cheapest(self, costs: Array) -> Array:
+        """For costs in the order of `links`, along the last axis: where each group has its least, the first of them."""
+        places = np.arange(len(self.links))
+        if len(self.starts) == len(places):
+            return np.broadcast_to(places, costs.shape)
+        least = np.minimum.reduceat(costs, self.starts, axis=-1)
+        return np.minimum.reduceat(np.where(costs == least[..., self.group], places, len(places)), self.starts, axis=-1)
+
+
+def _single_neighbour(tails: Array, heads: Array, n_nodes: int) -> Array:
+    """Which nodes have one neighbour or none."""
+    near, far = np.unique(np.stack([np.append(tails, heads), np.append(heads, tails)]), axis=1)
+    return np.bincount(near[near != far], minlength=n_nodes) <= 1
+
+
+def _subtree_sums(load: Array, parents: Array) -> Array:
+    """The load of every node and of all below it, in trees whose roots have the last node as parent, as has itself.
+
+    After k rounds a node has the load of its descendants less than 2^k below, and knows its 2^k-th ancestor: to which
+    it gives what it has in the next. The logarithm of the depth of the trees is the number of rounds.
+    """
+    root, above = len(parents) - 1, parents
+    while above.min(initial=root) < root:
+        load = load + np.bincount(above, load, len(load))
+        load[root] = 0.0
+        above = above[above]
+    return load
