@@ -1,0 +1,5 @@
+"""``python -m fwflow.cli``."""
+
+from fwflow.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""What do a run and a path look like? Figures in matplotlib, which is loaded on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fwflow._validation import Array, suggest
+from fwflow.models import FittedModel
+from fwflow.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Of a path, so many coefficients have a name in the legend.
+_NAMED = 10
+
+
+def check(path: Path | None) -> None:
+    """Refuse a figure whose format is not known, before anything runs."""
+    if path is None:
+        return
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    accepted = sorted(FigureCanvasBase.get_supported_filetypes())
+    if (suffix := path.suffix.removeprefix(".").lower()) not in accepted:
+        raise ValueError(f"--plot {path}: figures of kind {suffix!r} are not known; {suggest(suffix, accepted)}")
+
+
+def run(result: Result, model: FittedModel, largest: int) -> Figure:
+    """The gap along the run, and the largest coefficients."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    gap, seconds = result.trace["gap"], result.trace["time"]
+    known = np.isfinite(gap) & (gap > 0)
+    left.semilogy(seconds[known], gap[known], marker="." if known.sum() < 50 else "")
+    left.set(xlabel="seconds", ylabel="gap", title=f"{model.method}, {model.iterations} iterations")
+    shown = model.largest(max(1, largest))[::-1]
+    right.barh(range(len(shown)), [value for _, value in shown])
+    right.set_yticks(range(len(shown)), [_plain(name) for name, _ in shown])
+    right.set(title=f"largest coefficients ({model.nonzero} are not zero)")
+    return figure
+
+
+def paths(radii: Sequence[float], coefficients: Array, names: Sequence[str], constraint: str) -> Figure:
+    """Every coefficient along the radii; those that become largest have a name."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    size = np.abs(coefficients).max(axis=0)
+    for rank, j in enumerate(np.argsort(-size, kind="stable")[: max(_NAMED, int(np.count_nonzero(size)))]):
+        named = {"label": _plain(names[j])} if rank < _NAMED else {"color": "0.7", "lw": 0.7, "zorder": 1}
+        axes.semilogx(radii, coefficients[:, j], **named)
+    axes.set(xlabel=f"radius of the {constraint} set", ylabel="coefficient")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    return figure
+
+
+def _plain(name: str) -> str:
+    """A name as it is: dollar signs are no formulas, and a leading underscore hides nothing."""
+    shown = name.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown

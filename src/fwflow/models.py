@@ -1,0 +1,173 @@
+"""What was fitted? A linear model with the names of its columns, kept in one file of arrays and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fwflow import storage
+from fwflow._validation import Array
+from fwflow.objectives.losses import losses
+from fwflow.result import Result
+from fwflow.storage import storable
+
+
+@storable("fitted-linear-model", valid=lambda model: model._consistent)
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A linear model, and how it was found.
+
+    Attributes
+    ----------
+    coefficients : (n,) array
+    names : tuple of str
+        Of the columns that the coefficients belong to, all different.
+    intercept : float
+    loss : str
+        "squared", "logistic" or "huber".
+    constraint : str
+        The set, as in ``l1:10``.
+    target : str
+        The column that is predicted; empty if it has no name.
+    classes : tuple of two str, or None
+        For the logistic loss, what a negative and a positive score stand for.
+    dropped : tuple of str
+        Columns of the data that were left out.
+    data : str
+        Where the data was read from.
+    rows : int
+        How many there were.
+    method, message : str
+        What ran, and how it ended.
+    certified : bool
+        Whether the gap, verified at the coefficients, is within the tolerance that was asked for.
+    fun, gap : float
+        Objective and certified gap at the coefficients.
+    iterations : int
+    passes, seconds : float
+        Passes over the data, and time.
+    written : str
+        When, in ISO 8601.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, 1.0])
+    >>> result = fw.minimize(fw.LinearModel(X, y), fw.L1Ball(2.0))
+    >>> model = FittedModel.of(result, ("age", "visits"), loss="squared", constraint="l1:2", rows=2)
+    >>> model.largest(1), model.predict(X).round(3)
+    ([('age', 2.0)], array([2., 0.]))
+    """
+
+    coefficients: Array
+    names: tuple[str, ...]
+    intercept: float
+    loss: str
+    constraint: str
+    target: str
+    classes: tuple[str, str] | None
+    dropped: tuple[str, ...]
+    data: str
+    rows: int
+    method: str
+    message: str
+    certified: bool
+    fun: float
+    gap: float
+    iterations: int
+    passes: float
+    seconds: float
+    written: str
+
+    @classmethod
+    def of(
+        cls,
+        result: Result,
+        names: Sequence[str],
+        *,
+        loss: str,
+        constraint: str,
+        rows: int,
+        target: str = "",
+        classes: tuple[str, str] | None = None,
+        dropped: Sequence[str] = (),
+        data: str = "",
+        intercept: float = 0.0,
+        message: str = "",
+    ) -> FittedModel:
+        """The model that a run has found, dated now."""
+        return cls(
+            coefficients=np.asarray(result.x),
+            names=tuple(names),
+            intercept=float(intercept),
+            loss=loss,
+            constraint=constraint,
+            target=target,
+            classes=classes,
+            dropped=tuple(dropped),
+            data=data,
+            rows=rows,
+            method=str(result.method),
+            message=message or result.message,
+            certified=bool(result.success),
+            fun=float(result.fun),
+            gap=float(result.gap),
+            iterations=result.nit,
+            passes=float(result.n_design),
+            seconds=float(result.state.elapsed),
+            written=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @property
+    def _consistent(self) -> bool:
+        shape, kind = self.coefficients.shape, self.coefficients.dtype.kind
+        return (
+            shape == (len(self.names),)
+            and len(set(self.names)) == len(self.names)
+            and kind == "f"
+            and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercept))
+            and self.loss in losses
+            and (self.loss == "logistic") == (self.classes is not None)
+        )
+
+    def scores(self, X: Any) -> Array:
+        """``X @ coefficients + intercept``."""
+        return np.asarray(X @ self.coefficients + self.intercept)
+
+    def predict(self, X: Any) -> Array:
+        """Numbers or, with the logistic loss, classes. A score of zero is the first class."""
+        scores = self.scores(X)
+        return scores if self.classes is None else np.array(self.classes, dtype=object)[(scores > 0).astype(int)]
+
+    def probabilities(self, X: Any) -> Array:
+        """Of the second class, with the logistic loss."""
+        z = self.scores(X)
+        e = np.exp(-np.abs(z))
+        return np.where(z >= 0, 1.0, e) / (1 + e)
+
+    @property
+    def nonzero(self) -> int:
+        """How many coefficients are not zero."""
+        return int(np.count_nonzero(self.coefficients))
+
+    def largest(self, count: int) -> list[tuple[str, float]]:
+        """Names and values of the coefficients that are largest in size, none of them zero."""
+        order = np.argsort(-np.abs(self.coefficients), kind="stable")[: min(count, self.nonzero)]
+        return [(self.names[j], float(self.coefficients[j])) for j in order]
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, completely or not at all: arrays and JSON in an ``.npz``, with a checksum."""
+        storage.save(self, path)
+
+    @staticmethod
+    def load(path: str | Path) -> FittedModel:
+        """Read a model written by `save`. Nothing in the file is run; one that is damaged or no model is refused."""
+        try:
+            return storage.load(path, FittedModel)
+        except ValueError as error:
+            raise ValueError(f"{path} holds no model: {error.__cause__}") from error

@@ -1,0 +1,145 @@
+"""Do paths agree with single fits, and are new rows matched to a model by name?"""
+
+import csv
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import fwflow as fw
+from fwflow.models import FittedModel
+from tests.cli.test_solve import CLASSES, NAMES, REGRESSION, A, Y, run, shop, write_csv
+from tests.test_cli import fails
+
+__all__ = ["run", "shop"]
+
+
+@pytest.mark.parametrize("kind", ["l1", "l2", "linf", "simplex"])
+def test_a_path_is_made_of_single_fits(run, shop, tmp_path, kind):
+    out, plot = tmp_path / "path.csv", tmp_path / "path.svg"
+    code, output, error = run(
+        "path", shop, *REGRESSION, "--set", kind, "--radii", "2,0.5,1", "--out", out, "--plot", plot, "--rtol", 1e-9
+    )
+    assert (code, error) == (0, "")
+    header, *rows = csv.reader(out.read_text().splitlines())
+    assert tuple(header) == ("radius", *NAMES)
+    sets = {"l1": fw.L1Ball, "l2": fw.L2Ball, "linf": fw.LInfBall, "simplex": fw.Simplex}
+    for radius, row in zip((0.5, 1.0, 2.0), rows, strict=True):
+        expected = fw.minimize(fw.LinearModel(A, Y), sets[kind](radius), tol=1e-12).x
+        np.testing.assert_allclose(np.array(row, float), [radius, *expected], atol=1e-4)
+    assert "objective" in output
+    assert "<svg" in plot.read_text()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_automatic_radii_go_from_the_first_coefficient_to_where_the_set_does_not_matter(run, tmp_path, scale):
+    np.savez(tmp_path / "a.npz", X=A, y=scale * Y)
+    code, output, error = run("path", tmp_path / "a.npz", "--set", "l1", "--radii", 12, "--json")
+    path = json.loads(output)["path"]
+    assert (code, error, len(path)) == (0, "", 12)
+    values = [row["fun"] for row in path]
+    assert (np.diff(values) <= 1e-6 * values[0]).all()  # up to the tolerance of each
+    free = fw.LinearModel(A, scale * Y)
+    least = free.value(free.point(np.linalg.lstsq(A, scale * Y)[0]))
+    start = free.value(free.point(np.zeros(6)))
+    assert path[0]["nonzero"] == 1
+    assert values[0] > least + 0.5 * (start - least)
+    assert values[-1] < least + 0.02 * (start - least)
+
+
+def test_a_path_of_separable_classes_ends(run, tmp_path):
+    (tmp_path / "a.csv").write_text("x,z,y\n-2,1,0\n-1,2,0\n1,1,1\n2,3,1\n")
+    code, output, _ = run("path", tmp_path / "a.csv", "--target", "y", "--loss", "logistic", "--radii", 5, "--json")
+    assert code == 0
+    assert json.loads(output)["path"][-1]["fun"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "box"), "--set 'box' has no radius; accepted: 'l1', 'l2', 'linf', 'simplex'"),
+        (("--set", "l0"), "--set 'l0' is not known; accepted: 'l1', 'l2'"),
+        (("--radii", "0"), "--radii '0' must be a count, or positive radii as in 0.5,1,2"),
+        (("--radii", "1,-2"), "--radii '1,-2' must be a count, or positive radii as in 0.5,1,2"),
+        (("--set", "simplex"), "--set simplex needs the radii themselves"),
+        (("--out", "shop.csv"), "would be written over the data"),
+    ],
+)
+def test_wrong_paths_are_one_line(capsys, monkeypatch, shop, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in fails(capsys, monkeypatch, "path", "shop.csv", *REGRESSION, *arguments)
+
+
+def test_a_path_without_a_slope_is_refused(capsys, monkeypatch, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n2,0\n")
+    message = fails(capsys, monkeypatch, "path", tmp_path / "a.csv", "--target", "y")
+    assert "no coefficient lowers the objective" in message
+
+
+def test_paths_that_are_not_certified_or_interrupted(run, monkeypatch, shop):
+    command = ("path", shop, *REGRESSION, "--radii", "1,2")
+    code, _, error = run(*command, "-m", "fw", "--max-iter", 2)
+    assert (code, error) == (3, "2 of 2 models did not reach the tolerance\n")
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["fwflow.cli.path"], "_from_before", interrupt)
+    assert run(*command) == (130, "", "interrupted; no path is written\n")
+
+
+@pytest.fixture
+def model(run, shop, tmp_path):
+    out = tmp_path / "model.npz"
+    assert run("solve", shop, *CLASSES, "--set", "l1:2", "--out", out)[0] == 0
+    return out
+
+
+def test_predictions_follow_the_names_of_columns(run, model, tmp_path):
+    kept, order = FittedModel.load(model), [3, 0, 5, 2, 1, 4]
+    with open(tmp_path / "new.csv", "w", newline="") as file:
+        csv.writer(file).writerows([[NAMES[j] for j in order], *A[:, order].tolist()])
+    code, _, error = run("predict", model, tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert (code, error) == (0, "")
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [row["prediction"] for row in rows] == kept.predict(A).tolist()
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], kept.probabilities(A), rtol=1e-14)
+
+
+def test_regression_is_predicted_and_judged(run, shop, tmp_path):
+    out = tmp_path / "model.npz"
+    assert run("solve", shop, *REGRESSION, "--set", "l1:2", "--out", out)[0] == 0
+    code, output, error = run("predict", out, shop)
+    predicted = A @ FittedModel.load(out).coefficients
+    np.testing.assert_allclose([float(line) for line in output.splitlines()[1:]], predicted, rtol=1e-12)
+    assert error == f"mean squared error: {np.mean((predicted - Y) ** 2):.6g} over 60 rows\n"
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [
+        ({"age": "Age"}, "lacks column 'age' and has column 'Age' too many (--drop leaves one out)"),
+        ({"age": "Age", "visits": "v"}, "lacks columns 'age', 'visits' and has columns 'Age', 'v' too many"),
+    ],
+)
+def test_columns_that_do_not_match_are_named(capsys, monkeypatch, model, tmp_path, rename, message):
+    names = [rename.get(name, name) for name in (*NAMES, "y", "bought")]
+    assert message in fails(capsys, monkeypatch, "predict", model, write_csv(tmp_path / "new.csv", names))
+
+
+def test_predict_checks_its_files(capsys, monkeypatch, model, shop, tmp_path):
+    assert "holds no model" in fails(capsys, monkeypatch, "predict", shop, shop)
+    assert "would be written over the data" in fails(capsys, monkeypatch, "predict", model, shop, "--out", shop)
+    assert "No such file" in fails(capsys, monkeypatch, "predict", model, tmp_path / "none.csv")
+
+
+def test_inspect_shows_what_matters(run, model):
+    code, output, _ = run("inspect", model, "--largest", 1)
+    kept = FittedModel.load(model)
+    (name, value), *others = kept.largest(3)
+    assert code == 0
+    words = (name, f"{value:.6g}", f"{kept.gap:.3e}", kept.method, kept.written)
+    assert [word for word in words if word not in output] == []
+    assert [other for other, _ in others if f"│ {other}" in output] == []
