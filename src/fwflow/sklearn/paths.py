@@ -1,0 +1,161 @@
+"""How does a model grow with its radius? One fit per radius, each beginning where the one before has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+import fwflow as fw
+from fwflow._validation import Array, finite_array, whole
+from fwflow.gradients import as_gradient
+from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+# Of the slope at zero, what the first radius takes away: nearly all of it is still there.
+_FIRST = 0.05
+# The radius doubles at most so often, and is then halved in so many steps.
+_DOUBLINGS, _HALVINGS = 60, 2
+# How exact fits are that only tell where a path ends, and so a share of what they look for.
+_COARSE = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusPath:
+    """The fits of a model for growing radii.
+
+    Attributes
+    ----------
+    radii : (n_radii,) array
+    coefs : (n_radii, ...) array
+        In the shape that the estimator's ``coef_`` has.
+    intercepts : (n_radii, ...) array
+    dual_gaps : (n_radii,) array
+        Certified at each radius.
+    n_iters : (n_radii,) array
+    """
+
+    radii: Array
+    coefs: Array
+    intercepts: Array
+    dual_gaps: Array
+    n_iters: Array
+
+    def plot(self, ax: Any = None, **style: Any) -> matplotlib.axes.Axes:
+        """Draw every coefficient that is ever used against the radius, into `ax` or a new figure."""
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        columns = self.coefs.reshape(len(self.radii), -1)
+        ax.semilogx(self.radii, columns[:, columns.any(axis=0)], **style)
+        ax.set(xlabel="radius", ylabel="coefficients")
+        return ax
+
+
+def radius_path(
+    X: Any,
+    y: Any,
+    radii: Any = "auto",
+    *,
+    estimator: Any = None,
+    n_radii: int = 50,
+    eps: float = 1e-3,
+    sample_weight: Any = None,
+) -> RadiusPath:
+    """Fit a model for growing radii, each fit from the one before.
+
+    Parameters
+    ----------
+    X, y : arrays
+        As for ``estimator.fit``.
+    radii : "auto" or array
+        "auto" takes a geometric series: from where the first coefficient has entered, to where the constraint has all
+        but stopped to bind.
+    estimator : estimator, optional
+        `L1Regression()` by default, or any other linear model of this package; its radius does not matter.
+    n_radii : int
+        How many radii "auto" takes.
+    eps : float
+        "auto" ends where a larger radius lowers the loss at this share of the rate at which it does at first.
+    sample_weight : array, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import radius_path
+    >>> X = np.random.default_rng(0).standard_normal((50, 20))
+    >>> path = radius_path(X, 2 * X[:, 3] - X[:, 5] + 1, n_radii=10)
+    >>> [np.flatnonzero(coef.round(2)).tolist() for coef in path.coefs[[0, -1]]]
+    [[3], [3, 5]]
+    >>> round(float(path.radii[-1]), 1)
+    3.0
+    """
+    model = clone(L1Regression() if estimator is None else estimator)
+    task = model._task(X, y, sample_weight)
+    chosen = chosen_radii(model, task, radii, n_radii, eps)
+    fits = [(model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in along(model, task, chosen)]
+    return RadiusPath(chosen, *(np.array(part) for part in zip(*fits, strict=True)))
+
+
+def along(model: BallEstimator, task: Task, radii: Array) -> Any:
+    """Fit a model at one radius after the other, and say so after each."""
+    start = None
+    for radius in radii.tolist():
+        model._fit(task, radius, start)
+        start = model._kept()
+        yield radius
+
+
+def chosen_radii(model: BallEstimator, task: Task, radii: Any, count: int, eps: float) -> Array:
+    """The radii that were asked for, in ascending order."""
+    if isinstance(radii, str):
+        if radii != "auto":
+            raise ValueError(f"radii={radii!r} is not known; give an array, or 'auto'")
+        return _auto(model, task, whole(count, "n_radii", 1), eps)
+    given = np.unique(finite_array(radii, "radii", ndim=1))
+    if not len(given) or given[0] <= 0:
+        raise ValueError("radii must be positive, and at least one")
+    return given.astype(np.float64)
+
+
+def _auto(model: BallEstimator, task: Task, count: int, eps: float) -> Array:
+    f: Any = model._objective(task)
+    origin = f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape))
+    unit = model._ball(1.0, f.shape)
+
+    def rate(x: Any) -> float:
+        """How fast the least loss falls as the radius grows, where x has it."""
+        g = as_gradient(f.gradient(f.point(x)))
+        return -g.dot(unit.lmo(g.question()))
+
+    at_first = rate(origin.x)
+    if not at_first > 0:  # nothing is worth a coefficient
+        return np.geomspace(1e-3, 1.0, count)
+    vertex = f.lift(unit.lmo(as_gradient(f.gradient(origin)).question()))
+    line = f.along(origin, origin.mix([(1.0, vertex)]), f.value(origin))
+    curvature = line.second(0.0)
+    first = _FIRST * (at_first / curvature if curvature > 0 else line.value0 / at_first)
+
+    def fitted(radius: float, start: Any) -> Any:
+        return model._minimised(f, model._ball(radius, f.shape), start, tol=_COARSE * eps, max_iter=1000).x
+
+    last, x, before = first, fitted(first, None), None
+    for _ in range(_DOUBLINGS):
+        if rate(x) <= eps * at_first:
+            break
+        before, last = x, 2 * last
+        x = fitted(last, x)
+    size = model._size(x)
+    if size is not None and size < 0.999 * last:
+        last = size
+    elif before is not None:
+        lower = last / 2
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(lower * last))
+            x = fitted(middle, before)
+            lower, last, before = (middle, last, x) if rate(x) > eps * at_first else (lower, middle, before)
+    return np.geomspace(first, max(last, first), count)

@@ -1,0 +1,491 @@
+"""Which radius predicts best? The estimators with a search over a path of radii by cross-validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import check_cv
+
+from fwflow._validation import Array
+from fwflow.sklearn.completion import NuclearCompletion, observations
+from fwflow.sklearn.linear import (
+    BallEstimator,
+    GroupClassifier,
+    GroupRegression,
+    L1Classifier,
+    L1Regression,
+    SimplexRegression,
+    checked_weights,
+    documented,
+)
+from fwflow.sklearn.paths import along, chosen_radii
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+_SEARCH = """radii : "auto" or array
+        Candidates; see `radius_path`.
+    n_radii : int
+        How many "auto" takes.
+    eps : float
+        Where "auto" ends.
+    cv : int, splitter or iterable, optional
+        How to split; five folds by default.
+    rule : {"min", "1se"}
+        Take the radius of the least mean loss, or the smallest whose mean loss is within one standard error of that.
+    n_jobs : int, optional
+        Folds in parallel."""
+
+_FOUND = """radius_ : float
+        The radius that was chosen.
+    radii_ : (n_radii,) array
+    losses_ : (n_folds, n_radii) array
+        Mean loss of the held-out samples.
+    mean_losses_, standard_errors_ : (n_radii,) arrays"""
+
+
+def searching(cls: type[Any]) -> type[Any]:
+    """Fill in what the searches have in common."""
+    assert cls.__doc__ is not None
+    cls.__doc__ = cls.__doc__.replace("{search}", _SEARCH).replace("{found}", _FOUND)
+    return documented(cls)
+
+
+class RadiusSearch(BallEstimator):
+    """A search over radii, in front of the estimator that it searches for."""
+
+    radii: Any
+    n_radii: int
+    eps: float
+    cv: Any
+    rule: str
+    n_jobs: int | None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the radius by cross-validation, and fit the model with it to all of the data.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array, sparse matrix or data frame
+        y : (n_samples,) array
+        sample_weight : (n_samples,) array, optional
+            How often each sample counts, for fits and for held-out losses.
+        """
+        if self.rule not in ("min", "1se"):
+            raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
+        task = self._task(X, y, sample_weight)
+        self.radii_ = chosen_radii(self, task, self.radii, self.n_radii, self.eps)
+        X, y = self._plain(X, y)
+        weights = checked_weights(sample_weight, len(y))
+        splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
+        folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
+        self.losses_ = np.array(Parallel(n_jobs=self.n_jobs)(folds))
+        self._choose()
+        list(along(self, task, self.radii_[self.radii_ <= self.radius_]))
+        return self
+
+    def _plain(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """The data as arrays whose rows can be taken."""
+        X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        return X, np.asarray(y).reshape(-1)
+
+    def _choose(self) -> None:
+        self.mean_losses_ = np.nanmean(self.losses_, axis=0)
+        folds = np.isfinite(self.losses_).sum(axis=0)
+        self.standard_errors_ = np.nanstd(self.losses_, axis=0) / np.sqrt(np.maximum(folds - 1, 1))
+        best = int(self.mean_losses_.argmin())
+        if self.rule == "1se":
+            within = self.mean_losses_ <= self.mean_losses_[best] + self.standard_errors_[best]
+            best = int(within.argmax())
+        self.radius_ = float(self.radii_[best])
+
+    def plot(self, ax: Any = None) -> matplotlib.axes.Axes:
+        """Draw the held-out losses against the radius, with one standard error, and the radius that was chosen."""
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        low, high = (self.mean_losses_ + sign * self.standard_errors_ for sign in (-1, 1))
+        ax.fill_between(self.radii_, low, high, alpha=0.2, linewidth=0)
+        ax.plot(self.radii_, self.mean_losses_)
+        ax.axvline(self.radius_, linestyle="--", color="grey")
+        ax.set(xscale="log", xlabel="radius", ylabel="held-out loss")
+        return ax
+
+
+def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, test: Array, radii: Array) -> list[float]:
+    """The held-out loss at every radius."""
+    inner, held_out = (None, None) if weights is None else (weights[train], weights[test])
+    if held_out is not None and not held_out.any():
+        return [float("nan")] * len(radii)
+    task = model._task(X[train], y[train], inner)
+    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in along(model, task, radii)]
+
+
+@searching
+class L1RegressionCV(RadiusSearch, L1Regression):
+    """`L1Regression` with the radius chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    loss : {"squared", "huber"}
+    rho : float
+        Residuals beyond count linearly, for the Huber loss.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : (n_features,) array
+    intercept_ : float
+    {found}
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import L1RegressionCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 20))
+    >>> model = L1RegressionCV(n_radii=20).fit(X, 2 * X[:, 3] - X[:, 5] + rng.standard_normal(100))
+    >>> 2 < model.radius_ < 4
+    True
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 30,
+        eps: float = 1e-3,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        loss: str = "squared",
+        rho: float = 1.0,
+        fit_intercept: bool = True,
+        method: Any = "auto",
+        tol: float = 1e-08,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.loss = loss
+        self.rho = rho
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+
+@searching
+class SimplexRegressionCV(RadiusSearch, SimplexRegression):
+    """`SimplexRegression` with the radius chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    loss : {"squared", "huber"}
+    rho : float
+        Residuals beyond count linearly, for the Huber loss.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : (n_features,) array
+    intercept_ : float
+    {found}
+    {attributes}
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 30,
+        eps: float = 1e-3,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        loss: str = "squared",
+        rho: float = 1.0,
+        fit_intercept: bool = True,
+        method: Any = "auto",
+        tol: float = 1e-08,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.loss = loss
+        self.rho = rho
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+
+@searching
+class GroupRegressionCV(RadiusSearch, GroupRegression):
+    """`GroupRegression` with the radius chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    groups : sequence, optional
+        The features of each group, or the group of each feature; by default each is a group of its own.
+    p : float
+        The norm of a group, above 1.
+    loss : {"squared", "huber"}
+    rho : float
+        Residuals beyond count linearly, for the Huber loss.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : (n_features,) array
+    intercept_ : float
+    {found}
+    {attributes}
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 30,
+        eps: float = 1e-3,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        groups: Any = None,
+        p: float = 2.0,
+        loss: str = "squared",
+        rho: float = 1.0,
+        fit_intercept: bool = True,
+        method: Any = "auto",
+        tol: float = 1e-08,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.groups = groups
+        self.p = p
+        self.loss = loss
+        self.rho = rho
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+
+@searching
+class L1ClassifierCV(RadiusSearch, L1Classifier):
+    """`L1Classifier` with the radius chosen by cross-validation of the log-loss.
+
+    Parameters
+    ----------
+    {search}
+    class_weight : dict or "balanced", optional
+        How much the samples of each class count.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : array
+    coef_ : (1, n_features) or (n_classes, n_features) array
+    intercept_ : (1,) or (n_classes,) array
+        Those of several classes sum to zero.
+    {found}
+    {attributes}
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 30,
+        eps: float = 1e-3,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        method: Any = "auto",
+        tol: float = 1e-08,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+
+@searching
+class GroupClassifierCV(RadiusSearch, GroupClassifier):
+    """`GroupClassifier` with the radius chosen by cross-validation of the log-loss.
+
+    Parameters
+    ----------
+    {search}
+    groups : sequence, optional
+        The features of each group, or the group of each feature; by default each is a group of its own.
+    p : float
+        The norm of a group, above 1.
+    class_weight : dict or "balanced", optional
+        How much the samples of each class count.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : array
+    coef_ : (1, n_features) or (n_classes, n_features) array
+    intercept_ : (1,) or (n_classes,) array
+        Those of several classes sum to zero.
+    {found}
+    {attributes}
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 30,
+        eps: float = 1e-3,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        groups: Any = None,
+        p: float = 2.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        method: Any = "auto",
+        tol: float = 1e-08,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.groups = groups
+        self.p = p
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+
+@searching
+class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
+    """`NuclearCompletion` with the radius chosen by cross-validation.
+
+    Parameters
+    ----------
+    {search}
+    loss : {"squared", "huber"}
+    rho : float
+        Residuals beyond count linearly, for the Huber loss.
+    biases : bool
+        Fit a bias for every row and column, before the matrix and free of the radius.
+    damping : float
+        Biases are those of as many more observations without any.
+    {parameters}
+
+    Attributes
+    ----------
+    U_, V_ : arrays
+        Factors of the matrix, ``U_ @ V_.T``, with one row for each of `row_ids_` and `col_ids_`.
+    row_ids_, col_ids_ : arrays
+        What the rows and columns are called. Others are predicted by their mean and what bias is known.
+    mean_ : float
+    row_biases_, col_biases_ : arrays
+    {found}
+    {attributes}
+    """
+
+    def __init__(
+        self,
+        radii: Any = "auto",
+        *,
+        n_radii: int = 10,
+        eps: float = 0.1,
+        cv: Any = None,
+        rule: str = "min",
+        n_jobs: int | None = None,
+        loss: str = "squared",
+        rho: float = 1.0,
+        biases: bool = True,
+        damping: float = 5.0,
+        fit_intercept: bool = True,
+        method: Any = "auto",
+        tol: float = 0.0001,
+        rtol: float = 0.0,
+        max_iter: int = 10000,
+        warm_start: bool = False,
+    ) -> None:
+        self.radii = radii
+        self.n_radii = n_radii
+        self.eps = eps
+        self.cv = cv
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.loss = loss
+        self.rho = rho
+        self.biases = biases
+        self.damping = damping
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the radius by cross-validation, and fit the model with it; the data is that of `NuclearCompletion`."""
+        if sp.issparse(X) and y is None:
+            X, y = observations(X)
+        return super().fit(X, y, sample_weight)

@@ -1,0 +1,111 @@
+"""Do paths go from the first coefficient to where the ball stops binding, and do searches choose as they say?"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import GroupKFold
+
+import sklearn
+from fwflow.sklearn import (
+    GroupRegression,
+    GroupRegressionCV,
+    L1Classifier,
+    L1ClassifierCV,
+    L1Regression,
+    L1RegressionCV,
+    SimplexRegression,
+    SimplexRegressionCV,
+    radius_path,
+)
+
+RNG = np.random.default_rng(0)
+M, N = 80, 12
+X = RNG.standard_normal((M, N)) + 1
+Y = X @ np.r_[2.0, -1.0, 0.5, np.zeros(N - 3)] + 3 + RNG.standard_normal(M)
+LABELS = np.where(np.median(Y) < Y, "high", "low")
+
+
+def test_a_path_goes_from_one_coefficient_to_least_squares():
+    path = radius_path(X, Y, n_radii=20)
+    assert np.count_nonzero(path.coefs[0]) == 1
+    assert np.ptp(np.diff(np.log(path.radii))) < 1e-9
+    least_squares = np.linalg.lstsq(X - X.mean(axis=0), Y - Y.mean(), rcond=None)[0]
+    assert path.radii[-1] == pytest.approx(np.abs(least_squares).sum(), rel=0.05)
+    np.testing.assert_allclose(path.coefs[-1], least_squares, atol=0.02)
+    used = np.abs(path.coefs).sum(axis=1)
+    np.testing.assert_allclose(used[:-2], path.radii[:-2], rtol=1e-6)
+    assert (path.dual_gaps < 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (L1Regression(loss="huber"), Y),
+        (SimplexRegression(), Y),
+        (GroupRegression(groups=np.arange(N) // 3), Y),
+        (L1Classifier(), LABELS),
+        (L1Classifier(), np.digitize(Y, [4.0, 6.0])),
+    ],
+    ids=["huber", "simplex", "group", "two classes", "three classes"],
+)
+def test_a_path_has_the_fits_of_its_radii(model, y):
+    path = radius_path(X, y, estimator=model, n_radii=6, eps=0.05)
+    for radius, coef, intercept in zip(path.radii, path.coefs, path.intercepts, strict=True):
+        alone = sklearn.clone(model).set_params(radius=radius).fit(X, y)
+        np.testing.assert_allclose(coef, alone.coef_, atol=2e-3)
+        np.testing.assert_allclose(intercept, alone.intercept_, atol=2e-2)
+    assert "radius" not in path.__dict__
+    axes = path.plot()
+    assert axes.get_xlabel() == "radius"
+    plt.close("all")
+
+
+def test_radii_of_ones_own():
+    path = radius_path(sp.csr_array(X), Y, [1.0, 0.5, 2.0], sample_weight=np.ones(M))
+    assert path.radii.tolist() == [0.5, 1.0, 2.0]
+    for wrong in ([], [0.0, 1.0], "some"):
+        with pytest.raises(ValueError, match="radii"):
+            radius_path(X, Y, wrong)
+
+
+def test_where_nothing_is_worth_a_coefficient_there_still_is_a_path():
+    path = radius_path(X, np.ones(M), n_radii=3)
+    np.testing.assert_array_equal(path.coefs, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("search", "y"),
+    [
+        (L1RegressionCV(n_radii=8, tol=1e-6), Y),
+        (SimplexRegressionCV(n_radii=8, tol=1e-6), Y),
+        (GroupRegressionCV(n_radii=8, tol=1e-6, groups=np.arange(N) // 3), Y),
+        (L1ClassifierCV(n_radii=8, tol=1e-6, eps=0.05), LABELS),
+    ],
+    ids=repr,
+)
+def test_searches_choose_the_least_held_out_loss(search, y):
+    search = sklearn.clone(search).fit(X, y)
+    assert search.losses_.shape == (5, len(search.radii_))
+    np.testing.assert_allclose(search.losses_.mean(axis=0), search.mean_losses_)
+    assert search.radius_ == search.radii_[search.mean_losses_.argmin()]
+    assert search.score(X, y) > 0.3
+    plain = type(search).__mro__[2](search.radius_, tol=1e-6)
+    plain.set_params(**{k: v for k, v in search.get_params().items() if k in plain.get_params()}).fit(X, y)
+    np.testing.assert_allclose(search.coef_, plain.coef_, atol=2e-2)
+    rule = sklearn.clone(search).set_params(rule="1se", n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(rule.losses_, search.losses_)
+    best = int(search.mean_losses_.argmin())
+    assert rule.mean_losses_[rule.radii_ == rule.radius_] <= search.mean_losses_[best] + search.standard_errors_[best]
+    assert rule.radius_ <= search.radius_
+    smaller = search.mean_losses_[rule.radii_ < rule.radius_]
+    assert (smaller > search.mean_losses_[best] + search.standard_errors_[best]).all()
+    assert search.plot().get_xlabel() == "radius"
+    plt.close("all")
+
+
+def test_folds_of_ones_own():
+    splits = list(GroupKFold(3).split(X, Y, np.arange(M) // 10))
+    assert L1RegressionCV(n_radii=3, cv=splits, tol=1e-6).fit(X, Y).losses_.shape == (3, 3)
+    with pytest.raises(ValueError, match="rule='best' is not known; accepted: 'min', '1se'"):
+        L1RegressionCV(rule="best").fit(X, Y)
