@@ -180,7 +180,7 @@ class Point(Atom):
         terms = [(w, term) for w, term in terms if w != 0]
         if not terms:
             return self
-        rest = 1.0 - sum(w for w, _ in terms)
+        rest = 1.0 - sum([w for w, _ in terms])
         return type(self)(self._mixed(rest, terms), self._mixed_image(rest, terms))
 
     def _mixed(self, rest: float, terms: Sequence[tuple[float, Atom]]) -> Any:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ _DISAGREEMENT = 1e-6
 
 
 @storable("evaluation")
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """What is known at a point: the gradient, the oracle's answer to it, and the gap between the two."""
 
     gradient: Gradient
@@ -97,7 +96,7 @@ class Problem:
         return together
 
     def _check_domain(self, point: Point) -> None:
-        if not self.defined_at(point):
+        if self.objective.domain is not None and not self.objective.domain(point):
             raise NumericalTrouble("the point lies outside the objective's domain")
 
     def defined_at(self, point: Point) -> bool:
@@ -149,9 +148,11 @@ class Problem:
         vertex = self.constraint.lmo(asked, last) if inner is None else self.constraint.lmo_at(asked, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
-    def evaluate(self, point: Point, hint: Lifted | None = None, lift: bool = True) -> Evaluation:
-        r"""Gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
-        g = self.gradient(point)
+    def evaluate(
+        self, point: Point, hint: Lifted | None = None, lift: bool = True, gradient: Gradient | None = None
+    ) -> Evaluation:
+        r"""Gradient (unless it is known), vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
+        g = self.gradient(point) if gradient is None else gradient
         inner = g.inner(point)
         s = self.lmo(g, hint, lift, inner)
         return Evaluation(g, s, inner - g.dot(s.vertex))

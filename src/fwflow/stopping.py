@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ _STILL = 10
 _IDLE = 5
 # From a gap of this share of the first one on, every iterate is looked at; before, one of ever fewer.
 _NEAR = 1e-4
+# Fewer oracle calls than this are too few to tell how fast a run goes.
+_MANY = 30
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ def unmoved(before: Point, after: Point) -> bool:
 
 
 @storable("progress", valid=lambda progress: min(progress.still, progress.idle) >= 0)
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """How long a run has made none: steps that moved nothing, and gaps that were no better than the best."""
 
     still: int = 0
@@ -74,13 +76,12 @@ class Progress:
     def stepped(self, before: Point, after: Point, look: bool) -> Progress:
         """After a step, which is looked at on demand or if the last one moved nothing."""
         still = self.still + 1 if (look or self.still) and unmoved(before, after) else 0
-        return replace(self, still=still)
+        return self if still == self.still else Progress(still, self.idle, self.best_gap)
 
     def seen(self, gap: float) -> Progress:
         """After one more gap."""
-        if gap < 0.9 * self.best_gap:
-            return replace(self, idle=0, best_gap=gap)
-        return replace(self, idle=self.idle + 1)
+        better = gap < 0.9 * self.best_gap
+        return Progress(self.still, 0 if better else self.idle + 1, gap if better else self.best_gap)
 
     @property
     def stuck(self) -> bool:
@@ -104,3 +105,12 @@ def flat(trace: Trace, eps: float) -> bool:
         return False
     known, before = gaps[-recent:], gaps[:-recent]
     return bool(np.isfinite(known).any()) and not np.nanmin(known) < np.nanmin(before, initial=np.inf)
+
+
+def crawled(trace: Trace) -> bool:
+    """Whether the last third of many oracle calls has not brought the gap down tenfold."""
+    calls, gaps = trace["n_lmo"], trace["gap"]
+    late = calls > 2 / 3 * calls[-1]
+    if calls[-1] < _MANY or late.all():
+        return False
+    return bool(np.nanmin(gaps[late], initial=np.inf) > 0.1 * np.nanmin(gaps[~late], initial=np.inf))

@@ -37,9 +37,9 @@ def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequ
     Q: list[list[Any]] = []
     W: list[list[Any]] = []
     for i in range(q):  # forward substitution: xi_i = gamma_i (s_i - x - sum_j A_ij xi_j)
-        W.append([sum(A[i][k] * Q[k][j] for k in range(j, i)) for j in range(i)])
+        W.append([sum([A[i][k] * Q[k][j] for k in range(j, i)]) for j in range(i)])
         Q.append([-gamma[i] * w for w in W[i]] + [gamma[i]])
-    return W, [sum(beta[i] * Q[i][j] for i in range(j, q)) for j in range(q)]
+    return W, [sum([beta[i] * Q[i][j] for i in range(j, q)]) for j in range(q)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ _ROUNDING = 1e-12
 
 def is_convex(weights: Sequence[float]) -> bool:
     """Whether ``x + sum_i w_i (s_i - x)`` is a convex combination, up to rounding."""
-    return all(w >= -_ROUNDING for w in weights) and sum(weights) <= 1 + _ROUNDING
+    return min(weights, default=0.0) >= -_ROUNDING and sum(weights) <= 1 + _ROUNDING
 
 
 @dataclass(frozen=True, eq=False)

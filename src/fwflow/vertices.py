@@ -166,7 +166,7 @@ class OneHot(Vertex):
     def entries(self) -> Entries:
         return (self.index,), (self.value,)
 
-    @cached_property
+    @property
     def key(self) -> Hashable:
         return self.index, self.value
 

@@ -57,6 +57,16 @@ def cosh(n, seed, x):
     return ((np.exp(shifted) + np.exp(-shifted)) / 2).sum(), (np.exp(shifted) - np.exp(-shifted)) / 2
 
 
+def beckmann(n, seed, x):
+    """Link by link, and straight on below zero."""
+    f, value, gradient = OBJECTIVES["beckmann"](n, seed), 0.0, []
+    for v, t, c, b, p, h in zip(x, f.free_flow, f.capacity, f.b, f.power, f.fixed, strict=True):
+        crowding = t * b * (max(v, 0.0) / c) ** p
+        gradient.append(t + h + crowding)
+        value += v * (t + h + (crowding if v < 0 else crowding / (p + 1)))
+    return value, np.array(gradient)
+
+
 FORMULAS = {
     "squared": linear(squared, targets),
     "squared-sum": linear(squared, targets, factor=1.0),
@@ -66,6 +76,7 @@ FORMULAS = {
     "logistic-csc": linear(logistic, labels),
     "quadratic": quadratic,
     "smooth": cosh,
+    "beckmann": beckmann,
 }
 
 ROWS, COLS = np.array([4, 0, 2, 4, 1, 0, 3, 2, 4]), np.array([1, 3, 0, 0, 2, 0, 3, 2, 3])
@@ -280,12 +291,12 @@ def test_along_knows_quadratics_bounds_and_lengths():
     for name in OBJECTIVES:
         f = OBJECTIVES[name](6, 0)
         line = fw.Problem(f, fw.Simplex(), Counts()).along(f.point(x), f.point(y), 0.0, None)
-        length = y - x if name in ("quadratic", "smooth") else design(12, 6) @ (y - x)
+        length = y - x if name in ("quadratic", "smooth", "beckmann") else design(12, 6) @ (y - x)
         assert line.norm2 == pytest.approx(length @ length, rel=1e-13)
         known[name] = (line.quadratic, line.curvature is not None)
     nothing_known = {name for name, facts in known.items() if facts == (False, False)}
     closed_form = {name for name, facts in known.items() if facts == (True, True)}
-    assert nothing_known == {"smooth"}
+    assert nothing_known == {"smooth", "beckmann"}
     assert closed_form == {"squared", "squared-sum", "squared-csr", "quadratic"}
 
 
@@ -324,7 +335,7 @@ def test_carried_entries_do_not_drift():
         if state.k % _REFRESH_EVERY == 0:
             exact.append(np.array_equal(state.point.image, state.x.entries(f.rows, f.cols)))
 
-    r = fw.minimize(f, C, tol=0, max_iter=2100, callback=look)
+    r = fw.minimize(f, C, method="fw", tol=0, max_iter=2100, callback=look)
     assert max(worst) <= bound
     assert all(exact)
     assert len(exact) == 2100 // _REFRESH_EVERY + 1
@@ -352,7 +363,7 @@ def test_results_never_come_from_a_drifted_image(tol):
     assert r.success == (tol > 0 and r.gap <= tol)
 
 
-PASSES = dict.fromkeys(("l1", "simplex", "simplex-radius", "scaled"), 0)
+PASSES = dict.fromkeys(("l1", "simplex", "simplex-radius", "scaled", "minkowski", "group", "group-3", "group-inf"), 0)
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_array])
@@ -514,7 +525,10 @@ def test_a_point_outside_the_domain_ends_the_run_in_words():
         return float(-np.log(x).sum()), -1 / x
 
     f = fw.Smooth(fun, True, domain=lambda x: bool((x > 0).all()))
-    r = fw.minimize(f, fw.Simplex(), [0.5, 0.3, 0.2], max_iter=10)  # from k = 0 the first step ends at a vertex
+    best = fw.minimize(f, fw.Simplex(), [0.5, 0.3, 0.2], tol=1e-9)  # left alone, no method steps outside
+    assert best.success
+    np.testing.assert_allclose(best.x, 1 / 3, atol=1e-4)
+    r = fw.minimize(f, fw.Simplex(), [0.5, 0.3, 0.2], method="fw", max_iter=10)  # its first step ends at a vertex
     assert r.status is fw.Status.NUMERICAL
     assert "domain" in r.message
     assert not r.success

@@ -66,8 +66,12 @@ class Objective(ABC):
         The floating type of x and of every gradient, or None where only the starting point tells.
     image_size
         Number of entries of the image that points carry, or None where they carry none.
+    pass_cost
+        What a pass over the data costs, counted in entries of a dense matrix, or None where that is not known.
     factored
         Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
+    convex
+        Whether f is known to be convex; where it is not, methods take care to descend.
     quadratic
         Whether f is a quadratic, so that `model` is f itself wherever it is taken.
     smoothness
@@ -80,7 +84,9 @@ class Objective(ABC):
     shape: Any = None  # a Shape or None
     dtype: np.dtype[Any] | None = None
     image_size: int | None = None
+    pass_cost: int | None = None
     factored: bool = False
+    convex: bool = False
     smoothness: float | None = None
 
     @property
@@ -167,10 +173,6 @@ class Objective(ABC):
         """
         return None
 
-    def modelled(self, point: Point, ahead: Point) -> Objective | None:
-        """A quadratic as an objective on the same data: f's slopes at a point, and its curvature there or ahead.
-
-        That is, of the loss of every single entry the larger of its curvature at the point and its mean on the way. For
-        Huber's loss both are none in the tails. None where f is no sum of losses.
-        """
+    def ahead(self, point: Point, share: float) -> Objective | None:
+        """``f(point + share (s - point))`` as an objective of s on the same data; None where f is no sum of losses."""
         return None

@@ -13,7 +13,7 @@ from fwflow._validation import Array, finite_array, float_array, suggest, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank, entries_of
-from fwflow.objectives.images import LossOfImage
+from fwflow.objectives.images import LossOfImage, checked_weights
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.models import NOWHERE
 from fwflow.points import FactoredPoint, Point
@@ -35,6 +35,8 @@ class MatrixCompletion(LossOfImage):
     loss : {"huber", "squared"} or Loss
     rho : float
     scale : {"sum", "mean"}
+    weights : (nnz,) array_like, optional
+        Non-negative factors of the losses; the mean is then the weighted one.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class MatrixCompletion(LossOfImage):
         rho: float = 10.0,
         *,
         scale: str = "sum",
+        weights: ArrayLike | None = None,
     ) -> None:
         try:
             rows_, cols_ = shape
@@ -67,6 +70,7 @@ class MatrixCompletion(LossOfImage):
         if isinstance(values, np.ma.MaskedArray) and values.shape == i.shape == j.shape:
             observed = ~np.ma.getmaskarray(values)
             i, j, values = i[observed], j[observed], values.compressed()
+            weights = None if weights is None else np.asarray(weights)[observed]
         b = finite_array(values, "values", ndim=1)
         if not len(i) == len(j) == len(b):
             raise ValueError(f"rows, cols and values must agree in length; got {len(i)}, {len(j)} and {len(b)}")
@@ -81,12 +85,16 @@ class MatrixCompletion(LossOfImage):
         self.loss.check(self.b)
         if scale not in ("sum", "mean"):
             raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('sum', 'mean'))}")
-        self.factor = 1.0 / len(b) if scale == "mean" else 1.0
+        self.weights = checked_weights(weights, self.loss, b)
+        total = float(len(b) if self.weights is None else self.weights.sum(dtype=np.float64))
+        self.weights = None if self.weights is None else self.weights[order]
+        self.factor = 1.0 / total if scale == "mean" else 1.0
         self.image_size = len(b)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor)
+        weights = () if self.weights is None else (self.weights,)
+        return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor, *weights)
 
     def point(self, x: Any, name: str = "x0") -> FactoredPoint:
         if not isinstance(x, LowRank):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +14,9 @@ from fwflow.designs import CountedDesign, Counts, as_design
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import length
 from fwflow.objectives.base import Line, Objective
-from fwflow.objectives.losses import Loss, Parabola
-from fwflow.objectives.models import Model
+from fwflow.objectives.intercepts import average, best_shift
+from fwflow.objectives.losses import Ahead, Loss
+from fwflow.objectives.models import CentredModel, Model
 from fwflow.points import Point
 from fwflow.vertices import DenseVertex, Scaled, Sum, Vertex, read_only
 
@@ -28,6 +30,7 @@ class DesignImage(Objective):
         self.design = as_design(A, name)
         self.dtype = self.design.dtype
         self.shape, self.image_size = (self.design.shape[1],), self.design.shape[0]
+        self.pass_cost = self.design.pass_cost
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)
@@ -93,6 +96,20 @@ def targets(b: Any, dtype: np.dtype[Any]) -> Array:
     return finite_array(b, "b", ndim=1, dtype=dtype)
 
 
+def checked_weights(weights: Any, loss: Loss, b: Array) -> Array | None:
+    """A weight for every datum in b, in its type."""
+    if weights is None:
+        return None
+    given = read_only(finite_array(weights, "weights", ndim=1, dtype=b.dtype))
+    if len(given) != len(b):
+        raise ValueError(f"weights has {len(given)} entries; there are {len(b)} data, and they must agree")
+    if (given < 0).any() or not given.any():
+        raise ValueError("weights must not be negative, and not all zero")
+    if loss.values(b[:1], b[:1]) is None:
+        raise ValueError(f"weights need a loss that is known entry by entry; {loss!r} offers no `values`")
+    return given
+
+
 def image_of(point: Point) -> Array:
     """The image of a point that is known to carry one."""
     assert point.image is not None
@@ -100,72 +117,126 @@ def image_of(point: Point) -> Array:
 
 
 class LossOfImage(Objective):
-    """A sum of losses of an image that is linear in x: everything but the linear map itself."""
+    """A sum of losses of an image that is linear in x: everything but the linear map itself.
+
+    With an intercept f is the least sum over all constants that may be added to the image, so that neither f nor its
+    derivatives change with a constant in the image. By the envelope theorem they are those at the best constant.
+    """
 
     loss: Loss
     b: Array
     factor: float
+    #: One for every entry of the image; None: all are one.
+    weights: Array | None = None
+    intercept: bool = False
+    convex = True
+
+    def counted_by(self, counts: Counts) -> Self:
+        watched = super().counted_by(counts)
+        watched.b = read_only(self.b)  # losses, which users write too, cannot change it
+        return watched
 
     @property
     def quadratic(self) -> bool:
         return self.loss.quadratic
 
-    @property
-    def _targets(self) -> Array:
-        """What losses see of b: their users write them, too."""
-        return read_only(self.b)
-
     def value(self, point: Point) -> float:
-        return self.factor * self.loss.value(image_of(point), self._targets)
+        return self._value(self._shifted(image_of(point)))
 
     def dual(self, point: Point) -> Array:
         """Derivative of f in the image: the vector that the transpose of the linear map turns into the gradient."""
-        return self.factor * self.loss.derivative(image_of(point), self._targets)
+        return self._slopes(self._shifted(image_of(point)))
+
+    def _value(self, z: Array) -> float:
+        if self.weights is None:
+            return self.factor * self.loss.value(z, self.b)
+        values = self.loss.values(z, self.b)
+        assert values is not None  # or weights would have been refused
+        return self.factor * float(self.weights @ values)
+
+    def _slopes(self, z: Array) -> Array:
+        return self._weighed(self.loss.derivative(z, self.b))
+
+    def seconds(self, z: Array) -> Array:
+        """Second derivatives in the image, entry by entry; an intercept, if there is one, does not move."""
+        return self._weighed(self.loss.second(z, self.b))
+
+    @property
+    def steepest(self) -> float:
+        """A bound on all of them."""
+        return self.factor * self.loss.curvature * (1.0 if self.weights is None else float(self.weights.max()))
+
+    def _weighed(self, entries: Array) -> Array:
+        return self.factor * (entries if self.weights is None else self.weights * entries)
+
+    def _shifted(self, z: Array, guess: float | None = None) -> Array:
+        """The image with the best constant added, if there is to be one; `guess` is one that is close."""
+        return z + self._shift(z, guess) if self.intercept else z
+
+    def _shift(self, z: Array, guess: float | None = None) -> float:
+        known = {} if self.remembered is None else self.remembered
+        loss, image, shift = known.get("shift", (None, None, 0.0))
+        if loss is not self.loss or image is not z:  # a twin with another loss shares what is remembered
+            shift = best_shift(self.loss, np.asarray(z, dtype=np.float64), self.b, self.weights, guess)
+            known["shift"] = self.loss, z, shift
+        return shift
 
     def rounding(self, point: Point) -> float:
         z = np.abs(image_of(point))
-        moved = np.abs(self.loss.derivative(image_of(point), self._targets))
-        moved += self.loss.curvature * (z + np.abs(self.b))
-        return float(np.finfo(z.dtype).eps) * self.factor * length(moved * z)
+        moved = np.abs(self.dual(point)) + self._weighed(self.loss.curvature * (z + np.abs(self.b)))
+        return float(np.finfo(z.dtype).eps) * length(moved * z)
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
-        z, b = image_of(start), self._targets
+        z = image_of(start)
         direction = image_of(end) - z
-        norm2 = float(direction @ direction)
+        shift = None
+        if self.intercept:
+            direction = direction - average(direction, self.weights)  # shorter, and the same to f
+            shift = self._shift(z)
+
+        def there(gamma: float) -> Array:
+            return self._shifted(z + gamma * direction, shift)
+
+        if self.intercept:  # which takes some Newton steps to find
+            there = lru_cache(maxsize=1)(there)
 
         def slope(gamma: float) -> float:
-            return self.factor * float(self.loss.derivative(z + gamma * direction, b) @ direction)
+            return float(self._slopes(there(gamma)) @ direction)
 
         def second(gamma: float) -> float:
-            return self.factor * float(self.loss.second(z + gamma * direction, b) @ direction**2)
+            weights = self.seconds(there(gamma))
+            across = direction - average(direction, weights) if self.intercept else direction
+            return float(weights @ across**2)
 
+        norm2 = float(direction @ direction)
+        weighed = self.factor * norm2 if self.weights is None else float(self._weighed(direction) @ direction)
+        exact = self.quadratic and self.intercept  # without, the bound is
         return Line(
-            value=lambda gamma: self.factor * self.loss.value(z + gamma * direction, b),
+            value=lambda gamma: self._value(there(gamma)),
             slope=slope,
             second=second,
             value0=value0,
             slope0=slope(0.0),
             norm2=norm2,
-            curvature=self.factor * self.loss.curvature * norm2,
-            quadratic=self.loss.quadratic,
+            curvature=second(0.0) if exact else self.loss.curvature * weighed,
+            quadratic=self.quadratic,
         )
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         z = np.asarray(image_of(point), dtype=np.float64)
         z = np.zeros_like(z) if self.quadratic else z  # the same model everywhere, and there without rounding
-        second = self.factor * self.loss.second(z, self._targets)
+        shifted = self._shifted(z)
+        second = self.loss.second(shifted, self.b)
         if not self.quadratic:
-            # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one.
-            second = np.maximum(second, 1e-3 * self.factor * self.loss.curvature)
-        return Model(second, second * z - self.factor * self.loss.derivative(z, self._targets))
+            # Where a loss is straight (Huber's tails) a Newton step knows no length; a little curvature gives it one,
+            # and little it must be beside that of a loss which has all but saturated.
+            second = np.maximum(second, 1e-3 * (float(second.max()) or self.loss.curvature))
+        second, slopes = self._weighed(second), self._slopes(shifted)
+        if self.intercept:
+            return CentredModel(second, second * (z - average(z, second)) - slopes)
+        return Model(second, second * z - slopes)
 
-    def modelled(self, point: Point, ahead: Point) -> Self:
-        z, end = (np.asarray(image_of(p), dtype=np.float64) for p in (point, ahead))
-        slope, last = (self.factor * self.loss.derivative(image, self._targets) for image in (z, end))
-        second = self.factor * self.loss.second(z, self._targets)
-        moving = np.abs(end - z) > 1e-5 * (np.abs(z) + np.abs(self.b))  # else the mean drowns in rounding
-        mean = np.divide(last - slope, end - z, out=np.zeros_like(z), where=moving)
-        # The larger of the two: a loss that flattens on a long way ahead must not be taken for flat where x is.
-        second, twin = np.maximum(second, mean), copy.copy(self)
-        twin.loss, twin.factor = Parabola(second, second * z - slope, float(second.max())), 1.0
+    def ahead(self, point: Point, share: float) -> Self:
+        twin = copy.copy(self)
+        twin.loss = Ahead(self.loss, (1 - share) * image_of(point), share)
         return twin

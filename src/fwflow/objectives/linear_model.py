@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
 from fwflow.objectives.base import Objective
-from fwflow.objectives.images import DesignImage, LossOfImage, targets
+from fwflow.objectives.images import DesignImage, LossOfImage, checked_weights, image_of, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
 from fwflow.points import Point
+from fwflow.vertices import freeze
 
 
 class LinearModel(DesignImage, LossOfImage):
@@ -35,6 +36,12 @@ class LinearModel(DesignImage, LossOfImage):
     scale : {"mean", "sum"}
     rho : float
         Where the Huber loss turns linear.
+    weights : (m,) array_like, optional
+        Non-negative factors of the losses; the mean is then the weighted one. Two of the same row weigh as much as one
+        with twice the weight.
+    intercept : bool
+        Add a constant to A x, free of all constraints, and minimise over it: :math:`f(x) = \min_c \sum_i
+        \ell(a_i^T x + c, b_i)`. Nothing is centred, so that sparse data stays sparse; `intercept_at` tells c.
 
     Examples
     --------
@@ -42,12 +49,26 @@ class LinearModel(DesignImage, LossOfImage):
     >>> f = fw.LinearModel(np.eye(2), [1.0, 3.0], loss="squared", scale="sum")
     >>> f.value(f.point([0.0, 0.0]))
     5.0
+
+    Targets that are all moved by a constant move the intercept:
+
+    >>> f = fw.LinearModel(np.eye(2), [10.0, 12.0], intercept=True)
+    >>> f.intercept_at(np.zeros(2))
+    11.0
     """
 
     _screen: Screen | None = None
 
     def __init__(
-        self, A: Any, b: ArrayLike, loss: str | Loss = "squared", *, scale: str = "mean", rho: float = 1.0
+        self,
+        A: Any,
+        b: ArrayLike,
+        loss: str | Loss = "squared",
+        *,
+        scale: str = "mean",
+        rho: float = 1.0,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
     ) -> None:
         super().__init__(A)
         m = self.design.shape[0]
@@ -58,10 +79,19 @@ class LinearModel(DesignImage, LossOfImage):
         self.loss.check(self.b)
         if scale not in ("mean", "sum"):
             raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
-        self.factor = 1.0 / m if scale == "mean" else 1.0
+        self.weights, self.intercept = checked_weights(weights, self.loss, self.b), bool(intercept)
+        total = float(m if self.weights is None else self.weights.sum(dtype=np.float64))
+        self.factor = 1.0 / total if scale == "mean" else 1.0
+        if self.intercept:
+            self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
 
     def _settings(self) -> tuple[Any, ...]:
-        return self.loss, self.factor
+        plain = self.weights is None and not self.intercept
+        return (self.loss, self.factor) if plain else (self.loss, self.factor, self.weights, self.intercept)
+
+    def intercept_at(self, x: Any) -> float:
+        """The constant that is best at x: 0 without an intercept."""
+        return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
 
     def screened(self) -> Self:
         if not pays(self.design):
@@ -78,7 +108,9 @@ class LinearModel(DesignImage, LossOfImage):
     def gradient(self, point: Point) -> Array | LazyGradient:
         if self._screen is not None:
             return LazyGradient(self.dual(point), self.shape, ref(self._screen))
-        return np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)
+        g = np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)  # a design may use its array again
+        freeze(g)
+        return g
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
         return self.design.rmatmat(np.stack([self.dual(point) for point in points]))

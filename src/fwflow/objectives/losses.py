@@ -20,7 +20,7 @@ from fwflow._validation import Array, positive, suggest
 class Loss(ABC):
     """A convex, smooth function of the prediction ``z`` given the datum ``b``, entry by entry.
 
-    A new loss needs `value`, `derivative`, `second` and `curvature`.
+    A new loss needs `value`, `derivative`, `second` and `curvature`; `values` and `check_intercept` offer more.
     """
 
     #: Upper bound on the second derivative.
@@ -44,17 +44,35 @@ class Loss(ABC):
     def second(self, z: Array, b: Array) -> Array:
         """Second derivative in z, entry by entry."""
 
+    def values(self, z: Array, b: Array) -> Array | None:
+        """The loss itself, entry by entry, which weights need; None where it is not offered."""
+        return None
+
+    def check_intercept(self, b: Array) -> None:
+        """Raise ValueError, naming ``b``, if no constant added to the predictions is the best one."""
+        return
+
+
+class EntrywiseLoss(Loss):
+    """A loss known entry by entry."""
+
+    @abstractmethod
+    def values(self, z: Array, b: Array) -> Array:
+        """The loss, entry by entry."""
+
+    def value(self, z: Array, b: Array) -> float:
+        return float(self.values(z, b).sum())
+
 
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(EntrywiseLoss):
     r""":math:`(z - b)^2 / 2`."""
 
     curvature = 1.0
     quadratic = True
 
-    def value(self, z: Array, b: Array) -> float:
-        r = z - b
-        return 0.5 * float(r @ r)
+    def values(self, z: Array, b: Array) -> Array:
+        return 0.5 * (z - b) ** 2
 
     def derivative(self, z: Array, b: Array) -> Array:
         return z - b
@@ -64,7 +82,7 @@ class Squared(Loss):
 
 
 @dataclass(frozen=True)
-class Logistic(Loss):
+class Logistic(EntrywiseLoss):
     r""":math:`\log(1 + e^{-b z})` with labels b in {-1, +1}."""
 
     curvature = 0.25
@@ -73,13 +91,19 @@ class Logistic(Loss):
         if not np.isin(b, (-1, 1)).all():
             raise ValueError(f"b must hold labels -1 and +1 for the logistic loss; it holds {np.unique(b)[:4]}")
 
-    # All three use exp(-|z|), which neither overflows nor costs more than one exponential; |bz| = |z|.
-    def value(self, z: Array, b: Array) -> float:
-        return float(np.log1p(np.exp(-np.abs(z))).sum() - np.minimum(b * z, 0).sum())
+    def check_intercept(self, b: Array) -> None:
+        if (b == b[0]).all():
+            raise ValueError(
+                f"b holds the label {b[0]:g} alone, for which no intercept is the best: a larger one always is better"
+            )
+
+    # One exponential each, of -|z| = -|bz| or of bz as far as it does not overflow.
+    def values(self, z: Array, b: Array) -> Array:
+        return np.log1p(np.exp(-np.abs(z))) - np.minimum(b * z, 0)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        e = np.exp(-np.abs(z))
-        return np.where(b * z > 0, -b * e, -b) / (1 + e)
+        bz = b * z
+        return -b / (1 + np.exp(np.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
 
     def second(self, z: Array, b: Array) -> Array:
         e = np.exp(-np.abs(z))
@@ -87,7 +111,7 @@ class Logistic(Loss):
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(EntrywiseLoss):
     r""":math:`r^2/2` for :math:`|r| \le \rho`, else :math:`\rho (|r| - \rho/2)`, with :math:`r = z - b`."""
 
     rho: float = 1.0
@@ -96,10 +120,10 @@ class Huber(Loss):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", positive(self.rho, "rho"))
 
-    def value(self, z: Array, b: Array) -> float:
+    def values(self, z: Array, b: Array) -> Array:
         r = z - b
         inside = np.clip(r, -self.rho, self.rho)
-        return float(inside @ r - 0.5 * (inside @ inside))
+        return inside * (r - 0.5 * inside)
 
     def derivative(self, z: Array, b: Array) -> Array:
         return np.clip(z - b, -self.rho, self.rho)
@@ -109,22 +133,32 @@ class Huber(Loss):
 
 
 @dataclass(frozen=True, eq=False)
-class Parabola(Loss):
-    r""":math:`d z^2/2 - p z` with a d and a p for every entry, whatever b is: a quadratic model of another loss."""
+class Ahead(Loss):
+    """Another loss of ``start + share * z``: what it is when a share of the way to z has been made."""
 
-    d: Array
-    p: Array
-    curvature: float
-    quadratic: bool = True
+    loss: Loss
+    start: Array
+    share: float
+
+    @property
+    def curvature(self) -> float:  # type: ignore[override]
+        return self.share**2 * self.loss.curvature
+
+    @property
+    def quadratic(self) -> bool:  # type: ignore[override]
+        return self.loss.quadratic
 
     def value(self, z: Array, b: Array) -> float:
-        return float((0.5 * self.d * z - self.p) @ z)
+        return self.loss.value(self.start + self.share * z, b)
+
+    def values(self, z: Array, b: Array) -> Array | None:
+        return self.loss.values(self.start + self.share * z, b)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        return self.d * z - self.p
+        return self.share * self.loss.derivative(self.start + self.share * z, b)
 
     def second(self, z: Array, b: Array) -> Array:
-        return self.d
+        return self.share**2 * self.loss.second(self.start + self.share * z, b)
 
 
 #: Losses by name. ``rho`` is passed to those that have it.

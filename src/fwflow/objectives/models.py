@@ -73,6 +73,36 @@ class CoordinateModel(Model):
         return Point(left.reshape(shape), right)
 
 
+@storable("centred-model")
+class CentredModel(Model):
+    """A quadratic of which a free constant in the image is minimised out: images count less their weighted mean.
+
+    The weights are the second derivatives, so that the means differ from model to model.
+    """
+
+    @property
+    def moving(self) -> bool:
+        return True
+
+    def sides(self, atom: Atom) -> tuple[Array, Array]:
+        image = self._centred(flat(atom.image_vertex))
+        return image, image
+
+    def stack(self, atoms: Sequence[Atom]) -> tuple[Any, Any]:
+        images = self._centred(np.stack([flat(atom.image_vertex) for atom in atoms]))
+        return images, images
+
+    def _centred(self, images: Array) -> Array:
+        means = images @ self.second / (self.second.sum() or 1.0)
+        return images - (means[:, None] if images.ndim == 2 else means)
+
+
+def gram(X: Any, Y: Any) -> Array:
+    """``X @ Y.T`` of two stacks, as an array."""
+    product = X @ Y.T
+    return product if isinstance(product, np.ndarray) else product.toarray()
+
+
 def flat(vertex: Vertex) -> Array:
     """A vertex as a vector in double precision."""
     return np.asarray(vertex, dtype=np.float64).reshape(-1)

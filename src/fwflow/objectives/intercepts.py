@@ -1,0 +1,63 @@
+"""Which constant, added to all predictions, fits best? One Newton step for a quadratic loss, else a few, bracketed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.objectives.losses import Loss
+
+_EPS = float(np.finfo(np.float64).eps)
+# Steps after which nothing was found; reaching out doubles, so that all numbers are within reach.
+_MOST = 2000
+
+
+def average(entries: Array, weights: Array | None) -> float:
+    """The weighted mean of some numbers, 0 where no weight is positive."""
+    if weights is None:
+        return float(entries.mean(dtype=np.float64))
+    total = float(weights.sum(dtype=np.float64))
+    return float(weights @ entries) / total if total > 0 else 0.0
+
+
+def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
+    r"""The c at which :math:`\sum_i w_i \ell(z_i + c, b_i)` is least."""
+
+    def total(entries: Array) -> float:
+        return float(entries.sum() if weights is None else weights @ entries)
+
+    def derivatives(c: float) -> tuple[float, float, float]:
+        first, second = loss.derivative(z + c, b), loss.second(z + c, b)
+        return total(first), total(second), total(np.abs(first) + second * np.abs(z))
+
+    if loss.quadratic:
+        slope, curvature, _ = derivatives(0.0)
+        return -slope / curvature if curvature > 0 else 0.0
+    return root(derivatives, average(b - z, weights) if guess is None else guess)
+
+
+def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -> float:
+    """Where an increasing function is zero: Newton's steps, halving where they leave the bracket or do not help.
+
+    ``derivatives(c)`` is the function, its derivative, and the size of the terms that it adds up.
+    """
+    lower, upper, reach, before = -math.inf, math.inf, 1.0, math.inf
+    for _ in range(_MOST):
+        slope, curvature, size = derivatives(c)
+        if abs(slope) <= 4 * _EPS * size:
+            return c
+        lower, upper = (c, upper) if slope < 0 else (lower, c)
+        target = c - slope / curvature if curvature > 0 else math.copysign(math.inf, -slope)
+        if math.isinf(upper - lower):
+            target = min(max(target, c - reach), c + reach)
+            reach *= 2
+        elif not lower < target < upper or abs(slope) > before / 2:
+            target = lower + (upper - lower) / 2
+        if target in (lower, upper):
+            return c
+        c, before = target, abs(slope)
+    raise NumericalTrouble("no intercept is the best: the loss falls for ever as it grows")

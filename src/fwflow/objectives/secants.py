@@ -1,0 +1,75 @@
+"""What do gradients tell of curvature? Pairs of differences, and the quasi-Newton model that agrees with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.objectives.models import gram
+from fwflow.storage import storable
+
+# So many pairs are kept, or as many as fit into this many numbers (64 MB).
+_PAIRS, _NUMBERS = 60, 2**22
+# A pair counts if its curvature is more than this share of what its lengths allow.
+_CURVED = 1e-10
+# The diagonal that pairs are fitted by varies by no more than this.
+_SPREAD = 1e-6
+
+
+@storable("secants", valid=lambda s: s.steps.ndim == 2 and s.steps.shape == s.changes.shape)
+@dataclass(frozen=True, eq=False)
+class Secants:
+    """Steps with the changes of the gradient that came with them, the newest last: a model of f's curvature.
+
+    The model is that of the limited-memory BFGS method (Nocedal, 1980) in its compact form (Byrd, Nocedal & Schnabel,
+    1994). It starts from a diagonal, fitted to all pairs entry by entry: exact where f is a sum of functions of single
+    entries, which costs of networks and entropies are.
+    """
+
+    steps: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    changes: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __bool__(self) -> bool:
+        return len(self.steps) > 0
+
+    def seen(self, step: Array, change: Array) -> Secants:
+        """With one more pair, if f curves upwards along it."""
+        step, change = (np.asarray(v, dtype=np.float64).reshape(1, -1) for v in (step, change))
+        if not np.vdot(step, change) > _CURVED * np.linalg.norm(step) * np.linalg.norm(change):
+            return self
+        if not self:
+            return Secants(step, change)
+        kept = max(4, min(_PAIRS, _NUMBERS // step.size)) - 1
+        return Secants(np.vstack([self.steps[-kept:], step]), np.vstack([self.changes[-kept:], change]))
+
+    def recent(self) -> Secants:
+        """The newest half of the pairs."""
+        half = (len(self.steps) + 1) // 2
+        return Secants(self.steps[half:], self.changes[half:])
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        lengths = (self.steps**2).sum(axis=1, keepdims=True)
+        weight, found = ((v / lengths).sum(axis=0) for v in (self.steps**2, self.steps * self.changes))
+        newest, change = self.steps[-1], self.changes[-1]
+        mean = float(change @ change / (newest @ change))
+        diagonal = np.divide(found, weight, out=np.full_like(weight, mean), where=weight > 1e-12 * weight.max())
+        return np.maximum(diagonal, _SPREAD * float(np.abs(diagonal).max()))
+
+    @cached_property
+    def _correction(self) -> tuple[Array, Array]:
+        """Rows W and a matrix N: the model's Hessian is the diagonal less ``W.T @ N @ W``."""
+        scaled, products = self.steps * self._diagonal, self.steps @ self.changes.T
+        lower = np.tril(products, -1)
+        middle = np.block([[scaled @ self.steps.T, lower], [lower.T, -np.diag(products.diagonal())]])
+        return np.vstack([scaled, self.changes]), np.linalg.pinv(middle, hermitian=True)
+
+    def gram(self, rows: Any) -> Array:
+        """The products of the rows of an array or of a CSR matrix in the metric of the model."""
+        W, N = self._correction
+        along = rows @ W.T
+        return gram(rows * self._diagonal, rows) - along @ N @ along.T
