@@ -86,6 +86,8 @@ VERTICES = {
     "scaled": -2 * np.eye(6),
     "translated": signed_units(1.0, 6) + SHIFT,
     "product": product_corners(signed_units(1.0, 2), np.eye(3), np.array([[-1.0], [1.0]])),
+    "minkowski": (signed_units(1.0, 6)[:, None] + 2 * np.eye(6)).reshape(-1, 6),
+    "minkowski-boxes": box_corners([-1.5] * 6, [2.5] * 6),
 }
 
 #: name -> (radius, dual norm): the minimum over the ball is minus their product
@@ -93,6 +95,9 @@ DUAL_NORMS = {
     "l2": (2.0, lambda g: np.linalg.norm(g)),
     "lp-1.5": (2.0, lambda g: np.linalg.norm(g, ord=3)),
     "lp-3": (2.0, lambda g: np.linalg.norm(g, ord=1.5)),
+    "group": (2.0, lambda g: max(np.linalg.norm(g[[0, 2]]), np.linalg.norm(g[[1, 3, 4]]), abs(g[5]))),
+    "group-3": (2.0, lambda g: max(np.linalg.norm(g[part], ord=1.5) for part in ([0, 1, 5], [2, 3, 4]))),
+    "group-inf": (2.0, lambda g: max(np.linalg.norm(g[part], ord=1) for part in ([0, 2], [1, 3, 4], [5]))),
     "nuclear": (2.0, lambda g: scipy.linalg.svdvals(g)[0]),
     "nuclear-wide": (2.0, lambda g: scipy.linalg.svdvals(g)[0]),
 }
@@ -144,6 +149,14 @@ PROGRAMS = {
         "b_eq": [1.0],
         "bounds": [(0, None)] * 7 + [(-1, 1)],
     },
+    "minkowski": {
+        "map": np.hstack([np.eye(6), -np.eye(6), np.eye(6)]),
+        "A_ub": np.repeat([[1.0, 0.0]], [12, 6], axis=1),
+        "b_ub": [1.0],
+        "A_eq": np.repeat([[0.0, 1.0]], [12, 6], axis=1),
+        "b_eq": [2.0],
+    },
+    "minkowski-boxes": box_program([-1.5] * 6, [2.5] * 6),
 }
 
 #: name -> what to make of a random gradient
@@ -253,6 +266,9 @@ def test_lmo_attains_the_dual_norm_on_the_boundary(name, kind):
         ("l2", lambda x: cp.norm(x, 2)),
         ("lp-1.5", lambda x: cp.pnorm(x, 1.5)),
         ("lp-3", lambda x: cp.pnorm(x, 3)),
+        ("group", lambda x: cp.norm(x[[0, 2]]) + cp.norm(x[[1, 3, 4]]) + cp.abs(x[5])),
+        ("group-3", lambda x: cp.pnorm(x[[0, 1, 5]], 3) + cp.pnorm(x[[2, 3, 4]], 3)),
+        ("group-inf", lambda x: cp.norm_inf(x[[0, 2]]) + cp.norm_inf(x[[1, 3, 4]]) + cp.abs(x[5])),
         ("nuclear", cp.normNuc),
         ("nuclear-wide", cp.normNuc),
     ],
@@ -523,6 +539,9 @@ def test_diameter_against_all_pairs_of_vertices(name):
     if isinstance(constraint, fw.Polytope):  # documented as that of the bounding box
         assert constraint.diameter(shape) >= exact - HIGHS
         exact = np.linalg.norm(np.ptp(V, axis=0))
+    if name == "minkowski":  # documented as the sum of the diameters
+        assert constraint.diameter(shape) >= exact
+        exact = 2.0 + 2 * 2**0.5
     assert constraint.diameter(shape) == pytest.approx(exact, rel=1e-12)
 
 

@@ -4,8 +4,8 @@ from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
 from fwflow.sets.callables import CallableSet
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.polytopes import ConvexHull, Polytope
-from fwflow.sets.products import Product
-from fwflow.sets.vectors import Box, L1Ball, L2Ball, LInfBall, LpBall, Simplex
+from fwflow.sets.products import MinkowskiSum, Product
+from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [
     "Birkhoff",
@@ -14,10 +14,12 @@ __all__ = [
     "ConstraintSet",
     "ConvexHull",
     "Crossing",
+    "GroupBall",
     "L1Ball",
     "L2Ball",
     "LInfBall",
     "LpBall",
+    "MinkowskiSum",
     "NuclearBall",
     "Polytope",
     "Product",

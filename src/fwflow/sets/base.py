@@ -15,6 +15,9 @@ from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
 from fwflow.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
 
+# A random start has half of its weight on so many vertices.
+_RANDOM_VERTICES = 8
+
 
 class Crossing(NamedTuple):
     """When a vertex is first below a level, and which; neither if none ever is."""
@@ -46,6 +49,8 @@ class ConstraintSet(ABC):
     nuclear_radius: float | None = None
     #: Whether `start` asks the oracle.
     start_asks: bool = False
+    #: Of how many sets this one is the sum, as far as `summands` and `split` tell.
+    n_summands: int = 1
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
@@ -62,6 +67,23 @@ class ConstraintSet(ABC):
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
         """Where a run starts unless told otherwise."""
+
+    def random_start(self, seed: int, shape: Shape | None = None) -> Array:
+        """Another place to start, for functions that are not convex: between `start` and random vertices.
+
+        The same seed gives the same point.
+
+        Examples
+        --------
+        >>> import numpy as np, fwflow as fw
+        >>> x = fw.Birkhoff(3).random_start(0)
+        >>> x.sum(axis=0), fw.Birkhoff(3).contains(x)
+        (array([1., 1., 1.]), True)
+        """
+        rng, x = np.random.default_rng(seed), 0.5 * np.array(self.start(shape or self.shape), dtype=np.float64)
+        for _ in range(_RANDOM_VERTICES):
+            self.lmo(rng.standard_normal(x.shape)).add_to(x, 0.5 / _RANDOM_VERTICES)
+        return x
 
     @abstractmethod
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
@@ -115,6 +137,17 @@ class ConstraintSet(ABC):
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]
 
+    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        """The vertices, one of each of the `n_summands` sets, of which the oracle's answer is the sum.
+
+        Methods that keep a mixture for every one of these sets need fewer oracle calls. None: that cannot be told.
+        """
+        return (vertex,) if self.n_summands == 1 else None
+
+    def split(self, x: Array) -> tuple[Vertex, ...] | None:
+        """A member as a sum of members of these sets, in the same order; None where that cannot be told."""
+        return (DenseVertex(x),) if self.n_summands == 1 else None
+
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """A certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
 
@@ -166,7 +199,7 @@ class KnownSet(ConstraintSet):
         """Whether x, whose entries may be off by `noise`, is in the set up to `tol`."""
 
 
-def _part(hint: Vertex | None, which: int = 0) -> Vertex | None:
+def part_of(hint: Vertex | None, which: int = 0) -> Vertex | None:
     """The part of a hint that is one for the set inside of a combinator; a hint may also be another set's."""
     return hint.parts[which] if hint is not None and which < len(hint.parts) else None
 
@@ -182,6 +215,7 @@ class ScaledSet(KnownSet):
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
         self.shape, self.polytope, self.factored = constraint.shape, constraint.polytope, constraint.factored
         self.screenable, self.start_asks = constraint.screenable, constraint.start_asks
+        self.n_summands = constraint.n_summands
         radius = constraint.nuclear_radius
         self.nuclear_radius = None if radius is None else abs(self.factor) * radius
 
@@ -196,10 +230,10 @@ class ScaledSet(KnownSet):
         return g if self.factor > 0 else -1.0 * g
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        return Scaled(self.factor, self.constraint.lmo(self._inner(g), _part(hint)))
+        return Scaled(self.factor, self.constraint.lmo(self._inner(g), part_of(hint)))
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        return Scaled(self.factor, self.constraint.lmo_at(self._inner(g), inner / abs(self.factor), _part(hint)))
+        return Scaled(self.factor, self.constraint.lmo_at(self._inner(g), inner / abs(self.factor), part_of(hint)))
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return abs(self.factor) * self.constraint.lower_bound(self._inner(g), vertex.parts[0])
@@ -256,6 +290,15 @@ class ScaledSet(KnownSet):
         inner = self.constraint.best_vertices(self._inner(g), count, best.parts[0])
         return [Scaled(self.factor, vertex) for vertex in inner]
 
+    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        return self._scaled(self.constraint.summands(vertex.parts[0]) if vertex.parts else None)
+
+    def split(self, x: Array) -> tuple[Vertex, ...] | None:
+        return self._scaled(self.constraint.split(x / self.factor))
+
+    def _scaled(self, vertices: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
+        return None if vertices is None else tuple(Scaled(self.factor, vertex) for vertex in vertices)
+
 
 class Translated(KnownSet):
     """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
@@ -277,6 +320,7 @@ class Translated(KnownSet):
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
         self.polytope, self.start_asks = constraint.polytope, constraint.start_asks
+        self.n_summands = constraint.n_summands + (constraint.n_summands > 1)  # the shift is a set of its own
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
@@ -288,10 +332,10 @@ class Translated(KnownSet):
         return Sum((vertex, self._vertex))
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Sum:
-        return self._moved(self.constraint.lmo(g, _part(hint)))
+        return self._moved(self.constraint.lmo(g, part_of(hint)))
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Sum:
-        return self._moved(self.constraint.lmo_at(g, inner - self._vertex.dot(g), _part(hint)))
+        return self._moved(self.constraint.lmo_at(g, inner - self._vertex.dot(g), part_of(hint)))
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return self.constraint.lower_bound(g, vertex.parts[0]) + self._vertex.dot(g)
@@ -331,3 +375,14 @@ class Translated(KnownSet):
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
         return [self._moved(vertex) for vertex in self.constraint.best_vertices(g, count, best.parts[0])]
+
+    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        if self.n_summands == 1:
+            return (vertex,)
+        return self._with_shift(self.constraint.summands(vertex.parts[0]) if vertex.parts else None)
+
+    def split(self, x: Array) -> tuple[Vertex, ...] | None:
+        return (DenseVertex(x),) if self.n_summands == 1 else self._with_shift(self.constraint.split(x - self.shift))
+
+    def _with_shift(self, vertices: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
+        return None if vertices is None else (*vertices, self._vertex)

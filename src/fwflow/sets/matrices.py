@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from fwflow._validation import Array, float_dtype, number, positive, whole
+from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
 from fwflow.sets.base import ConstraintSet, KnownSet, finite, needs_shape, size_of
@@ -145,14 +146,15 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
 
 
 def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
-    """A random vector, or one near a given unit vector; and the logarithm of how well it may hide another one.
+    """A random vector, or one near the direction of a given one; and the logarithm of how well it may hide another.
 
     It has an inner product of modulus below ``exp(-hidden)`` times its length with a unit vector only with
     probability `doubt`.
     """
     start = np.random.default_rng(seed).standard_normal(n)
-    if near is not None:
-        start += 10 * math.sqrt(n) * near
+    length = 0.0 if near is None else float(np.linalg.norm(near))
+    if near is not None and 0 < length < math.inf:  # else it has no direction
+        start += 10 * math.sqrt(n) / length * near
     return start, math.log(float(np.linalg.norm(start)) / (math.sqrt(math.pi / 2) * doubt))
 
 
@@ -248,6 +250,12 @@ def _gram_matrix(G: Any) -> Array:
     return gram.toarray() if sp.issparse(gram) else gram
 
 
+# Matrices with entries up to this are projected directly, larger ones by way of multiples that grow by this factor,
+_EASY, _GROWTH = 30.0, 10.0
+# each of which takes five to twenty Newton steps.
+_MOST_STEPS = 500
+
+
 class Birkhoff(KnownSet):
     """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
 
@@ -286,6 +294,27 @@ class Birkhoff(KnownSet):
             raise ValueError(f"shape must hold {self.n} x {self.n} entries for {self!r}; got {shape}")
         return np.full(shape, 1 / self.n, dtype)
 
+    def random_start(self, seed: int, shape: Shape | None = None) -> Array:
+        """Between the centre and the mean of n random permutations, which need no oracle."""
+        rng, x = np.random.default_rng(seed), self.start(self.shape) / 2
+        for _ in range(self.n):
+            x[np.arange(self.n), rng.permutation(self.n)] += 0.5 / self.n
+        return x.reshape(self.shape if shape is None else shape)
+
+    def project(self, x: ArrayLike) -> Array:
+        """By Newton's method on the dual, with multiples of x that grow to it: some ten solves with an n x n matrix."""
+        x = finite_array(x, "x")
+        wide = x.reshape(self.shape).astype(np.float64, copy=False)
+        size = float(np.abs(wide).max()) or 1.0
+        Z = wide / size
+        Z -= Z.mean(axis=1, keepdims=True)
+        Z -= Z.mean(axis=0)  # constants added to rows or columns change nothing
+        stages = max(0, math.ceil(math.log(max(size, 1.0) / _EASY) / math.log(_GROWTH)))
+        Z = Z * (size / _GROWTH**stages) + 1 / self.n
+        for _ in range(stages):
+            Z = _GROWTH * _balanced(Z, 1e-3)
+        return np.maximum(_balanced(Z, 0.0), 0.0).reshape(x.shape).astype(x.dtype, copy=False)
+
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         x, noise = x.reshape(self.shape), noise.reshape(self.shape)
         with np.errstate(over="ignore"):
@@ -294,3 +323,36 @@ class Birkhoff(KnownSet):
 
     def diameter(self, shape: Shape | None = None) -> float:
         return math.sqrt(2 * self.n) if self.n > 1 else 0.0
+
+
+def _balanced(Z: Array, tol: float) -> Array:
+    """Z with constants added to its rows and columns, so that the positive part has sums of one up to `tol`.
+
+    These constants minimise half of the square of the positive part, less their sum; semismooth Newton steps with a
+    line search find them (Li, Sun & Toh, 2020). Adding them to Z at once keeps its positive entries, which are at most
+    one in the end, free of the rounding of the others.
+    """
+    n, eps = len(Z), float(np.finfo(float).eps)
+    for _ in range(_MOST_STEPS):
+        X = np.maximum(Z, 0.0)
+        r, c = X.sum(axis=1) - 1, X.sum(axis=0) - 1
+        off = float(max(np.abs(r).max(), np.abs(c).max()))
+        if off <= max(n * eps, tol):
+            break
+        M = (X > 0).astype(np.float64)
+        ridge = 1e-3 * min(1.0, off) + 1e-13
+        rows = M.sum(axis=1) + ridge
+        S = -(M.T @ (M / rows[:, None]))
+        S[np.diag_indices(n)] += M.sum(axis=0) + ridge
+        factor = scipy.linalg.cho_factor(S, check_finite=False)
+        dv = scipy.linalg.cho_solve(factor, M.T @ (r / rows) - c, check_finite=False)
+        du = -(r + M @ dv) / rows
+        direction, slope, total = du[:, None] + dv, float(r @ du + c @ dv), float(du.sum() + dv.sum())
+        value, length = 0.5 * float(np.vdot(X, X)), 1.0
+        while length > 1e-12:
+            moved = np.maximum(Z + length * direction, 0.0)
+            if 0.5 * float(np.vdot(moved, moved)) - length * total <= value * (1 + 4 * eps) + 1e-4 * length * slope:
+                break
+            length /= 2
+        Z = Z + length * direction
+    return Z

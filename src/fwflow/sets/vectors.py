@@ -14,7 +14,7 @@ from fwflow._validation import Array, finite_array, float_array, float_dtype, nu
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import first_below, smallest
 from fwflow.sets.base import Crossing, KnownSet, needs_shape, size_of
-from fwflow.vertices import DenseVertex, OneHot, Shape, Vertex
+from fwflow.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 
 # A projection is its own projection: members are told up to what rounding does to one.
 _FEW = 8 * float(np.finfo(np.float64).eps)
@@ -223,6 +223,123 @@ class L2Ball(LpBall):
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
+
+
+class GroupBall(_Ball):
+    r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for groups G of entries that overlap nowhere and leave none out.
+
+    A vertex is a vertex of the ball of a single group, that of the largest dual norm; ties go to the first. A zero
+    gradient gives r times the first unit vector, for :math:`p = \infty` r in all of the first group.
+
+    Parameters
+    ----------
+    groups : sequence of sequences of int, or (n,) sequence of int
+        The entries of each group, or the group of each entry, named by any integers.
+    radius : float
+    p : float
+        Above 1; 2 is the group lasso.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.GroupBall([[0, 1], [2]], radius=5.0)
+    >>> np.asarray(C.lmo(np.array([3.0, -4.0, 1.0])))
+    array([-3.,  4.,  0.])
+    """
+
+    shape: Shape
+
+    def __init__(self, groups: Sequence[Any] | Array, radius: float = 1.0, p: float = 2.0) -> None:
+        super().__init__(radius)
+        self.p = number(p, "p", "be larger than 1 (else L1Ball)", lambda x: x > 1)
+        labels = group_labels(groups)
+        self._order = np.argsort(labels, kind="stable")
+        self._starts = np.flatnonzero(np.diff(labels[self._order], prepend=-1))
+        self._labels, self.shape, self.polytope = labels, labels.shape, self.p == math.inf
+
+    def __repr__(self) -> str:
+        return f"GroupBall({len(self._starts)} groups of {len(self._labels)} entries, {self.radius:g}, p={self.p:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self._labels, self.p, self.radius)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.zeros(self.shape if shape is None else shape, dtype)
+
+    def _norms(self, x: Array, p: float) -> Array:
+        """The p-norm of every group of a vector."""
+        size = np.abs(x)[self._order]
+        largest = np.maximum.reduceat(size, self._starts)
+        if p == math.inf:
+            return largest
+        counts = np.diff(self._starts, append=len(size))
+        unit = np.repeat(np.where(largest > 0, largest, 1), counts)  # powers neither overflow nor all vanish
+        return largest * np.add.reduceat((size / unit) ** p, self._starts) ** (1 / p)
+
+    @property
+    def _dual(self) -> float:
+        return 1.0 if self.p == math.inf else self.p / (self.p - 1)
+
+    def norm(self, x: Array) -> float:
+        return float(self._norms(x, self.p).sum())
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        if x.size != len(self._labels):
+            raise ValueError(f"x has {x.size} entries; {self!r} has members of {len(self._labels)}")
+        return super().near(x, tol, noise)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> SparseVertex:
+        return self._vertex(g, int(self._norms(g.reshape(-1), self._dual).argmax()))
+
+    def _vertex(self, g: Array, group: int) -> SparseVertex:
+        """The best vertex with entries in that group alone."""
+        end = self._starts[group + 1] if group + 1 < len(self._starts) else len(self._order)
+        places = self._order[self._starts[group] : end]
+        own = g.reshape(-1)[places]
+        if self.p == math.inf:
+            ball: _Ball = LInfBall(self.radius)
+        else:
+            ball = LpBall(self.p, self.radius)
+        return SparseVertex(places, ball.lmo(own).to_dense(float_dtype(g.dtype)), g.shape)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
+
+    def project(self, x: ArrayLike) -> Array | None:
+        if self.p != 2:
+            return None
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, _FEW, np.zeros_like(wide)):
+            return x
+        unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # in which no norm overflows
+        flat = wide.reshape(-1) / unit
+        norms = self._norms(flat, 2.0)
+        onto = _onto_simplex(norms, self.radius / unit)
+        kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
+        return _inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        largest = int(np.diff(self._starts, append=len(self._order)).max())
+        return 2 * self.radius * max(1.0, largest ** (0.5 - 1 / self.p))
+
+
+def group_labels(groups: Any) -> Array:
+    """The group of every entry, as numbers from 0 in the order in which groups are given or first named."""
+    parts = list(groups)
+    if not parts or all(np.ndim(part) == 0 for part in parts):
+        names = finite_array(parts, "groups", ndim=1)
+        if not len(names) or (names != np.floor(names)).any():
+            raise ValueError("groups must hold an integer for every entry, or the entries of every group")
+        _, first, labels = np.unique(names, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[labels]
+    entries = np.concatenate([finite_array(part, "groups", ndim=1) for part in parts])
+    counts = [len(part) for part in parts]
+    if min(counts) == 0 or (np.sort(entries) != np.arange(len(entries))).any():
+        raise ValueError(f"groups must hold each of the entries 0 to {len(entries) - 1} once, and none may be empty")
+    labels = np.empty(len(entries), dtype=np.intp)
+    labels[entries.astype(np.intp)] = np.repeat(np.arange(len(parts)), counts)
+    return labels
 
 
 class Simplex(KnownSet):
