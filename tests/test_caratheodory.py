@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.atoms import ActiveSet, Atoms, caratheodory
+from fwflow.methods import active as active_methods
 from fwflow.points import Lifted, Point
 from fwflow.vertices import DenseVertex, OneHot, RankOne, SparseVertex
 
@@ -58,16 +59,89 @@ def test_sums_of_rank_one_matrices_are_left_alone():
     assert caratheodory(active) is active
 
 
-@pytest.mark.parametrize("method", ["pairwise", "away", "blended-pairwise", "lazy-pairwise"])
-def test_active_sets_stay_small_on_products(method):
-    rng = np.random.default_rng(0)
-    n, C = 50, fw.Product([(fw.Simplex(), 10)] * 5)
-    A = rng.standard_normal((80, n))
-    f = fw.LinearModel(A, 0.2 * A @ rng.random(n))
+@many
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 8),
+    rank=st.integers(0, 8),
+    count=st.integers(1, 80),
+    copies=st.integers(0, 20),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    coordinates=st.sampled_from([0, 12]),
+    sizes=st.sampled_from([0, 6, 12]),
+    power=st.sampled_from([0.0, 12.0]),
+)
+def test_copies_dependent_atoms_and_scales_that_differ(seed, n, rank, count, copies, dtype, coordinates, sizes, power):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-3, 4, (count, min(rank, n))) @ rng.integers(-3, 4, (min(rank, n), n))
+    rows = rows + rng.integers(-3, 4, n)  # of small integers: what depends on others does so exactly
+    rows = rows * 2.0 ** rng.integers(0, sizes + 1, (count, 1)) * 2.0 ** rng.integers(-coordinates, coordinates + 1, n)
+    rows = rows[np.r_[np.arange(count), rng.integers(0, count, copies)]].astype(dtype)
+    atoms = Atoms(Lifted(DenseVertex(row)) if i % 2 else Point(row) for i, row in enumerate(rows))
+    distinct = Atoms([]).joined(atoms)
+    weights = rng.random(len(distinct)) ** power + 1e-9
+    active = ActiveSet(distinct, weights / weights.sum())
+    few = caratheodory(active)
+    rows = np.array([np.asarray(atom.coordinates, dtype=float) for atom in distinct])
+    assert len(few) <= min(n, len({row.tobytes() for row in rows + 0.0}) - 1) + 1
+    if not sizes:
+        assert len(few) <= min(n, rank) + 1
+    assert few.weights.min() > 0
+    assert few.weights.sum() == pytest.approx(1.0, abs=1e-14)
+    places = [distinct.places[atom.key] for atom in few.atoms]
+    moved = np.abs(few.weights @ rows[places] - active.weights @ rows)
+    assert (moved <= 16 * len(rows) * np.finfo(float).eps * np.abs(rows).max(axis=0)).all()
+
+
+METHODS = ["pairwise", "away", "blended-pairwise", "lazy-pairwise"]
+UNIT = fw.Box(np.zeros(6), np.ones(6))
+PRODUCTS = {
+    "simplices": [(fw.Simplex(), 5)] * 5,
+    "l1 balls": [(fw.L1Ball(1.0), 6)] * 4,
+    "boxes": [(UNIT, 6)] * 3,
+    "mixed": [(fw.Simplex(), 8), (UNIT, 6), (fw.L1Ball(1.0), 8)],
+}
+
+
+def regression(n, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((40, n))
+    return fw.LinearModel(A, 0.2 * A @ rng.random(n))
+
+
+@pytest.mark.parametrize("method", [*METHODS, "corrective"])
+@pytest.mark.parametrize("blocks", PRODUCTS)
+def test_results_have_an_atom_per_dimension_and_one(blocks, method):
+    sizes = [size for _, size in PRODUCTS[blocks]]
+    n = sum(sizes)
+    f, C = regression(n, 0), fw.Product(PRODUCTS[blocks])
     seen = []
     r = fw.minimize(
-        f, C, method=method, tol=1e-7, callback=lambda state: seen.append(len(state.memory.active)) or False
+        f, C, method=method, tol=1e-6, callback=lambda state: seen.append(len(state.memory.active)) or False
     )
     assert r.success
-    assert max(seen) <= 1.5 * n + 1
-    np.testing.assert_allclose(r.active_set.x, r.x, rtol=0, atol=1e-12)
+    assert max(seen) <= 10 * n + 1
+    in_blocks = isinstance(r.active_set, fw.BlockSet)
+    for mixture, size in zip(r.active_set.blocks, sizes, strict=True) if in_blocks else [(r.active_set, n)]:
+        assert len(mixture) <= size + 1
+    assert r.active_set.weights.min() > 0
+    x = r.active_set.x
+    np.testing.assert_allclose(x, r.x, rtol=0, atol=1e-14)
+    g = np.asarray(f.gradient(f.point(x)))
+    assert g @ x - C.lmo(g).dot(g) == pytest.approx(r.gap, abs=1e-13)
+
+
+@pytest.mark.parametrize("method", ["pairwise", "away"])
+@pytest.mark.parametrize("blocks", ["simplices", "mixed"])
+def test_fewer_atoms_do_not_take_many_more_steps(blocks, method, monkeypatch):
+    n, C = sum(size for _, size in PRODUCTS[blocks]), fw.Product(PRODUCTS[blocks])
+    problems = [regression(n, seed) for seed in range(3)]
+
+    def steps():
+        results = [fw.minimize(f, C, method=method, tol=1e-6) for f in problems]
+        assert all(r.success for r in results)
+        return sum(r.nit for r in results)
+
+    reduced = steps()
+    monkeypatch.setattr(active_methods, "_MOST_TIMES", 10**9)
+    assert reduced <= 1.2 * steps()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +12,12 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
 from fwflow._validation import Array
 from fwflow.gradients import Gradient
 from fwflow.lowrank import LowRank
 from fwflow.objectives.base import Objective
-from fwflow.objectives.models import stacked
+from fwflow.objectives.models import flat
 from fwflow.points import Atom, FactoredPoint, Lifted, Point
 from fwflow.sets.base import ConstraintSet
 from fwflow.storage import storable
@@ -102,6 +102,24 @@ class Atoms(Sequence[Atom]):
             self._items[i].add_to(out, float(weights[i]))
         return out
 
+    @property
+    def dimension(self) -> int:
+        """That of the space they are in."""
+        return math.prod(self[0].member.shape)
+
+    def rows(self) -> Array:
+        """The coordinates in double precision, one atom per row; columns of zeros may be left out."""
+        stack = self._stack
+        used = np.unique(stack.indices) if len(stack.sparse) == len(self) else np.arange(self.dimension)
+        out = np.zeros((len(self), len(used)))
+        if len(stack.sparse):
+            np.add.at(out, (stack.sparse[:, None], np.searchsorted(used, stack.indices)), stack.values)
+        if len(stack.dense):
+            out[stack.dense] = stack.matrix
+        for i in stack.rest.tolist():
+            out[i] = flat(self[i].coordinates)
+        return out
+
     def joined(self, new: Iterable[Atom]) -> Atoms:
         """With further atoms, unless they are there already."""
         fresh = {key: atom for atom in new if (key := atom.key) not in self.places}
@@ -128,7 +146,7 @@ class Atoms(Sequence[Atom]):
 class _Stack(NamedTuple):
     """Atoms as arrays, so that one product scores them all: their places, and the rows that stand there.
 
-    Sparse vertices are rows of positions and values, all of one length; short dense ones are rows of a matrix. The
+    Sparse vertices are rows of positions and values, all of one length; other short ones are rows of a matrix. The
     rest (a starting point, long dense vertices, rank-one matrices) is asked one by one.
     """
 
@@ -149,12 +167,12 @@ class _Stack(NamedTuple):
         """
         sparse, rows, dense, arrays, rest = [], [], [], [], []
         for i, atom in enumerate(atoms, offset):
-            entries, row = atom.entries(), atom.row()
+            entries, row = atom.entries(), _short_row(atom)
             if entries is not None and width in (None, len(entries[0])) and (among is None or i in among):
                 width = len(entries[0])
                 sparse.append(i)
                 rows.append(entries)
-            elif row is not None and row.size <= _SHORT:
+            elif row is not None:
                 dense.append(i)
                 arrays.append(row)
             else:
@@ -188,9 +206,75 @@ class _Stack(NamedTuple):
         )
 
 
+def _short_row(atom: Atom) -> Array | None:
+    """The coordinates of a vertex that is not rank-one, if they are few."""
+    if atom.vertex is None or atom.factored or math.prod(atom.vertex.shape) > _SHORT:
+        return None
+    row = atom.row()
+    return flat(atom.vertex) if row is None else row
+
+
+class Decomposition(ABC):
+    """x as weights on atoms: one mixture, or one for every set of which the set is the sum."""
+
+    atoms: Sequence[Atom]
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def vertices(self) -> list[Any]:
+        return [atom.given for atom in self.atoms]
+
+    @property
+    def x(self) -> Any:
+        """The point: an array, or a `LowRank` where every vertex is rank-one."""
+        shape = self.vertices[0].shape
+        factored = all(atom.factored for atom in self.atoms)
+        like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))
+        return self.bare().point(like).x.copy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.x, dtype=dtype)
+
+    @abstractmethod
+    def point(self, like: Point) -> Point:
+        """x and its image, put together from the atoms."""
+
+    @property
+    @abstractmethod
+    def starts(self) -> Array:
+        """Where among the atoms each mixture begins."""
+
+    @abstractmethod
+    def scores(self, g: Gradient) -> Array:
+        """The inner product of a gradient with every atom."""
+
+    @abstractmethod
+    def weighted(self, weights: Array) -> Decomposition:
+        """The same atoms with other weights; those left without weight are dropped."""
+
+    @abstractmethod
+    def lifted(self, f: Objective) -> Decomposition:
+        """With the images of the atoms under another objective."""
+
+    @abstractmethod
+    def bare(self) -> Decomposition:
+        """Without images."""
+
+    @abstractmethod
+    def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
+        """Whether a method on C may shift its weights: they are positive, and nothing is known to get outside."""
+
+    @abstractmethod
+    def single(self) -> ActiveSet:
+        """As one mixture of members of the whole set."""
+
+
 @storable("active-set", valid=lambda active: active.weights.shape == (len(active.atoms),))
 @dataclass(frozen=True, eq=False)
-class ActiveSet:
+class ActiveSet(Decomposition):
     """x as a mixture: the sum of ``weights[i] * vertices[i]``, the weights summing to one.
 
     A run returns it as ``result.active_set``, and ``minimize(f, C, x0=result.active_set)`` starts from it: methods with
@@ -225,29 +309,10 @@ class ActiveSet:
         """All weight on one point."""
         return cls(Atoms((x,)), np.ones(1))
 
-    def __len__(self) -> int:
-        return len(self.weights)
-
     def __repr__(self) -> str:
         return f"ActiveSet({len(self)} vertices)"
 
-    @property
-    def vertices(self) -> list[Any]:
-        return [atom.given for atom in self.atoms]
-
-    @property
-    def x(self) -> Any:
-        """The point: an array, or a `LowRank` where every vertex is rank-one."""
-        shape = self.vertices[0].shape
-        factored = all(atom.factored for atom in self.atoms)
-        like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))
-        return self.bare().point(like).x.copy()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.x, dtype=dtype)
-
     def point(self, like: Point) -> Point:
-        """x and its image, put together from the atoms."""
         terms = list(zip(self.weights.tolist(), self.atoms, strict=True))
         if like.factored:
             return like.zero().mix(terms)
@@ -257,9 +322,15 @@ class ActiveSet:
                 atom.add_image_to(image, w)
         return Point(self.atoms.mixed(self.weights, like.x), image)
 
+    @property
+    def starts(self) -> Array:
+        return np.zeros(1, dtype=np.intp)
+
     def scores(self, g: Gradient) -> Array:
-        """The inner product of a gradient with every atom."""
         return self.atoms.scores(g)
+
+    def weighted(self, weights: Array) -> ActiveSet:
+        return ActiveSet(self.atoms, weights).pruned()
 
     def joined(self, new: Iterable[Atom]) -> ActiveSet:
         """With further atoms of weight zero, unless they are there already."""
@@ -282,16 +353,16 @@ class ActiveSet:
         return ActiveSet(self.atoms.kept(mask), weights / weights.sum())
 
     def lifted(self, f: Objective) -> ActiveSet:
-        """With the images of the atoms under another objective."""
         return ActiveSet(Atoms(atom.imaged_by(f) for atom in self.atoms), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
-        """Whether a method on C may shift its weights: they are positive, and no vertex is known to be outside."""
         return bool(self.weights.min() > 0) and all(C.contains(atom.member, tol) is not False for atom in self.atoms)
 
     def bare(self) -> ActiveSet:
-        """Without images."""
         return ActiveSet(Atoms(atom.bare() for atom in self.atoms), self.weights)
+
+    def single(self) -> ActiveSet:
+        return self
 
 
 def caratheodory(active: ActiveSet) -> ActiveSet:
@@ -313,34 +384,38 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
     """
     if all(atom.factored for atom in active.atoms):
         return active
-    weights, null = active.weights.copy(), _null_space(stacked([atom.coordinates for atom in active.atoms]))
+    weights, kept = active.weights.copy(), np.zeros(len(active), dtype=bool)
+    n, waiting = active.atoms.dimension, np.arange(len(active))
+    while len(waiting):  # a few at a time, as a null space takes the square of their number
+        room = n + n // 4 + 16 - np.count_nonzero(kept)
+        kept[waiting[:room]], waiting = True, waiting[room:]
+        weights[kept] = _emptied(weights[kept], _null_space(active.atoms.kept(kept).rows()))
+        kept &= weights > 0
+    return ActiveSet(active.atoms, weights).pruned()
+
+
+def _emptied(weights: Array, null: Array) -> Array:
+    """The weights, moved along null vectors until as many of them are zero as there are such vectors."""
     while null.shape[1]:
         sizes = np.linalg.norm(null, axis=1)
         distances = np.divide(weights, sizes, out=np.full(len(weights), np.inf), where=sizes > 1e-10)
         j = int(distances.argmin())
-        weights -= null @ (distances[j] / sizes[j] * null[j])
+        weights = weights - null @ (distances[j] / sizes[j] * null[j])
         mirror = null[j].copy()  # Householder's, which leaves weight j to the first column alone
         mirror[0] += math.copysign(sizes[j], mirror[0])
         null = (null - np.outer(null @ mirror, 2 / (mirror @ mirror) * mirror))[:, 1:]
         weights[j], null[j] = 0.0, 0.0
-    return ActiveSet(active.atoms, weights).pruned()
+    return weights
 
 
-def _null_space(rows: Any) -> Array:
+def _null_space(rows: Array) -> Array:
     """Orthonormal columns that span the weights, summing to zero, which add the rows up to zero."""
-    if sp.issparse(rows):
-        rows = rows[:, np.unique(rows.indices)].toarray()
-    k = len(rows)
     rows = rows - rows[0]
     span = np.abs(rows).max(axis=0)
-    B = np.vstack([np.ones(k), rows[:, span > 0].T / span[span > 0, None]])
-    R, order = scipy.linalg.qr(B, mode="r", pivoting=True, check_finite=False)
+    B = np.column_stack([np.ones(len(rows)), rows[:, span > 0] / span[span > 0]])
+    Q, R, _ = scipy.linalg.qr(B, pivoting=True, check_finite=False)
     pivots = np.abs(R.diagonal())
-    rank = int((pivots > 8 * k * np.finfo(float).eps * pivots[0]).sum())
-    null = np.empty((k, k - rank))
-    null[order[:rank]] = -scipy.linalg.solve_triangular(R[:rank, :rank], R[:rank, rank:], check_finite=False)
-    null[order[rank:]] = np.eye(k - rank)
-    return scipy.linalg.qr(null, mode="economic", check_finite=False)[0]
+    return Q[:, (pivots > 8 * len(rows) * np.finfo(float).eps * pivots[0]).sum() :]
 
 
 @storable("record", valid=lambda record: all(len(weights) == len(s) for weights, s in record.steps))
@@ -366,9 +441,9 @@ class Record(NamedTuple):
 
     def after(self, weights: Sequence[float], targets: Sequence[Atom]) -> Record | None:
         """After a step to ``x + sum of w_i (s_i - x)``."""
-        if any(target.vertex is None for target in targets):
-            return None
         vertices = [target.vertex for target in targets]
+        if None in vertices:
+            return None
         pending = self.pending + sum([vertex.storage for vertex in vertices])
         record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending, self.stored)
         return record if len(record.steps) < _FOLD_EVERY and pending <= self.limit else record.folded()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fwflow import storage
-from fwflow.atoms import ActiveSet
+from fwflow.atoms import Decomposition
 from fwflow.designs import Counts
 from fwflow.fingerprints import Origin
 from fwflow.methods.auto import Choice
@@ -156,8 +156,9 @@ class Result:
     trace : Trace
     method : Choice
         The name of what ran, a string; ``method.why`` says why it was chosen.
-    active_set : ActiveSet or None
-        x as a mixture of vertices, from methods that know it: those with an active set, the flow but on boxes, and
+    active_set : ActiveSet, BlockSet or None
+        x as a mixture of vertices, or as one for every set of which C is the sum ("corrective" and "blended-pairwise"
+        on products and sums), from methods that know it: those with an active set, the flow but on boxes, and
         tableaus while the vertices take at most 100 times the memory of x (and 256 MB). None from projected gradient,
         for factored x, where momentum aims at averages of vertices, and where x is not the last iterate.
         ``minimize(..., x0=result.active_set)`` starts from it; where it is None, pass ``x0=result.x``.
@@ -177,7 +178,7 @@ class Result:
     message: str
     feasible: bool | None
     trace: Trace = field(repr=False)
-    active_set: ActiveSet | None = field(repr=False)
+    active_set: Decomposition | None = field(repr=False)
     state: State = field(repr=False)
     method: Choice = Choice("", "")  # noqa: RUF009
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwflow._validation import whole
-from fwflow.atoms import ActiveSet
+from fwflow.atoms import Decomposition
 from fwflow.designs import Counts
 from fwflow.fingerprints import Origin
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
-from fwflow.methods.auto import rules_text
+from fwflow.methods.auto import advice, rules_text
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points import Point
@@ -24,7 +24,7 @@ from fwflow.result import Result, State, Status
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
 from fwflow.steps import LineSearch, Schedule
-from fwflow.stopping import Limits, flat, worth_a_look
+from fwflow.stopping import Limits, crawled, flat, worth_a_look
 from fwflow.tableau import Tableau
 from fwflow.trace import progress_bar
 from fwflow.vertices import NEEDS_RANK_ONE
@@ -64,7 +64,7 @@ def minimize(
             `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
         C : ConstraintSet or callable
             A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
-        x0 : array_like or ActiveSet, optional
+        x0 : array_like, ActiveSet or BlockSet, optional
             A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
             with its own if they are members of C and their weights positive, others with its point.
             Default: ``C.start()``, the centre for norm balls.
@@ -73,7 +73,8 @@ def minimize(
             "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "corrective", which keep an
             active set of vertices; "flow", the flow itself, followed exactly on polytopes; "apg",
             accelerated projected gradient; "polished", the same until x is sparse and then corrective
-            steps. "auto" is "fw" if a schedule, line search or momentum is given, and else the first of:
+            steps. "auto" is "fw" if a schedule, line search or momentum is given. Else it begins with the
+            first, and goes on with the others where that crawls, of the first line that applies:
 
     {rules}
         schedule : Schedule
@@ -140,12 +141,23 @@ def minimize(
     if screen and C.screenable and chosen.oracle_only:
         problem = replace(problem, objective=problem.objective.screened())
     if not state.method:
-        known = isinstance(x0, ActiveSet) and x0.fits(C, _slack(state.point))
+        known = isinstance(x0, Decomposition) and x0.fits(C, _slack(state.point))
         state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
         state.method = chosen.signature
     elif state.method != chosen.signature:
         raise ValueError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
-    return replace(_run(problem, chosen, state, limits, callback, progress, every), method=name)
+    result = _run(problem, chosen, state, limits, callback, progress, every)
+    ran = chosen.ran(name, result.state.memory)
+    return replace(result, method=ran, message=result.message + _diagnosis(problem, result, ran))
+
+
+def _diagnosis(problem: Problem, result: Result, ran: str) -> str:
+    """What to tell whose black box has crawled to a limit."""
+    at_limit = result.status in (Status.ITERATIONS, Status.TIME)
+    known = problem.objective.image_size is not None or result.state.point.factored
+    if known or not at_limit or not crawled(result.trace):
+        return ""
+    return " " + advice(problem, result.state.point, ran)
 
 
 def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
@@ -158,7 +170,7 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
         counts.n_lmo += C.start_asks
         point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
         return State(point=point, counts=counts, inside=not C.start_asks, origin=Origin(None, f, C))
-    point = counted.point(x0.x if isinstance(x0, ActiveSet) else x0)
+    point = counted.point(x0.x if isinstance(x0, Decomposition) else x0)
     own = C.shape or point.x.shape
     if math.prod(own) != math.prod(point.x.shape):
         raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
@@ -207,13 +219,14 @@ def _run(
     failed = again = 0  # where a gap within the tolerance first failed verification, and where to try again
     verified: Verified | None = None
     detail = ""
+    uses_iterate, wanted = method.uses_iterate, limits.wanted
     with progress_bar(limits.max_iter, progress) as bar:
         try:
             while True:
                 known, untrue = state.known, False
                 threshold = limits.threshold(state.first_gap)
                 due = state.k % check_every == 0 or state.k == k_end or state.gap_estimate <= 2 * threshold
-                if known is None and (method.uses_iterate or due):
+                if known is None and (uses_iterate or due):
                     known = problem.evaluate(state.point, state.hint, method.lifts)
                 state.gap = math.nan if known is None else known.gap
                 new = _record(problem, state, time.perf_counter() - started)
@@ -223,7 +236,7 @@ def _run(
 
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # again: the first gap may be known only now
-                if known is not None and limits.wanted and known.gap <= threshold and state.k >= again:
+                if known is not None and wanted and known.gap <= threshold and state.k >= again:
                     verified = _verify(problem, state, state.point, known)
                     if verified.within(threshold):
                         status = Status.TOLERANCE
@@ -240,7 +253,7 @@ def _run(
                     status = Status.TIME
                     break
                 look = False
-                if known is not None and limits.wanted:
+                if known is not None and wanted:
                     look = worth_a_look(state.k, known.gap, state.first_gap)
                     if look and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
@@ -257,7 +270,7 @@ def _run(
                 state.advance(proposal, point, state.hint if known is None else known.vertex, look)
                 bar.update()
             verified = verified or _verify(problem, state, state.point, known)
-            if limits.wanted and status is not Status.CALLBACK and verified.within(limits.threshold(state.first_gap)):
+            if wanted and status is not Status.CALLBACK and verified.within(limits.threshold(state.first_gap)):
                 status = Status.TOLERANCE
             return _finish(problem, method, state, limits, status, verified, detail)
         except KeyboardInterrupt:

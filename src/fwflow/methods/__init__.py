@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
+from fwflow.methods.adaptive import Adaptive
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.corrective import Corrective
@@ -114,11 +115,11 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
         return method, Choice(request.name, _ASKED)
     choice = Choice(request.name, _ASKED)
     if method == "auto":
-        choice = (
-            choose(problem, x)
-            if request.plain
-            else Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
-        )
+        if request.plain:
+            names, why = choose(problem, x)
+            candidates = tuple(_candidate(name, request, problem, x) for name in names)
+            return candidates[0] if len(names) == 1 else Adaptive(names, candidates), Choice(names[0], why)
+        choice = Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
     if choice in ACTIVE_SET or choice in SELF_STEPPING:
         return _named(choice, request, problem, x), choice
     tableau = method if isinstance(method, Tableau) else find_tableau(choice)
@@ -130,6 +131,11 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
             stacklevel=3,
         )
     return Multistep(tableau, request.schedule, request.search, request.momentum), choice
+
+
+def _candidate(name: str, request: Request, problem: Problem, x: Point) -> Method:
+    """The method of that name, where it may have to begin at any point: the exact flow on a box begins at a corner."""
+    return BoxNewton() if name == "flow" else _named(name, request, problem, x)
 
 
 def _named(name: str, request: Request, problem: Problem, x: Point) -> Method:
@@ -154,4 +160,8 @@ def _flow(problem: Problem, x: Point) -> Method:
     box = C.bounds(x.x.shape) is not None
     if f.quadratic:
         return ExactBoxFlow() if box else ExactFlow()
+    if problem.model(x) is None:
+        raise ValueError(
+            'method="flow" needs second derivatives: give Smooth(..., hess_product=...), or use method="corrective"'
+        )
     return BoxNewton() if box else FlowNewton()

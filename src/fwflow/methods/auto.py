@@ -26,9 +26,9 @@ class Choice(str):
 
 @dataclass(frozen=True)
 class Rule:
-    """A method for the problems that it applies to, and in words for which and why."""
+    """Candidates for the problems that it applies to, in order of preference, and in words for which and why."""
 
-    method: str
+    candidates: tuple[str, ...]
     objective: str
     constraint: str
     why: str
@@ -36,76 +36,111 @@ class Rule:
 
 
 def _projects(problem: Problem, x: Point) -> bool:
-    return problem.constraint.project(x.x) is not None
+    return not x.factored and problem.constraint.project(x.x) is not None
 
 
-def _small_or_quadratic(problem: Problem, x: Point) -> bool:
-    return problem.objective.quadratic or math.prod(x.x.shape) <= 1000
+def _boxed(problem: Problem, x: Point) -> bool:
+    return not x.factored and problem.constraint.bounds(x.x.shape) is not None
 
 
-def _curved(problem: Problem, x: Point) -> bool:
-    return problem.objective.image_size is not None and problem.model(x) is not None
+def _correctable(problem: Problem, x: Point) -> bool:
+    return not x.factored and problem.model(x) is not None
 
+
+def _wide(problem: Problem, x: Point) -> bool:
+    rows = problem.objective.image_size
+    return rows is not None and math.prod(x.x.shape) >= _WIDE * rows
+
+
+# From so many columns per row on, passes over the data cost more than correcting the weights of a sparse solution.
+_WIDE = 10
 
 #: The first that applies is taken.
 RULES = (
     Rule(
-        "corrective",
+        ("corrective",),
         "matrix completion",
         "nuclear ball",
         "corrections within the span of the factors need few passes over the data",
         lambda p, x: x.factored and p.constraint.nuclear_radius is not None,
     ),
     Rule(
-        "fw",
-        "matrix completion, or no image",
-        "any other",
-        "values and gradients at single points are all that is known",
-        lambda p, x: x.factored or p.objective.image_size is None,
+        ("apg", "flow"),
+        "linear model, quadratic, or hess_product given",
+        "box",
+        "projections onto a box cost nothing, and Newton's method on the entries that move goes on where they crawl",
+        lambda p, x: _boxed(p, x) and _correctable(p, x),
     ),
     Rule(
-        "polished",
-        "linear model, quadratic",
+        ("corrective", "apg", "blended-pairwise"),
+        "squared loss, ten times as many columns as rows",
+        "with a projection",
+        "passes over the data are what costs, and corrective steps need few",
+        lambda p, x: _projects(p, x) and _correctable(p, x) and _wide(p, x) and p.objective.quadratic,
+    ),
+    Rule(
+        ("apg", "corrective", "blended-pairwise"),
+        "any other, black boxes too",
         "with a projection",
         "projected steps find the support, corrective steps its values",
-        lambda p, x: _curved(p, x) and _projects(p, x),
+        _projects,
     ),
     Rule(
-        "corrective",
-        "squared loss or quadratic; other losses up to 1000 dimensions",
+        ("blended-pairwise",),
+        "matrix completion",
+        "any other",
+        "steps that move weight between vertices need gradients and the oracle alone",
+        lambda p, x: x.factored,
+    ),
+    Rule(
+        ("corrective", "blended-pairwise"),
+        "any other, black boxes too",
         "without a projection",
-        "weights are corrected at the price of one pass over the data",
-        lambda p, x: _curved(p, x) and _small_or_quadratic(p, x),
-    ),
-    Rule(
-        "apg",
-        "no second derivatives",
-        "with a projection",
-        "accelerated projected steps need nothing else",
-        lambda p, x: not _curved(p, x) and _projects(p, x),
-    ),
-    Rule(
-        "blended-pairwise",
-        "anything else",
-        "without a projection",
-        "correcting weights would cost the cube of their number, several times per step",
+        "weights are corrected at the price of one pass over the data, or of a gradient or two",
         lambda p, x: True,
     ),
 )
 
 
-def choose(problem: Problem, x: Point) -> Choice:
-    """What ``method="auto"`` runs from a starting point."""
+def choose(problem: Problem, x: Point) -> tuple[tuple[str, ...], str]:
+    """What ``method="auto"`` runs from a starting point: the candidates, and why the first of them."""
     rule = next(rule for rule in RULES if rule.applies(problem, x))
-    return Choice(rule.method, rule.why)
+    return rule.candidates, rule.why
+
+
+def advice(problem: Problem, x: Point, ran: str) -> str:
+    """What would help a run of a black box that crawls: a method, a derivative, or a property of the set."""
+    C, (names, _) = problem.constraint, choose(problem, x)
+    better = [name for name in names if name != ran]
+    helps = []
+    if ran not in names:
+        helps.append(f'method="{names[0]}", which runs if method is left alone')
+    elif better:
+        helps.append(" or ".join(f'method="{name}"' for name in better))
+    if problem.model(x) is None:
+        helps.append(
+            "second derivatives, Smooth(..., hess_product=...), for exact corrections of the weights of vertices"
+        )
+    if C.project(x.x) is None:
+        helps.append("a projection, which is the member project of a set, for accelerated projected steps")
+    if not C.polytope:
+        helps.append('if the set is a polytope, polytope = True on it, for method="flow"')
+    return f"{_CRAWLS} What would help: {'; '.join(helps) or 'a better scaled function'}."
+
+
+_CRAWLS = "Over the last third of the oracle calls the gap has not fallen tenfold."
 
 
 def rules_table() -> str:
     """The rules as a table in Markdown."""
-    rows = [f'| {r.objective} | {r.constraint} | `"{r.method}"` | {r.why} |' for r in RULES]
-    return "\n".join(["| objective | set | method | because |", "|---|---|---|---|", *rows])
+    rows = [f"| {r.objective} | {r.constraint} | {_listed(r, '`')} | {r.why} |" for r in RULES]
+    return "\n".join(["| objective | set | first, and if that crawls | because |", "|---|---|---|---|", *rows])
 
 
 def rules_text(indent: str) -> str:
     """The rules as lines of a docstring."""
-    return "\n".join(f'{indent}* "{r.method}": {r.objective} / set {r.constraint}.' for r in RULES)
+    return "\n".join(f"{indent}* {_listed(r)}: {r.objective} / set {r.constraint}." for r in RULES)
+
+
+def _listed(rule: Rule, mark: str = "") -> str:
+    return ", ".join(f'{mark}"{name}"{mark}' for name in rule.candidates)

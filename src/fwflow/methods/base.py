@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from fwflow.atoms import ActiveSet
+from fwflow.atoms import Decomposition
+from fwflow.methods.auto import Choice
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
 
 
-@dataclass(frozen=True)
-class Iterate:
+class Iterate(NamedTuple):
     """Where a step begins: x^(k) with its value and, unless None, its gradient, vertex and gap."""
 
     k: int
@@ -22,8 +21,7 @@ class Iterate:
     known: Evaluation | None
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(NamedTuple):
     """The next point, the step length that led to it, and the method's memory for the step after."""
 
     point: Point
@@ -76,14 +74,22 @@ class Method(ABC):
         """The memory before the first step."""
         return None
 
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> Any:
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> Any:
         """The memory before the first step from a point that is known as a mixture of vertices."""
+        return self.init(problem, x)
+
+    def resumed(self, problem: Problem, x: Point, memory: Any) -> Any:
+        """The memory before a step from x, to which others have come since this memory was made."""
         return self.init(problem, x)
 
     @abstractmethod
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         """One step."""
 
-    def active_set(self, memory: Any) -> ActiveSet | None:
+    def active_set(self, memory: Any) -> Decomposition | None:
         """The iterate as a mixture of vertices, if the memory tells."""
         return None
+
+    def ran(self, choice: Choice, memory: Any) -> Choice:
+        """What has run and why, given what was chosen at the start: another answer from a method that changes."""
+        return choice

@@ -6,29 +6,43 @@ Newton step: one pass over the data per iteration, however much is corrected in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
-from fwflow.atoms import ActiveSet
-from fwflow.methods.active import AtomMemory, KeepsAtoms
+from fwflow.atoms import Decomposition
+from fwflow.blocks import BlockSet, parts_of, with_parts
+from fwflow.gradients import Gradient
+from fwflow.methods.active import AtomMemory, KeepsBlocks
 from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.face import Face
+from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
 from fwflow.numerics import first_below
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.objectives.models import CoordinateModel, Model
+from fwflow.objectives.models import CoordinateModel, Model, gram, stacked
+from fwflow.objectives.secants import Secants
 from fwflow.points import Point
-from fwflow.problem import Problem
+from fwflow.problem import Evaluation, Problem
 from fwflow.steps import ExactSearch
+from fwflow.vertices import DenseVertex, Vertex
+
+# Weights are corrected to this share of the gap at best where gradients are all there is: each tells more of the
+# curvature, wherever it is taken, and a new vertex is worth as much as a better weight.
+_BY_SECANTS = 0.5
+# A model of f over several blocks is minimised until its gap is this share of what it was.
+_MODEL = 1e-3
+# Over several blocks a pass adds so many times the vertices of a pass over one.
+_TIMES = 10
 
 
 @dataclass(frozen=True)
-class Corrective(KeepsAtoms):
+class Corrective(KeepsBlocks):
     """Per pass over the data, add several vertices and correct all weights by Newton's method.
 
     Parameters
@@ -46,16 +60,42 @@ class Corrective(KeepsAtoms):
         x, known = iterate.point, iterate.known
         assert known is not None
         g, vertex = known.gradient.question(), known.vertex.vertex
-        best = problem.constraint.best_vertices(g, self.vertices, vertex)
+        blocks = len(memory.active.starts)
+        count = max(1, min(self.vertices, _TIMES * self.vertices // blocks))
+        best = problem.constraint.best_vertices(g, count, vertex)
         for v in best[:2]:  # they come in order
             problem.agreed(v.dot(g), known, "best_vertices")
-        here = known.gradient.inner(x)
-        useful = [v for v in best[1:] if v.dot(g) < here]
-        active = memory.active.joined([known.vertex, *map(problem.objective.lift, useful)])
+        active = _with_vertices(problem, x, known, memory.active, best)
+        if problem.model(x) is None:
+            return self._by_secants(problem, iterate, memory, active)
         weights = minimise_on(problem, x, Pool.hull(active), self.accuracy * known.gap)
-        corrected = ActiveSet(active.atoms, weights).pruned()
-        moved = float(np.abs(weights - active.weights).sum() / 2)
+        corrected = active.weighted(weights)
+        moved = float(np.abs(weights - active.weights).sum() / (2 * blocks))
         return Proposal(corrected.point(x), moved, AtomMemory(corrected), mixture=True)
+
+    def _by_secants(self, problem: Problem, iterate: Iterate, memory: AtomMemory, active: Decomposition) -> Proposal:
+        """The step where gradients are all that is known of curvature; the last one serves the next step."""
+        known = iterate.known
+        assert known is not None
+        descent = Descent(iterate.point, iterate.fun, known.gradient, memory.secants)
+        weights, descent = minimise_by_secants(problem, descent, active, max(self.accuracy, _BY_SECANTS) * known.gap)
+        moved = float(np.abs(weights - active.weights).sum() / (2 * len(active.starts)))
+        following = AtomMemory(active.weighted(weights), secants=descent.secants)
+        found = problem.evaluate(descent.point, known.vertex, gradient=descent.gradient)
+        return Proposal(descent.point, moved, following, known=found, mixture=True)
+
+
+def _with_vertices(
+    problem: Problem, x: Point, known: Evaluation, active: Decomposition, best: Sequence[Vertex]
+) -> Decomposition:
+    """With the oracle's answer, and those of further vertices that lie lower than x."""
+    if isinstance(active, BlockSet):
+        ranked = [parts for v in best if (parts := parts_of(problem.constraint, v)) is not None]
+        if len(ranked) == len(best):
+            return with_parts(problem, known, active, ranked)
+    single, g, here = active.single(), known.gradient.question(), known.gradient.inner(x)
+    single = single if single is active else single.lifted(problem.objective)
+    return single.joined([known.vertex, *(problem.objective.lift(v) for v in best[1:] if v.dot(g) < here)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +111,35 @@ class Pool:
     upper: Array
     affine: bool
     fixed: Point | None = None
+    #: Where blocks begin, each with weights that keep their sum; None if there is one only.
+    starts: Array | None = None
 
     @classmethod
-    def hull(cls, active: ActiveSet) -> Pool:
-        """The hull of the atoms of an active set."""
-        k = len(active.atoms)
-        return cls(active.atoms, active.weights, np.zeros(k), np.full(k, np.inf), True)
+    def hull(cls, active: Decomposition) -> Pool:
+        """The hull of the atoms of an active set, or the sum of the hulls of its blocks."""
+        k = len(active)
+        starts = active.starts if len(active.starts) > 1 else None
+        return cls(active.atoms, active.weights, np.zeros(k), np.full(k, np.inf), True, starts=starts)
+
+    def sides(self, model: Model) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """The sides of the generators in a model, and those of what is fixed.
+
+        In blocks, generators are taken as differences to the heaviest, which are sparse where the blocks' vertices have
+        much in common.
+        """
+        stack = model.stack(self.generators)
+        if self.starts is not None:
+            return differences(stack, self.values, self.starts)
+        fixed = (0.0, 0.0) if self.fixed is None else model.sides(self.fixed)
+        if not self.affine or not all(isinstance(side, np.ndarray) for side in stack):
+            return stack, fixed
+        # Counted from the first, sides are of the size of the hull, however far that is from the origin.
+        return centred(*stack), (fixed[0] + stack[0][0], fixed[1] + stack[1][0])
 
     def gap(self, slopes: Array, values: Array) -> float:
         """The gap of the restricted problem where it has these derivatives."""
+        if self.starts is not None:
+            return block_gap(slopes, values, self.starts)
         if self.affine:
             return float(slopes @ values - slopes.min())
         return float(slopes @ (values - np.where(slopes > 0, self.lower, self.upper)))
@@ -88,6 +148,8 @@ class Pool:
         """Values to which f falls at first: all weight of the worst generator in use goes to the best."""
         if not self.affine:
             return np.where(slopes > 0, self.lower, self.upper)
+        if self.starts is not None:
+            return values + pairwise_step(slopes, values, self.starts)
         worst = int(np.where(values > 0, slopes, -np.inf).argmax())
         target = values.copy()
         target[worst], target[int(slopes.argmin())] = 0.0, target[int(slopes.argmin())] + values[worst]
@@ -106,14 +168,9 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
     before: tuple[float, Array] = (np.inf, values)
     for _ in range(most):
         model = problem.model(at)
-        if model is None:
-            raise ValueError(
-                'method="corrective" and "flow" need second derivatives: give Smooth(..., hess_product=...), '
-                'or use method="blended-pairwise"'
-            )
+        assert model is not None  # or secants would do
         if stack is None or model.moving:
-            stack = model.stack(pool.generators)
-            fixed = (0.0, 0.0) if pool.fixed is None else model.sides(pool.fixed)
+            stack, fixed = pool.sides(model)
         left, right = stack
         slopes = left @ (model.second * (fixed[1] + values @ right) - model.pull)
         gap = pool.gap(slopes, values)
@@ -122,10 +179,13 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         if gap <= tol or problem.late:
             break
         try:
-            if f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
-                K = gram(left * model.second, right)
-                units = np.eye(len(K)) if len(K) <= 500 else sp.eye_array(len(K)).tocsr()
-                target = follow(CoordinateModel(1.0, K @ values - slopes), pool, units, K, 0.0, values, slopes)
+            if pool.starts is not None:
+                enough = 0.0 if f.quadratic else max(tol / 2, _MODEL * gap)
+                target = minimise_on_simplices(Factored(left, model.second, right), slopes, values, pool.starts, enough)
+                if slopes @ (target - values) >= 0 and not f.quadratic:
+                    raise NumericalTrouble
+            elif f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
+                target = least(gram(left * model.second, right), pool, values, slopes)
             else:
                 target = follow(model, pool, left, right, fixed[1], values, slopes)
             if f.quadratic:  # the model is f itself
@@ -143,10 +203,90 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
     return values
 
 
-def gram(X: Any, Y: Any) -> Array:
-    """``X @ Y.T`` of two stacks, as an array."""
-    product = X @ Y.T
-    return product if isinstance(product, np.ndarray) else product.toarray()
+class Descent(NamedTuple):
+    """A point, f there with its gradient, and the curvature that gradients have told of on the way."""
+
+    point: Point
+    fun: float
+    gradient: Gradient
+    secants: Secants
+
+    @property
+    def noise(self) -> float:
+        """By how much f may differ from itself."""
+        return 8 * float(np.finfo(self.point.x.dtype).eps) * abs(self.fun)
+
+    def towards(self, problem: Problem, end: Point) -> tuple[float, Descent] | None:
+        """A part of the way to a point, after which f is lower, and what is known there; None if there is none.
+
+        Where values drown in rounding slopes decide (Hager & Zhang, 2005).
+        """
+        d = end.x - self.point.x
+        first, noise, secants = self.gradient.dot(DenseVertex(d)), self.noise, self.secants
+        length = problem.segment_inside(self.point, [(1.0, end)], 1.0)
+        for _ in range(40 if first < noise else 0):
+            trial = self.point.mix([(length, end)])
+            fun = problem.raw_value(trial)
+            if not math.isfinite(fun):
+                length /= 2
+                continue
+            gradient = problem.gradient(trial)
+            slope = gradient.dot(DenseVertex(d))
+            secants = secants.seen(length * d, np.asarray(gradient) - np.asarray(self.gradient))
+            flat = fun <= self.fun + noise and abs(slope) <= max(-0.9 * first, noise)
+            if flat or fun <= self.fun + 1e-4 * length * min(first, 0.0):
+                return length, Descent(trial, fun, gradient, secants)
+            length *= min(max(first / (first - slope), 0.1), 0.5) if slope > first else 0.5
+        return None
+
+
+def minimise_by_secants(
+    problem: Problem, start: Descent, active: Decomposition, tol: float, most: int = 50
+) -> tuple[Array, Descent]:
+    """Weights whose gap is at most `tol`, and what is known there: quasi-Newton steps, with a line search on f each."""
+    pool, rows = Pool.hull(active), stacked([atom.coordinates for atom in active.atoms])
+    rows = centred(rows, rows)[0] if isinstance(rows, np.ndarray) else rows
+    at, values = start, pool.values
+    before = (np.inf, values, start)
+    for _ in range(most):
+        slopes = active.scores(at.gradient)
+        gap = pool.gap(slopes, values)
+        if gap >= before[0] and at.fun >= before[2].fun - at.noise:  # neither f nor the gap has fallen
+            return before[1:]
+        if gap <= tol or problem.late:
+            break
+        before = (gap, values, at)
+        target = _quasi_newton(at.secants, rows, pool, values, slopes)
+        found = at.towards(problem, active.weighted(target).point(start.point))
+        if found is None:
+            break
+        length, at = found
+        values = np.clip(values + length * (target - values), 0.0, None)
+    return values, at
+
+
+def _quasi_newton(secants: Secants, rows: Any, pool: Pool, values: Array, slopes: Array) -> Array:
+    """The values that are best in the quasi-Newton model, of the newest pairs if it is not convex with all of them."""
+    while secants:
+        try:
+            return least(secants.gram(rows), pool, values, slopes)
+        except NumericalTrouble:
+            secants = secants.recent()
+    return pool.downhill(slopes, values)
+
+
+def least(K: Array, pool: Pool, values: Array, slopes: Array) -> Array:
+    """The values of a pool at which the quadratic with that Hessian, and these derivatives at its values, is least."""
+    if pool.starts is not None:
+        return minimise_on_simplices(K, slopes, values, pool.starts)
+    units = np.eye(len(K)) if len(K) <= 500 else sp.eye_array(len(K)).tocsr()
+    return follow(CoordinateModel(1.0, K @ values - slopes), pool, units, K, 0.0, values, slopes)
+
+
+def centred(left: Array, right: Array) -> tuple[Array, Array]:
+    """Both less their first rows; one array where they are one."""
+    moved = left - left[0]
+    return moved, moved if right is left else right - right[0]
 
 
 def follow(model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:

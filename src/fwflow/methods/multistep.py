@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fwflow.atoms import ActiveSet, Record
+from fwflow.atoms import ActiveSet, Decomposition, Record
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.mixture import stages
@@ -59,8 +59,8 @@ class Multistep(Method):
     def init(self, problem: Problem, x: Point) -> StageMemory:
         return self.init_from(problem, x, ActiveSet.starting_at(x))
 
-    def init_from(self, problem: Problem, x: Point, active: ActiveSet) -> StageMemory:
-        return StageMemory((None,) * self.tableau.stages, record=Record.starting_with(active, x))
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> StageMemory:
+        return StageMemory((None,) * self.tableau.stages, record=Record.starting_with(active.single(), x))
 
     def active_set(self, memory: StageMemory) -> ActiveSet | None:
         folded = None if memory.record is None else memory.record.folded()

@@ -6,11 +6,11 @@ correlated; corrective steps know the values of a small support at once, but bui
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from fwflow.atoms import ActiveSet, Atoms
+from fwflow.atoms import ActiveSet, Atoms, Decomposition
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.corrective import Corrective
@@ -62,7 +62,7 @@ class Polished(Method):
     def init(self, problem: Problem, x: Point) -> PolishMemory:
         return PolishMemory(projecting=AcceleratedProjectedGradient().init(problem, x))
 
-    def active_set(self, memory: PolishMemory) -> ActiveSet | None:
+    def active_set(self, memory: PolishMemory) -> Decomposition | None:
         return None if memory.correcting is None else memory.correcting.active
 
     def step(self, problem: Problem, iterate: Iterate, memory: PolishMemory) -> Proposal:
@@ -70,33 +70,34 @@ class Polished(Method):
             return self._corrected(problem, iterate, memory.correcting)
         assert memory.projecting is not None
         proposal = AcceleratedProjectedGradient().step(problem, iterate, memory.projecting)
-        proposal = replace(proposal, memory=PolishMemory(projecting=proposal.memory))
-        if (iterate.k + 1) % self.every or not self._few(problem, proposal.point):
+        proposal = proposal._replace(memory=PolishMemory(projecting=proposal.memory))
+        if (iterate.k + 1) % self.every or not few(problem, proposal.point, self.share, self.most):
             return proposal
-        active = _active(problem, proposal.point)
+        active = decomposed(problem, proposal.point)
         if active is None:
             return proposal
         point = active.point(iterate.point)
         correcting = PolishMemory(correcting=AtomMemory(active))
-        return replace(proposal, point=point, memory=correcting, known=problem.evaluate(point))
-
-    def _few(self, problem: Problem, x: Point) -> bool:
-        """Whether the support is small, and there is a model of f to correct its values with."""
-        rows = problem.objective.image_size
-        if rows is None or problem.model(x) is None:
-            return False
-        return np.count_nonzero(x.x) <= min(self.most, self.share * min(x.x.size, rows))
+        return proposal._replace(point=point, memory=correcting, known=problem.evaluate(point))
 
     def _corrected(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         known = iterate.known or problem.evaluate(iterate.point)
         if known.vertex.image is None:
-            known = replace(known, vertex=problem.objective.lift(known.vertex.vertex))
-        proposal = Corrective().step(problem, replace(iterate, known=known), memory)
+            known = known._replace(vertex=problem.objective.lift(known.vertex.vertex))
+        proposal = Corrective().step(problem, iterate._replace(known=known), memory)
         memory_ = PolishMemory(correcting=proposal.memory)
-        return replace(proposal, memory=memory_, known=problem.evaluate(proposal.point))
+        return proposal._replace(memory=memory_, known=problem.evaluate(proposal.point))
 
 
-def _active(problem: Problem, x: Point) -> ActiveSet | None:
+def few(problem: Problem, x: Point, share: float = Polished.share, most: int = Polished.most) -> bool:
+    """Whether x has few non-zeros, and there is a model of f to correct their values with."""
+    rows = problem.objective.image_size
+    if rows is None or x.factored or problem.model(x) is None:
+        return False
+    return np.count_nonzero(x.x) <= min(most, share * min(x.x.size, rows))
+
+
+def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
     """x as a mixture of the vertices that its non-zeros name and, for the rest, the centre."""
     vertices = problem.constraint.decomposed(x.x)
     if vertices is None:

@@ -6,7 +6,7 @@ It is here so that the comparison is honest, and reports the same certified gap.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from fwflow.problem import Evaluation, Problem
 from fwflow.storage import storable
 from fwflow.vertices import Vertex
 
-# Each step first tries a smoothness constant this much smaller: losses flatten as margins grow,
-_RELAX = 0.7
+# Each step first tries a smoothness constant this much smaller: losses flatten as margins grow, and quadratics are
+# flatter on some faces than on others,
+_RELAX, _RELAX_QUADRATIC = 0.7, 0.9
 # but not below this share of the first estimate; and none is so far above it.
 _LEAST, _MOST = 2.0**-40, 2.0**100
 
@@ -63,6 +64,9 @@ class AcceleratedProjectedGradient(Method):
             )
         return ProjectionMemory(x)
 
+    def resumed(self, problem: Problem, x: Point, memory: ProjectionMemory) -> ProjectionMemory:
+        return replace(memory, previous=x, t=1.0)
+
     def step(self, problem: Problem, iterate: Iterate, memory: ProjectionMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         t = (1 + math.sqrt(1 + 4 * memory.t**2)) / 2
@@ -72,10 +76,11 @@ class AcceleratedProjectedGradient(Method):
             y = x
         gradient = known.gradient if known is not None and y is x else problem.gradient(y)
         g, value = np.asarray(gradient), iterate.fun if y is x else problem.value(y)
-        answer = problem.lmo(gradient, lift=False)
+        answer = known.vertex if known is not None and y is x else problem.lmo(gradient, lift=False)
         vertex = answer.vertex
         first = self._first(problem, y, value, g, vertex) if memory.first is None else memory.first
-        L = first if memory.smoothness is None else max(_RELAX * memory.smoothness, _LEAST * first)
+        relax = _RELAX_QUADRATIC if problem.objective.quadratic else _RELAX
+        L = first if memory.smoothness is None else max(relax * memory.smoothness, _LEAST * first)
         rounding = 4 * float(np.finfo(y.x.dtype).eps)
         while True:
             target = _descended(y.x, g, L)
@@ -85,15 +90,21 @@ class AcceleratedProjectedGradient(Method):
                 moved = problem.objective.refresh(Point(member))
                 d = moved.x - y.x
                 still = bool((np.abs(d) <= rounding * np.abs(y.x)).all())
-                if still or self._holds(problem, y, moved, value, g, L * float(np.vdot(d, d))):
+                if problem.defined_at(moved) and (
+                    still or self._holds(problem, y, moved, value, g, L * float(np.vdot(d, d)))
+                ):
                     break
             L *= 2
             if not _MOST * first > L:
                 raise NumericalTrouble("no step length is short enough")
+        careful = y is not x and not problem.objective.convex
+        if careful and problem.value(moved) > iterate.fun + rounding * abs(iterate.fun):  # from x itself f falls
+            return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
         reached = gradient.inner(moved)
         problem.agreed(reached, Evaluation(gradient, answer, 0.0), "project")
-        estimate = reached - gradient.dot(vertex)
+        once = memory.first is None and problem.objective.quadratic  # a single step may project onto the answer
+        estimate = 0.0 if once else reached - gradient.dot(vertex)
         # A step that goes nowhere but where rounding leads tells nothing of the smoothness.
         kept = (memory.smoothness, memory.first) if still else (L, first)
         return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
@@ -116,12 +127,13 @@ class AcceleratedProjectedGradient(Method):
             curvature = (line.slope(small) - line.slope0) / small
         d = end.x - y.x
         norm2 = float(np.vdot(d, d))
-        return max(0.1 * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
+        share = 1.0 if line.quadratic else 0.1  # of a bound for the whole line, which may be far from tight here
+        return max(share * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
 
     def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: Array, bound: float) -> bool:
         """Whether f is below its quadratic model: by curvature or slopes where values drown in rounding."""
         line = problem.along(y, moved, value, as_gradient(g))
-        if line.curvature is not None and line.curvature <= bound:
+        if line.curvature is not None and line.curvature <= (1 + 1e-9) * bound:  # both are rounded
             return True
         end = line.value(1.0)
         rounding = 4 * float(np.finfo(y.x.dtype).eps) * (abs(value) + abs(end))

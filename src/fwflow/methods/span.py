@@ -74,7 +74,7 @@ class SpanCorrective(Method):
         assert isinstance(f, MatrixCompletion)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return SpanMemory(block.astype(x.x.dtype), f.factor * f.loss.curvature, self.turns)
+        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.turns)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known = iterate.point, iterate.known
@@ -108,7 +108,7 @@ class SpanCorrective(Method):
         self, f: MatrixCompletion, radius: float, P: Array, Q: Array, M: Array, image: Array, smoothness: float
     ) -> tuple[Array, Array, float]:
         """Projected gradient steps on M, with its image, while they decrease the value."""
-        steepest, value = f.factor * f.loss.curvature, f.value(Point(NOWHERE, image))
+        steepest, value = f.steepest, f.value(Point(NOWHERE, image))
         for _ in range(self.projections):
             g = P.T @ (f.gradient_matrix(image) @ Q)
             while True:
@@ -205,7 +205,7 @@ class _Curve:
         dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
         if not start < 0:
             return 0.0
-        curvature = self.f.factor * float(self.f.loss.second(image, self.f.b) @ first**2) + 2 * float(dual @ second)
+        curvature = float(self.f.seconds(image) @ first**2) + 2 * float(dual @ second)
         if self.size2[0] > (1 - _EDGE) * self.limit:
             curvature -= 2 * self.size2[2] / self.size2[0] * float(dual @ image)
         t = 1.0 if curvature <= -start else -start / curvature

@@ -1,0 +1,214 @@
+"""What is x made of where the set is a sum of sets? A mixture for every one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.atoms import ActiveSet, Atoms, Decomposition, caratheodory
+from fwflow.gradients import Gradient
+from fwflow.objectives.base import Objective
+from fwflow.objectives.models import stacked
+from fwflow.points import Atom, Lifted, Point
+from fwflow.problem import Evaluation, Problem
+from fwflow.sets.base import ConstraintSet
+from fwflow.storage import storable
+from fwflow.vertices import Sum, Vertex
+
+# More sets than this are taken together in groups: correcting weights takes the cube of their number.
+_MOST = 1000
+# By this share of the size of x, a decomposition may miss it.
+_MISSED = 1e-6
+
+
+@storable("block-set", valid=lambda active: len(active.blocks) > 1)
+@dataclass(frozen=True, eq=False)
+class BlockSet(Decomposition):
+    """x as a sum of mixtures, one for every set of which the set is the sum.
+
+    Of products, Minkowski sums and flows with several origins a run returns it as ``result.active_set``, and
+    ``minimize(f, C, x0=result.active_set)`` starts from it. In every block the weights sum to one.
+
+    Attributes
+    ----------
+    blocks : tuple of ActiveSet
+    weights : array
+        Those of all blocks, one after the other.
+    vertices : list
+        What the oracle returned, by block: they have the shape of x.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f, C = fw.Quadratic(np.eye(4), [0.7, 0.3, 0.0, 2.0]), fw.Product([(fw.Simplex(), 2), (fw.Simplex(), 2)])
+    >>> r = fw.minimize(f, C, method="corrective")
+    >>> r.active_set
+    BlockSet(3 vertices in 2 blocks)
+    >>> [np.asarray(block).round(6).tolist() for block in r.active_set.blocks]
+    [[0.7, 0.3, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    """
+
+    blocks: tuple[ActiveSet, ...]
+
+    def __repr__(self) -> str:
+        return f"BlockSet({len(self)} vertices in {len(self.blocks)} blocks)"
+
+    @cached_property
+    def atoms(self) -> tuple[Atom, ...]:  # type: ignore[override]
+        return tuple(chain.from_iterable(block.atoms for block in self.blocks))
+
+    @cached_property
+    def weights(self) -> Array:  # type: ignore[override]
+        weights = np.concatenate([block.weights for block in self.blocks])
+        weights.setflags(write=False)
+        return weights
+
+    @cached_property
+    def starts(self) -> Array:
+        return np.cumsum([0, *(len(block) for block in self.blocks[:-1])])
+
+    @cached_property
+    def _coordinates(self) -> Any:
+        return stacked([atom.coordinates for atom in self.atoms])
+
+    def point(self, like: Point) -> Point:
+        x = np.asarray(self.weights @ self._coordinates).reshape(like.x.shape).astype(like.x.dtype)
+        if like.image is None:
+            return Point(x)
+        image = self.weights @ stacked([atom.image_vertex for atom in self.atoms])
+        return Point(x, np.asarray(image).astype(like.image.dtype))
+
+    def scores(self, g: Gradient) -> Array:
+        return np.asarray(self._coordinates @ np.ravel(np.asarray(g)))
+
+    def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
+        """With further atoms of weight zero for every block, unless they are there already."""
+        return BlockSet(tuple(block.joined(atoms) for block, atoms in zip(self.blocks, new, strict=True)))
+
+    def weighted(self, weights: Array) -> BlockSet:
+        parts = zip(self.blocks, np.split(weights, self.starts[1:]), strict=True)
+        return BlockSet(tuple(block.weighted(part) for block, part in parts))
+
+    def at(self, parts: Iterable[Vertex]) -> Array:
+        """Weights that are one at the given vertex of every block, which it has."""
+        weights = np.zeros(len(self))
+        places = [block.atoms.places[part.key] for block, part in zip(self.blocks, parts, strict=True)]
+        weights[self.starts + np.array(places)] = 1.0
+        return weights
+
+    def squared_distances(self, one: Array, other: Array) -> Array:
+        """Between pairs of atoms, given by their places."""
+        apart = self._coordinates[one] - self._coordinates[other]
+        return np.asarray((apart * apart).sum(axis=1)).reshape(-1)
+
+    def few(self, times: int = 1) -> BlockSet:
+        """With no more atoms in a block than an affine basis of it has, where they are more than so many times that."""
+        return self if all(_few(block, times) for block in self.blocks) else self._each(partial(_fewer, times=times))
+
+    def lifted(self, f: Objective) -> BlockSet:
+        return self._each(lambda block: block.lifted(f))
+
+    def bare(self) -> BlockSet:
+        return self._each(ActiveSet.bare)
+
+    def _each(self, change: Callable[[ActiveSet], ActiveSet]) -> BlockSet:
+        return BlockSet(tuple(map(change, self.blocks)))
+
+    def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
+        x = np.array(self.x)
+        return bool(self.weights.min() > 0) and all(
+            C.contains(x - np.asarray(block.x) + np.asarray(atom.member), tol) is not False
+            for block in self.blocks
+            for atom in block.atoms
+        )
+
+    def single(self) -> ActiveSet:
+        """The greedy way: atoms of all blocks go together until one of them has no weight left."""
+        found = list(_together([list(zip(b.weights.tolist(), b.atoms, strict=True)) for b in self.blocks]))
+        weights = np.array([w for w, _ in found])
+        atoms = [Lifted(Sum(tuple(atom.coordinates for atom in parts))) for _, parts in found]
+        return ActiveSet(Atoms(atoms), weights / weights.sum())
+
+
+def _few(block: ActiveSet, times: int) -> bool:
+    """Whether the atoms are at most so many times the entries that they have together, and one."""
+    dimension, found = math.prod(block.atoms[0].coordinates.shape), []
+    for atom in block.atoms:
+        entries = atom.coordinates.entries()
+        if len(block) <= times * (dimension if entries is None else len(entries[0])) + 1:
+            return True
+        found.append(np.arange(dimension) if entries is None else entries[0])
+    return len(block) <= times * len(np.unique(np.concatenate(found))) + 1
+
+
+def _fewer(block: ActiveSet, times: int) -> ActiveSet:
+    return block if _few(block, times) else caratheodory(block)
+
+
+def _together(blocks: list[list[tuple[float, Atom]]]) -> Iterator[tuple[float, list[Atom]]]:
+    left, at = [block[0][0] for block in blocks], [0] * len(blocks)
+    while True:
+        step = min(left)
+        yield step, [block[i][1] for block, i in zip(blocks, at, strict=True)]
+        for b, block in enumerate(blocks):
+            left[b] -= step
+            if left[b] <= 1e-14:
+                at[b] += 1
+                if at[b] == len(block):
+                    return
+                left[b] += block[at[b]][0]
+
+
+def parts_of(C: ConstraintSet, vertex: Vertex) -> tuple[Vertex, ...] | None:
+    """The vertices, one per block, of which the oracle's answer is the sum; None if that cannot be told."""
+    return _grouped(C.summands(vertex))
+
+
+def _grouped(parts: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
+    if parts is None or len(parts) <= _MOST:
+        return parts
+    return tuple(Sum(parts[i::_MOST]) for i in range(_MOST))
+
+
+def by_block(active: Decomposition, f: Objective, C: ConstraintSet, x: Point) -> BlockSet | None:
+    """A decomposition of x as a mixture per block of C, with images; None if C has one block, or cannot tell."""
+    if C.n_summands == 1 or x.factored:
+        return None
+    if isinstance(active, BlockSet):
+        return active.lifted(f) if len(active.blocks) == min(C.n_summands, _MOST) else None
+    blocks: list[dict[Hashable, tuple[float, Vertex]]] = [{} for _ in range(min(C.n_summands, _MOST))]
+    for w, atom in zip(active.weights.tolist(), active.atoms, strict=True):
+        parts = _grouped(C.split(atom.member)) if atom.vertex is None else parts_of(C, atom.vertex)
+        if parts is None:
+            return None
+        for block, part in zip(blocks, parts, strict=True):
+            block[part.key] = (w + block.get(part.key, (0.0,))[0], part)
+    found = BlockSet(tuple(_mixture(block.values()) for block in blocks))
+    missed = np.abs(found.point(x.bare()).x - x.x).max()  # by a vertex of another set, perhaps
+    return found.lifted(f) if missed <= _MISSED * max(np.abs(x.x).max(), 1e-300) else None
+
+
+def with_parts(problem: Problem, known: Evaluation, active: BlockSet, ranked: Sequence[tuple[Vertex, ...]]) -> BlockSet:
+    """With the parts of the oracle's answer and, of those of further vertices, what lies lower than x in its block."""
+    g, scores = np.asarray(known.gradient), active.scores(known.gradient)
+    here = np.add.reduceat(scores * active.weights, active.starts)
+    lowest = np.minimum.reduceat(scores, active.starts)
+    new: list[list[Atom]] = [[] for _ in active.blocks]
+    for rank, parts in enumerate(ranked):
+        for b, (block, part) in enumerate(zip(active.blocks, parts, strict=True)):
+            if part.key not in block.atoms.places and (rank == 0 or part.dot(g) < here[b]):
+                new[b].append(problem.objective.lift(part))
+                lowest[b] = min(lowest[b], part.dot(g))
+    problem.agreed(float(lowest.sum()), known, "summands")
+    return active.joined(new)
+
+
+def _mixture(terms: Collection[tuple[float, Vertex]]) -> ActiveSet:
+    return ActiveSet(Atoms(Lifted(vertex) for _, vertex in terms), np.array([w for w, _ in terms]))

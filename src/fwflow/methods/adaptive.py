@@ -1,0 +1,344 @@
+"""Which method next? Candidates take turns, each for as long as it pays, judged by what the run itself shows.
+
+A turn is measured in work: passes over the data, oracle calls, and the correction of weights, counted and never timed,
+so that a run can be repeated and resumed. At its end whoever has it goes on, unless another is likely to be done much
+sooner: one that has had a turn by the digits of the gap that it gained there, one that has not by what its steps cost.
+A turn is no longer than half of all work before it, so that all candidates together cost a small multiple of the best.
+Nobody begins from nothing: a turn starts at the point that was reached.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fwflow.atoms import Decomposition
+from fwflow.methods.active import AtomMemory
+from fwflow.methods.auto import Choice
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.polished import decomposed, few
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.points import Point
+from fwflow.problem import Problem
+from fwflow.stopping import unmoved
+from fwflow.storage import storable
+
+# Work is counted in entries of a dense matrix that a product reads, of which a core reads about 3e9 in a second. What
+# follows was measured in these. A step costs so many beside its products,
+_STEP = 4e5
+# a model of f whose weights are corrected that many, and for each atom,
+_MODEL, _ATOM = 1.5e6, 5e4
+# adding an atom to the factor of the weights, or dropping one, that many,
+_EVENT = 6e5
+# and a number multiplied in the products of whole matrices that share of one.
+_FLOP = 0.15
+# An oracle is asked at the price of so many for each entry of x, and a function of which nothing is known likewise.
+_CALL = 30.0
+# The first turn lasts for this much work, and so many steps at least: what is over by then needs no second thoughts.
+_FIRST = 3e7
+_STEPS = {"blended-pairwise": 100}  # and 10 for all others
+# A turn may do better than its digits say: Newton's method ends faster than it begins.
+_DOUBT = {"corrective": 0.5, "flow": 0.5}  # and 0.1 for all others
+# So many digits are to be gained in all. The tolerance is not asked: runs to several are the same up to there.
+_DIGITS = 6.0
+# Runs are limited in their steps too: who needs more than so many for them is to be avoided,
+_PATIENCE = 3000
+# and nobody is replaced for less than this factor.
+_MARGIN = 1.5
+# So many steps in a row that move nothing are the end of a turn.
+_STILL = 3
+# At best, a solution is made of so few atoms, and corrective steps have found it after so many.
+_FEW, _SOON = 50, 10
+# A gap within so many times its rounding is no reason to change: nobody can do better.
+_ROUNDING = 1e3
+# The non-zeros are counted after every so many steps.
+_EVERY = 20
+
+
+@storable("seat")
+class Seat(NamedTuple):
+    """A candidate between two turns: its memory, its work so far, and digits per work and per step in its last turn."""
+
+    memory: Any = None
+    spent: float = 0.0
+    rate: float = math.nan
+    pace: float = math.nan
+
+
+@storable("turn", valid=lambda turn: turn.who >= 0)
+class Turn(NamedTuple):
+    """Whose turn it is, for how much work, and what has become of it.
+
+    Attributes
+    ----------
+    who : the candidate
+    budget, spent : of work
+    steps : taken so far
+    still : of these, the last that moved nothing
+    before, best : the smallest gap before the turn, and now
+    """
+
+    who: int
+    budget: float = _FIRST
+    spent: float = 0.0
+    steps: int = 0
+    still: int = 0
+    before: float = math.inf
+    best: float = math.inf
+
+    def after(self, work: float, gap: float, x: Point, proposal: Proposal) -> Turn:
+        """After a step from x, where the gap was this one."""
+        before = gap if self.before == math.inf else self.before
+        best = min(self.best, gap if proposal.known is None else proposal.known.gap)
+        still = self.still + 1 if best == self.best and unmoved(x, proposal.point) else 0
+        return Turn(self.who, self.budget, self.spent + work, self.steps + 1, still, before, best)
+
+    @property
+    def gain(self) -> float:
+        """Digits of the gap."""
+        return _digits(self.before, self.best)
+
+
+@storable("race", valid=lambda race: race.turn.who < len(race.seats))
+@dataclass(frozen=True)
+class Race:
+    """The candidates' seats, the turn, the first gap, and for each change the step and who took over why."""
+
+    seats: tuple[Seat, ...]
+    turn: Turn
+    first: float = math.nan
+    changes: tuple[tuple[int, int, str], ...] = ()
+
+    @property
+    def spent(self) -> float:
+        """All work."""
+        return sum(seat.spent for seat in self.seats)
+
+    def seated(self, who: int, seat: Seat) -> Race:
+        """With another seat."""
+        return replace(self, seats=(*self.seats[:who], seat, *self.seats[who + 1 :]))
+
+
+@dataclass(frozen=True)
+class Adaptive(Method):
+    """Candidates in order of preference, which take turns.
+
+    Parameters
+    ----------
+    names : tuple of str
+        By which a result tells who ran, and by which their costs are known.
+    candidates : tuple of Method
+        One with an active set takes over x as a mixture of the vertices that its non-zeros name, where the set tells
+        them and they are few or the time has come that they can be afforded; else x is its first atom.
+    """
+
+    names: tuple[str, ...]
+    candidates: tuple[Method, ...]
+
+    @property
+    def uses_iterate(self) -> bool:
+        return all(method.uses_iterate for method in self.candidates)
+
+    @property
+    def check_every(self) -> int:
+        return max(method.check_every for method in self.candidates)
+
+    @property
+    def lifts(self) -> bool:
+        return all(method.lifts for method in self.candidates)
+
+    @property
+    def oracle_only(self) -> bool:
+        return all(method.oracle_only for method in self.candidates)
+
+    def init(self, problem: Problem, x: Point) -> Race:
+        return self._begun(self.candidates[0].init(problem, x))
+
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> Race:
+        return self._begun(self.candidates[0].init_from(problem, x, active))
+
+    def _begun(self, memory: Any) -> Race:
+        return Race((Seat(memory), *(Seat() for _ in self.names[1:])), Turn(0))
+
+    def active_set(self, memory: Race) -> Decomposition | None:
+        who = memory.turn.who
+        return self.candidates[who].active_set(memory.seats[who].memory)
+
+    def ran(self, choice: Choice, memory: Race) -> Choice:
+        if not memory.changes:
+            return choice
+        told = [f"from step {k} on {self.names[who]}, because {why}" for k, who, why in memory.changes]
+        if len(told) > 3:
+            told[1:-2] = [f"{len(told) - 3} more changes"]
+        return Choice(self.names[memory.turn.who], "; ".join([f"{choice} at first, because {choice.why}", *told]))
+
+    def step(self, problem: Problem, iterate: Iterate, memory: Race) -> Proposal:
+        who = memory.turn.who
+        method, seat, known = self.candidates[who], memory.seats[who], iterate.known
+        before = _counted(problem)
+        if method.uses_iterate:
+            known = known or problem.evaluate(iterate.point, lift=method.lifts)
+            if method.lifts and known.vertex.image is None:
+                known = known._replace(vertex=problem.objective.lift(known.vertex.vertex))
+        iterate = iterate._replace(known=known)
+        try:
+            proposal = method.step(problem, iterate, seat.memory)
+        except NumericalTrouble as trouble:
+            return self._replaced(problem, iterate, memory, trouble)
+        work = self._work(problem, iterate.point, before, who, seat.memory, proposal.memory)
+        proposal = self._evaluated(problem, method, proposal)
+        gap = proposal.gap_estimate if known is None else known.gap
+        memory = replace(
+            memory.seated(who, seat._replace(memory=proposal.memory, spent=seat.spent + work)),
+            turn=memory.turn.after(work, gap, iterate.point, proposal),
+            first=gap if math.isnan(memory.first) else memory.first,
+        )
+        return self._judged(problem, iterate, proposal._replace(memory=memory))
+
+    def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
+        """The proposal, or if the turn is over, that of whoever has the next."""
+        memory, turn = proposal.memory, proposal.memory.turn
+        name, known, stuck = self.names[turn.who], iterate.known, turn.still >= _STILL
+        if proposal.finished:
+            return proposal
+        if name == "apg" and (iterate.k + 1) % _EVERY == 0 and "corrective" in self.names:
+            other = self.names.index("corrective")
+            if math.isnan(memory.seats[other].rate) and few(problem, proposal.point):
+                return self._changed(problem, iterate.k, proposal, other, "x has few non-zeros")
+        least = 2 if memory.changes or self._atoms(memory) > _FEW else _STEPS.get(name, 10)
+        most = max(100, iterate.k // 2)
+        if not stuck and (turn.steps < least or (turn.spent < turn.budget and turn.steps < most)):
+            return proposal
+        if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
+            return proposal
+        seat = memory.seats[turn.who]
+        gain = 0.0 if stuck else turn.gain + _DOUBT.get(name, 0.1)
+        memory = memory.seated(turn.who, seat._replace(rate=gain / turn.spent, pace=gain / turn.steps))
+        left = [self._left(problem, proposal.point, memory, i) for i in range(len(self.names))]
+        best = int(np.argmin(left))
+        if best == turn.who or left[turn.who] <= _MARGIN * left[best]:
+            again = Turn(turn.who, seat.spent / 2, before=turn.best, best=turn.best)
+            return proposal._replace(memory=replace(memory, turn=again))
+        why = f"{name} gained {turn.gain:.1f} digits in its last {turn.steps} steps"
+        return self._changed(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
+
+    def _atoms(self, memory: Race) -> int:
+        kept = _kept(memory.seats[memory.turn.who].memory)
+        return 0 if kept is None else len(kept)
+
+    def _left(self, problem: Problem, x: Point, memory: Race, i: int) -> float:
+        """How much work a candidate is likely to need from here."""
+        seat = memory.seats[i]
+        if math.isnan(seat.rate):
+            return _plausible(self.names[i], problem, x, self._atoms(memory) or int(np.count_nonzero(x.x)))
+        if seat.rate == 0:
+            return math.inf
+        digits = max(_DIGITS - _digits(memory.first, memory.turn.best), 2.0)
+        return digits / seat.rate * max(1.0, digits / seat.pace / _PATIENCE)
+
+    def _replaced(self, problem: Problem, iterate: Iterate, memory: Race, trouble: NumericalTrouble) -> Proposal:
+        """By the first candidate that has not been tried, where one has failed; where there is none, the run has."""
+        who = memory.turn.who
+        untried = [i for i, seat in enumerate(memory.seats) if i != who and math.isnan(seat.rate)]
+        if not untried:
+            raise trouble
+        memory = memory.seated(who, memory.seats[who]._replace(rate=0.0))
+        here = Proposal(iterate.point, 0.0, memory, mixture=True)
+        why = f"{self.names[who]} failed ({trouble})"
+        return self._changed(problem, iterate.k, here, untried[0], why)
+
+    def _changed(
+        self, problem: Problem, k: int, proposal: Proposal, who: int, why: str, likely: float = 0.0
+    ) -> Proposal:
+        """Another candidate takes over at the point that was reached, or at its own if that is better."""
+        memory, best = proposal.memory, proposal.memory.turn.best
+        seat = memory.seats[who]
+        point, own = _taken_over(problem, self.candidates[who], proposal.point, seat.memory, memory.spent / 2)
+        race = replace(
+            memory.seated(who, seat._replace(memory=own)),
+            turn=Turn(who, max(_FIRST, min(likely, memory.spent) / 2), before=best, best=best),
+            changes=(*memory.changes, (k + 1, who, why)),
+        )
+        known = proposal.known if point is proposal.point else None
+        changed = Proposal(point, proposal.step, race, mixture=proposal.mixture, known=known)
+        return self._evaluated(problem, self.candidates[who], changed)
+
+    def _evaluated(self, problem: Problem, method: Method, proposal: Proposal) -> Proposal:
+        """With what is known of the point, if the method asks for it in its next step and the loop would not."""
+        if self.uses_iterate or not method.uses_iterate or proposal.known is not None:
+            return proposal
+        return proposal._replace(known=problem.evaluate(proposal.point, lift=method.lifts))
+
+    def _work(
+        self, problem: Problem, x: Point, counted: tuple[int, int, float], who: int, before: Any, after: Any
+    ) -> float:
+        """What a step has cost, given the counts and its memory before."""
+        grads, calls, passes = (now - then for now, then in zip(_counted(problem), counted, strict=True))
+        old, new = _kept(before), _kept(after)
+        correction = 0.0
+        if old is not None and new is not None:
+            passes = 2.0 if problem.objective.pass_cost else 0.0  # what images are remembered, a resumed run forgets
+            if self.names[who] == "corrective":
+                changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
+                correction = _correction(problem, x, len(new), changes)
+        return _STEP + (passes or grads) * _pass(problem, x) + calls * _CALL * x.x.size + correction
+
+
+def _kept(memory: Any) -> Decomposition | None:
+    """The atoms in a candidate's memory, as many as they are."""
+    return memory.active if isinstance(memory, AtomMemory) else None
+
+
+def _counted(problem: Problem) -> tuple[int, int, float]:
+    counts = problem.counts
+    return counts.n_grad, counts.n_lmo, counts.n_design
+
+
+def _digits(before: float, after: float) -> float:
+    """By how many a gap has fallen."""
+    if not 0 < before < math.inf or after >= before:
+        return 0.0
+    return math.log10(before / after) if after > 0 else math.inf
+
+
+def _pass(problem: Problem, x: Point) -> float:
+    """What a gradient costs."""
+    return problem.objective.pass_cost or _CALL * x.x.size
+
+
+def _correction(problem: Problem, x: Point, atoms: float, changes: float) -> float:
+    """What it costs to correct the weights of so many atoms, of which so many come or go."""
+    f = problem.objective
+    image = float(f.image_size or x.x.size)
+    products = _FLOP * (image * atoms**2 + atoms**3)
+    models = 1 if f.quadratic else 3
+    return models * (_MODEL + products + changes * (_EVENT + image * atoms)) + _ATOM * atoms
+
+
+def _plausible(name: str, problem: Problem, x: Point, atoms: float) -> float:
+    """What a candidate that has not been tried may need in all, if all goes well."""
+    step = _STEP + _pass(problem, x) + _CALL * x.x.size
+    if name == "apg":
+        return 50 * (step + 2 * _pass(problem, x))
+    if name == "blended-pairwise":
+        return (300 + 50 * atoms) * step
+    return _SOON * (step + _pass(problem, x) + _correction(problem, x, min(atoms, _FEW), _FEW / _SOON))
+
+
+def _taken_over(problem: Problem, method: Method, x: Point, memory: Any, afford: float) -> tuple[Point, Any]:
+    """Where a candidate begins its turn: at x, or at its own mixture if that is better."""
+    fresh = method.init(problem, x) if memory is None else method.resumed(problem, x, memory)
+    if _kept(fresh) is None or x.factored:
+        return x, fresh
+    own = _kept(memory)
+    if own is not None and problem.value(point := own.point(x)) <= problem.value(x):
+        return point, memory
+    atoms = int(np.count_nonzero(x.x))
+    if few(problem, x) or _correction(problem, x, atoms, atoms / 4) <= afford:
+        active = decomposed(problem, x)
+        if active is not None:
+            return active.point(x), method.init_from(problem, x, active)
+    return x, fresh
