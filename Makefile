@@ -6,8 +6,10 @@ STAMP  := $(VENV)/.installed
 
 BENCH       := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
-PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel
+PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel aequilibrae
 BENCH_ARGS  ?=
+# Folders with networks in the TNTP format, besides the one that comes along.
+NETWORKS    ?=
 
 .PHONY: test reproduce check format bench clean
 
@@ -17,8 +19,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[cli,test]'
 	touch $(STAMP)
 
+# A process per core, and one thread for each: threads of BLAS beside them only wait for each other.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 reproduce: $(STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
@@ -44,6 +47,8 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/core.py
 	$(BENCH)/bin/python benchmarks/flow.py
 	$(BENCH)/bin/python benchmarks/choices.py
+	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
+	$(BENCH)/bin/python benchmarks/auto.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
 clean:

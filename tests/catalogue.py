@@ -27,6 +27,9 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "l2": (fw.L2Ball(2.0), (6,)),
     "lp-1.5": (fw.LpBall(1.5, 2.0), (6,)),
     "lp-3": (fw.LpBall(3.0, 2.0), (6,)),
+    "group": (fw.GroupBall([[0, 2], [1, 3, 4], [5]], 2.0), (6,)),
+    "group-3": (fw.GroupBall([0, 0, 1, 1, 1, 0], 2.0, p=3), (6,)),
+    "group-inf": (fw.GroupBall([[0, 2], [1, 3, 4], [5]], 2.0, p=np.inf), (6,)),
     "nuclear": (fw.NuclearBall(2.0), (4, 3)),
     "nuclear-wide": (fw.NuclearBall(2.0), (3, 5)),
     "hull": (fw.ConvexHull(np.random.default_rng(7).standard_normal((9, 6))), (6,)),
@@ -40,6 +43,8 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "scaled": (-2.0 * fw.Simplex(), (6,)),
     "translated": (fw.L1Ball(1.0) + np.linspace(-1, 1, 6), (6,)),
     "product": (fw.Product([(fw.L1Ball(1.0), 2), (fw.Simplex(), 3), (fw.L2Ball(1.0), 1)]), (6,)),
+    "minkowski": (fw.MinkowskiSum(fw.L1Ball(1.0), 2.0 * fw.Simplex()), (6,)),
+    "minkowski-boxes": (fw.MinkowskiSum(fw.Box(-1.0, 2.0), fw.LInfBall(0.5)), (6,)),
 }
 
 
@@ -65,6 +70,12 @@ def _smooth(n: int, seed: int) -> fw.Smooth:
     return fw.Smooth(lambda x: float(np.cosh(x - b / 4).sum()), lambda x: np.sinh(x - b / 4))
 
 
+def _beckmann(n: int, seed: int) -> fw.Beckmann:
+    rng = np.random.default_rng(seed)
+    power = rng.choice([0.0, 2.5, 4.0], n)
+    return fw.Beckmann(rng.uniform(0, 2, n), rng.uniform(0.5, 2, n), rng.uniform(0, 1, n), power, fixed=rng.random(n))
+
+
 #: name -> (n, seed) -> objective of a vector with n entries. All are convex.
 OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "squared": lambda n, seed: fw.LinearModel(design(12, n, seed), targets(12, seed), loss="squared"),
@@ -75,6 +86,7 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "logistic-csc": lambda n, seed: fw.LinearModel(sp.csc_array(design(12, n, seed)), labels(12, seed), "logistic"),
     "quadratic": _quadratic,
     "smooth": _smooth,
+    "beckmann": _beckmann,
 }
 
 LINE_SEARCHES = (None, "aggressive", "exact", "short", "armijo", "adaptive", "secant")

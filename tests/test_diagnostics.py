@@ -213,7 +213,9 @@ def test_frank_wolfe_on_an_interval_decays_like_one_over_k():
     # the paper's negative result: for f = x^2 / 2 over [-1, 1] the largest |x| from k on is of order 1/k
     f = fw.Smooth(lambda x: float(x @ x) / 2, lambda x: x)
     seen = []
-    fw.minimize(f, fw.Box(-1.0, 1.0), [0.7], tol=0, max_iter=3000, callback=lambda s: seen.append(abs(s.x[0])))
+    fw.minimize(
+        f, fw.Box(-1.0, 1.0), [0.7], method="fw", tol=0, max_iter=3000, callback=lambda s: seen.append(abs(s.x[0]))
+    )
     assert fw.fit_rate(seen).exponent == pytest.approx(1.0, abs=0.05)
 
 

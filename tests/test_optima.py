@@ -21,6 +21,11 @@ def doubly_stochastic(X):
     return [X >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]
 
 
+def in_sum(x):
+    u, v = cp.Variable(6), cp.Variable(6, nonneg=True)
+    return [x == u + v, cp.norm1(u) <= 1, cp.sum(v) == 2]
+
+
 def in_hull(x):
     weights = cp.Variable(len(HULL), nonneg=True)
     return [x == HULL.T @ weights, cp.sum(weights) == 1]
@@ -39,6 +44,9 @@ CONSTRAINTS = {
     "l2": lambda x: [cp.norm2(x) <= 2],
     "lp-1.5": lambda x: [cp.pnorm(x, 1.5) <= 2],
     "lp-3": lambda x: [cp.pnorm(x, 3) <= 2],
+    "group": lambda x: [cp.norm2(x[[0, 2]]) + cp.norm2(x[[1, 3, 4]]) + cp.abs(x[5]) <= 2],
+    "group-3": lambda x: [cp.pnorm(x[[0, 1, 5]], 3) + cp.pnorm(x[[2, 3, 4]], 3) <= 2],
+    "group-inf": lambda x: [cp.norm_inf(x[[0, 2]]) + cp.norm_inf(x[[1, 3, 4]]) + cp.abs(x[5]) <= 2],
     "nuclear": lambda X: [cp.normNuc(X) <= 2],
     "nuclear-wide": lambda X: [cp.normNuc(X) <= 2],
     "hull": in_hull,
@@ -49,11 +57,23 @@ CONSTRAINTS = {
     "scaled": lambda x: [x <= 0, cp.sum(x) == -2],
     "translated": lambda x: [cp.norm1(x - np.linspace(-1, 1, 6)) <= 1],
     "product": lambda x: [cp.norm1(x[:2]) <= 1, x[2:5] >= 0, cp.sum(x[2:5]) == 1, cp.abs(x[5]) <= 1],
+    "minkowski": in_sum,
+    "minkowski-boxes": lambda x: [x >= -1.5, x <= 2.5],
 }
 
 
 def cosh(y):
     return cp.sum(cp.exp(y) + cp.exp(-y)) / 2
+
+
+def beckmann(x, n):
+    f = OBJECTIVES["beckmann"](n, 0)
+    total = (f.free_flow + f.fixed) @ x
+    for i, p in enumerate(f.power.tolist()):
+        # Below zero a cost is that at zero, which for power 0 is the cost everywhere.
+        used = cp.power(cp.pos(x[i] / f.capacity[i]), p + 1) / (p + 1) if p else x[i] / f.capacity[i]
+        total += f.free_flow[i] * f.b[i] * f.capacity[i] * used
+    return total
 
 
 def quadratic(x, n):
@@ -69,6 +89,7 @@ FORMULAS = {
     "huber": lambda x, n: cp.sum(cp.huber(design(12, n) @ x - targets(12), 0.5)) / 24,
     "quadratic": quadratic,
     "smooth": lambda x, n: cosh(x - targets(n) / 4),
+    "beckmann": beckmann,
 }
 FORMULAS |= {"squared-csr": FORMULAS["squared"], "logistic-csc": FORMULAS["logistic"]}
 
@@ -92,6 +113,8 @@ def smoothness(objective_name, n, radius):
     factor, curvature = {"squared-sum": 1, "quadratic": 1 / n}.get(objective_name, 1 / 12), 1.0
     if objective_name == "smooth":
         return float(np.cosh(radius + np.abs(targets(n)).max() / 4))
+    if objective_name == "beckmann":
+        return float(OBJECTIVES[objective_name](n, 0)._slope(np.full(n, radius)).max())
     if objective_name.startswith("logistic"):
         curvature = 0.25
     A = design(2 * n if objective_name == "quadratic" else 12, n)

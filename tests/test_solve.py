@@ -175,7 +175,7 @@ def test_trace_counts_agree_with_the_result(method, stages, momentum):
 
 
 def test_absolute_tolerance():
-    r = fw.minimize(smooth(), BALL, X0, tol=1e-2)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", tol=1e-2)
     assert (r.status, r.success, r.message) == (fw.Status.TOLERANCE, True, fw.Status.TOLERANCE.value)
     gap = r.trace["gap"]
     assert gap[-1] <= 1e-2 < gap[:-1].min()
@@ -199,7 +199,7 @@ def test_relative_tolerance_keeps_to_the_first_gap_when_resumed():
 
 
 def test_iteration_limit():
-    r = fw.minimize(smooth(), BALL, X0, max_iter=7)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", max_iter=7)
     assert (r.status, r.success, r.nit, len(r.trace)) == (fw.Status.ITERATIONS, False, 7, 8)
     assert r.message == fw.Status.ITERATIONS.value
     assert r.gap > 1e-6
@@ -208,11 +208,11 @@ def test_iteration_limit():
 def test_time_limit(monkeypatch):
     seconds = iter(range(10**6))
     monkeypatch.setattr(sys.modules["fwflow.solve"], "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
-    r = fw.minimize(smooth(), BALL, X0, max_time=5)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", max_time=5)
     # The clock is read once at the start and once per row: row k is written at k + 1 seconds.
     assert (r.status, r.success, r.nit) == (fw.Status.TIME, False, 4)
     assert r.trace["time"].tolist() == [1, 2, 3, 4, 5]
-    more = fw.minimize(smooth(), BALL, max_time=5, state=r.state)
+    more = fw.minimize(smooth(), BALL, method="fw", max_time=5, state=r.state)
     assert more.status is fw.Status.TIME
     assert more.nit > r.nit
     assert (np.diff(more.trace["time"]) > 0).all()
@@ -234,7 +234,7 @@ def test_callback_goes_on(value):
 @pytest.mark.parametrize("options", [{"max_iter": 5}, {"tol": 1e-2}, {"max_iter": 0}], ids=str)
 def test_callback_sees_every_iterate(options):
     rows = []
-    r = fw.minimize(smooth(), BALL, X0, callback=lambda s: rows.append((s.k, s.fun, s.gap)), **options)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", callback=lambda s: rows.append((s.k, s.fun, s.gap)), **options)
     assert [row[0] for row in rows] == list(range(r.nit + 1))
     assert [row[1] for row in rows] == r.trace["fun"].tolist()
     assert [row[2] for row in rows] == r.trace["gap"].tolist()
@@ -380,7 +380,7 @@ class Sloppy(fw.Simplex):
 def test_an_inexact_oracle_does_not_make_a_success():
     g = np.array([-1.0, -1.005, 0.0])
     f = fw.Smooth(lambda x: float(g @ x), lambda x: g)
-    r = fw.minimize(f, Sloppy(), np.eye(3)[0], max_iter=20)
+    r = fw.minimize(f, Sloppy(), np.eye(3)[0], method="fw", max_iter=20)
     assert (r.trace["gap"] == 0).all()
     assert (r.status, r.success) == (fw.Status.FINISHED, False)
     assert r.gap == pytest.approx(0.005, rel=1e-12)
@@ -557,7 +557,7 @@ class Recording(fw.L1Ball):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"line_search": "exact"}, {"momentum": "nesterov", "check_every": 100}], ids=str
+    "options", [{"method": "fw"}, {"line_search": "exact"}, {"momentum": "nesterov", "check_every": 100}], ids=str
 )
 def test_the_oracle_is_handed_its_previous_answer(options):
     C = Recording(1.0)
@@ -656,7 +656,7 @@ def test_nothing_is_printed_unless_asked(capfd, options):
 
 
 def test_progress_goes_to_stderr(capfd):
-    r = fw.minimize(smooth(), BALL, X0, max_iter=20, progress=True)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", max_iter=20, progress=True)
     out, err = capfd.readouterr()
     assert out == ""
     assert "20/20" in err
@@ -681,7 +681,7 @@ def test_check_every_leaves_the_run_alone(C, line_search):
 
 @pytest.mark.parametrize("momentum", [None, "gradient-averaging", "lmo-averaging"])
 def test_check_every_changes_nothing_where_the_gap_is_free(momentum):
-    r = fw.minimize(smooth(), BALL, X0, momentum=momentum, check_every=5, tol=0, max_iter=8)
+    r = fw.minimize(smooth(), BALL, X0, method="fw", momentum=momentum, check_every=5, tol=0, max_iter=8)
     assert np.isfinite(r.trace["gap"]).all()
 
 
@@ -713,7 +713,7 @@ def assert_same_run(r, whole, columns=("fun", "gap", "step")):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"method": "rk44"}, {"line_search": "exact"}, {"momentum": "nesterov"}], ids=str
+    "options", [{"method": "fw"}, {"method": "rk44"}, {"line_search": "exact"}, {"momentum": "nesterov"}], ids=str
 )
 @pytest.mark.parametrize("call", [1, 2, 12, 13])
 @pytest.mark.parametrize("where", ["fun", "grad", "lmo", "callback"])
@@ -756,19 +756,19 @@ def test_interrupt_of_the_final_verification_loses_nothing(where):
 
 
 def test_the_best_point_is_not_just_the_last():
-    whole = fw.minimize(smooth(), oracle, X0, **PLAIN)
+    whole = fw.minimize(smooth(), oracle, X0, method="fw", **PLAIN)
     values = whole.trace["fun"]
     k = next(k for k in range(5, 30) if values[k] > values[:k].min())
-    r = interrupted("callback", k + 1)
+    r = interrupted("callback", k + 1, method="fw")
     assert r.nit == k
     assert r.fun == values[: k + 1].min() < values[k]
-    planned = fw.minimize(smooth(), oracle, X0, tol=0, max_iter=k)
+    planned = fw.minimize(smooth(), oracle, X0, method="fw", tol=0, max_iter=k)
     assert planned.fun == values[k] == fun(planned.x)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("where", ["fun", "grad"])
-@pytest.mark.parametrize("options", [{}, {"method": "rk44"}, {"momentum": "nesterov"}], ids=str)
+@pytest.mark.parametrize("options", [{"method": "fw"}, {"method": "rk44"}, {"momentum": "nesterov"}], ids=str)
 def test_bad_number_at_an_iterate(options, where, bad):
     points, clean = iterates(smooth(), ROUND, X0, tol=0, max_iter=9, **options)
     parts = {"fun": fun, "grad": grad}

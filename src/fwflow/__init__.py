@@ -7,15 +7,17 @@
 True
 """
 
-from fwflow import checks
+from fwflow import checks, networks
 from fwflow._version import __version__ as __version__
 from fwflow.atoms import ActiveSet
+from fwflow.blocks import BlockSet
 from fwflow.designs import Design
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
 from fwflow.gradients import Gradient
 from fwflow.lowrank import LowRank
 from fwflow.methods import Iterate, Method, Proposal, UncertifiedWarning
 from fwflow.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
+from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
 from fwflow.objectives import Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
 from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
@@ -25,10 +27,12 @@ from fwflow.sets import (
     Box,
     ConstraintSet,
     ConvexHull,
+    GroupBall,
     L1Ball,
     L2Ball,
     LInfBall,
     LpBall,
+    MinkowskiSum,
     NuclearBall,
     Polytope,
     Product,
@@ -60,7 +64,9 @@ __all__ = [
     "Adaptive",
     "Aggressive",
     "Armijo",
+    "Beckmann",
     "Birkhoff",
+    "BlockSet",
     "Box",
     "Certificate",
     "ConstantSchedule",
@@ -71,8 +77,10 @@ __all__ = [
     "Evaluation",
     "ExactSearch",
     "ExactTrajectory",
+    "FlowPolytope",
     "Gradient",
     "GradientAveraging",
+    "GroupBall",
     "Iterate",
     "L1Ball",
     "L2Ball",
@@ -81,12 +89,14 @@ __all__ = [
     "Line",
     "LineSearch",
     "LinearModel",
+    "LinkCosts",
     "LogOpenLoop",
     "Loss",
     "LowRank",
     "LpBall",
     "MatrixCompletion",
     "Method",
+    "MinkowskiSum",
     "Momentum",
     "Nesterov",
     "NuclearBall",
@@ -122,6 +132,7 @@ __all__ = [
     "fit_rate",
     "flow",
     "minimize",
+    "networks",
     "rate_bound",
     "storable",
     "tableaus",

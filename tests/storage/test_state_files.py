@@ -229,11 +229,11 @@ def test_polished_runs_continue_where_weights_are_corrected(tmp_path):
 
 
 @pytest.mark.parametrize("C", [fw.Simplex(), fw.Box(-1.0, 1.0)], ids=["vertices", "box"])
-def test_the_flow_of_models_continues(C, tmp_path):
+def test_the_flow_of_other_losses_continues(C, tmp_path):
     run = {"method": Sliding(tau_end=2.0, step_length=0.2), "tol": 0}
     whole = fw.minimize(OBJECTIVES["logistic"](6, 0), C, max_iter=10, callback=saver(tmp_path / "state", 4), **run)
     half = fw.State.load(tmp_path / "state")
-    assert half.memory.flow is not None
+    assert half.memory.events
     rest = fw.minimize(OBJECTIVES["logistic"](6, 0), C, max_iter=6, state=half, **run)
     assert_same_data(vars(replace(rest.state, **LEFT_OUT)), vars(replace(whole.state, **LEFT_OUT)))
 
