@@ -35,8 +35,8 @@ _MODEL, _ATOM = 1.5e6, 5e4
 _EVENT = 6e5
 # and a number multiplied in the products of whole matrices that share of one.
 _FLOP = 0.15
-# An oracle is asked at the price of so many for each entry of x. A function of which nothing is known may cost anything,
-# and is taken to cost a millisecond at least: whoever has one minds its gradients.
+# An oracle is asked at the price of so many for each entry of x. A function of which nothing is known may cost
+# anything, and is taken to cost a millisecond at least: whoever has one minds its gradients.
 _CALL, _UNKNOWN = 30.0, 3e6
 # The first turn lasts for this much work, and so many steps at least: what is over by then needs no second thoughts.
 _FIRST = 3e7
