@@ -138,3 +138,11 @@ def test_pairs_without_curvature_are_forgotten() -> None:
     for _ in range(200):
         secants = secants.seen(np.ones(3), np.ones(3))
     assert len(secants.steps) == 60
+
+
+def test_left_alone_it_minds_the_gradients_of_a_function_that_may_cost_anything() -> None:
+    f, _, _ = entropy_like(150, 0)
+    C = fw.ConvexHull(np.random.default_rng(0).standard_normal((450, 150)))
+    r = fw.minimize(f, C, tol=0, rtol=1e-6)
+    assert r.success
+    assert r.n_grad <= 3 * 150
