@@ -323,6 +323,20 @@ def test_an_interrupt_waits_for_the_model_to_be_written(run, monkeypatch, shop, 
     assert FittedModel.load(tmp_path / "m.npz").certified
 
 
+def test_an_interrupt_within_a_destructor_is_heard(run, monkeypatch, shop, tmp_path):
+    class Closed:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    lost, out = [], tmp_path / "m.npz"
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    monkeypatch.setattr(running.Checkpoints, "__call__", lambda self, state: Closed() and None)
+    code, _, error = run("solve", shop, *REGRESSION, "--set", "l1:0.5", "--method", "fw", "--out", out)
+    assert (code, error) == (130, f"interrupted; the best model so far is in {out}\n")
+    assert {type(each.exc_value) for each in lost} == {KeyboardInterrupt}
+    assert FittedModel.load(out).iterations == 0
+
+
 def test_progress_is_shown_on_terminals(monkeypatch):
     screen = Console(force_terminal=True, width=120, record=True, file=io.StringIO())
     monkeypatch.setattr(running, "Console", lambda stderr: screen)
@@ -348,7 +362,7 @@ def test_ctrl_c_in_a_real_run(tmp_path):
     while process.poll() is None and not checkpoint.exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate()
+    _, error = process.communicate(timeout=120)
     assert (process.returncode, error) == (130, f"interrupted; the best model so far is in {out}\n")
     assert FittedModel.load(out).iterations <= fw.State.load(checkpoint).k
     assert not list(tmp_path.glob(".*"))

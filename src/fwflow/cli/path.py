@@ -29,7 +29,7 @@ from fwflow.cli.options import (
     find_set,
     read_problem,
 )
-from fwflow.cli.screen import continued, note, print_json, print_table
+from fwflow.cli.screen import continued, heard, note, print_json, print_table
 from fwflow.experiments.framework import replacing
 from fwflow.result import Status
 
@@ -75,9 +75,9 @@ def path(
     figures.check(plot)
     check_writable({"--out": out, "--plot": plot}, (data, target_file))
     results: list[fw.Result] = []
-    with continued("no path is written"):
+    with continued("no path is written"), heard() as interrupt:
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho)
-        options = {"method": method, "max_iter": max_iter}
+        options = {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
         if isinstance(wanted, int):
             if constraint.lower() not in _NESTED:
                 raise ValueError(f"--set {constraint} needs the radii themselves, as --radii 0.5,1,2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,30 @@ def continued(otherwise: str) -> Iterator[None]:
     except KeyboardInterrupt:
         note(f"interrupted; {otherwise}")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def heard() -> Iterator[Callable[[], None]]:
+    """Ctrl-C as ever; what is given raises it again, to be called where the work can end.
+
+    Python drops an exception that is raised within a destructor, KeyboardInterrupt too: a run that saves its state and
+    is interrupted as the file is closed would go on.
+    """
+    pressed: list[int] = []
+
+    def press(number: int, frame: object) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield again
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from fwflow.cli.options import (
     tolerances,
 )
 from fwflow.cli.running import Checkpoints, progress, resumed
-from fwflow.cli.screen import continued, note, print_json, unbroken
+from fwflow.cli.screen import continued, heard, note, print_json, unbroken
 from fwflow.models import FittedModel
 from fwflow.result import Status
 
@@ -88,12 +88,14 @@ def solve(
     with continued("there was no model yet, so none is written"):
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho)
         saved = Checkpoints(checkpoint, every)
-        with progress(limits["tol"], limits["rtol"]) as show, warnings.catch_warnings(record=True) as warned:
+        shown = progress(limits["tol"], limits["rtol"])
+        with heard() as interrupt, shown as show, warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
 
             def watch(state: fw.State) -> None:
                 saved(state)
                 show(state)
+                interrupt()
 
             result = fw.minimize(
                 problem.f,
