@@ -16,9 +16,11 @@ from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import best_first, lowest, smallest
 from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.sets.vectors import FEW, NO_NOISE, inward
+from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward
 from fwflow.vertices import OneHot, Shape, SparseVertex, Vertex
 
+# Which entries a vertex has, and which of them with the worse sign.
+_Signed = tuple[tuple[int, ...], tuple[int, ...]]
 # A decomposition with more entries than these is not cheap.
 _MANY = 10**6
 
@@ -254,3 +256,86 @@ class UnitSimplex(UnitHyperSimplex):
 
     def __repr__(self) -> str:
         return f"UnitSimplex({self.radius:g})"
+
+
+class KSparseBall(Ball):
+    r"""The hull of the vectors with k entries :math:`\pm r` and else zeros: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
+
+    A vertex has the k largest entries of the gradient, against their signs; ties go to the first indices, and where the
+    gradient is zero to +r. If there are no more than k entries, this is the ball of the maximum norm.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.KSparseBall(2, 3.0).lmo(np.array([1.0, -3.0, 0.5, 2.0])))
+    array([ 0.,  3.,  0., -3.])
+    """
+
+    polytope = True
+
+    def __init__(self, k: int, radius: float = 1.0) -> None:
+        super().__init__(radius)
+        self.k = whole(k, "k", 1)
+
+    def __repr__(self) -> str:
+        return f"KSparseBall({self.k}, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.k, self.radius)
+
+    def norm(self, x: Array) -> float:
+        size = np.abs(x)
+        return float(max(size.max(), size.sum() / self.k))
+
+    def _against(self, places: Array, g: Array) -> Array:
+        """The entries at some places, which are best there."""
+        return np.where(g.reshape(-1)[places] > 0, -self.radius, self.radius)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        places = lowest(-np.abs(g.reshape(-1)), self.k)
+        return chosen(places, self._against(places, g), g)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """Every one comes from a better one: turn back the largest entry with the wrong sign, or take a larger one."""
+        flat = np.abs(g.reshape(-1)).astype(np.float64)
+        k = min(self.k, flat.size)
+        order = np.array(smallest(-flat, min(k + count, flat.size)))
+        size, fixed = flat[order], max(0, k - count)
+
+        def worse(state: _Signed) -> list[tuple[float, _Signed]]:
+            places, turned = state
+            found = [(2 * size[p], (places, (p, *turned))) for p in places if not turned or p < turned[0]]
+            if not turned:
+                inside = set(places)
+                moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
+                found += [(size[p] - size[q], (tuple(sorted(inside - {p} | {q})), ())) for p, q in moves]
+            return found
+
+        def vertex(places: tuple[int, ...], turned: tuple[int, ...]) -> Vertex:
+            signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
+            at = order[[*range(fixed), *places]]
+            by_place = np.argsort(at)
+            return chosen(at[by_place], (signs * self._against(at, g))[by_place], g)
+
+        first: _Signed = tuple(range(fixed, k)), ()
+        return [best, *(vertex(*state) for state in best_first(first, worse, count)[1:])]
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        """Of the multiple on the border: every entry is a share of its sign, and if need be of both signs."""
+        flat = x.reshape(-1).astype(np.float64)
+        k, weight = min(self.k, flat.size), self.norm(flat) / self.radius
+        if weight == 0 or 2 * flat.size * k > _MANY:
+            return None if weight else []
+        own = np.abs(flat) / (self.radius * weight)
+        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), FEW)
+        signs = np.where(flat < 0, -self.radius, self.radius)
+        parts = sampled(np.column_stack([both + own, both - own]).reshape(-1) / 2)
+        return [(weight * w, chosen(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts]
+
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        onto = UnitHyperSimplex(self.k, self.radius).project(np.abs(x))
+        return np.copysign(onto, x)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius * math.sqrt(min(self.k, size_of(needs_shape(self, shape))))

@@ -62,6 +62,8 @@ class Ball(KnownSet):
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = positive(radius, "radius")
+        #: The largest entry of a member.
+        self.reach = self.radius
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.radius:g})"
@@ -77,8 +79,8 @@ class Ball(KnownSet):
         return np.zeros(needs_shape(self, shape), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        # No norm here is below the largest entry, and beyond that one x / r might overflow.
-        if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.radius:
+        # Beyond the largest entry of a member x / r might overflow.
+        if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.reach:
             return False
         return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
 
