@@ -16,7 +16,7 @@ from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import best_first, lowest, smallest
 from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward
+from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
 from fwflow.vertices import OneHot, Shape, SparseVertex, Vertex
 
 # Which entries a vertex has, and which of them with the worse sign.
@@ -40,6 +40,8 @@ def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     of u: sorting these gives t. That is at most the k-th largest entry of u, and need not be more than two below, so
     that entries further away are zeros and ones: nothing overflows, and no digit is lost to what all have in common.
     """
+    if k == 1:
+        return onto_simplex(x, radius) / radius
     with np.errstate(over="ignore"):
         u = np.clip((x - np.partition(x, -k)[-k]) / radius, -2.0, 1.0)
     ends = np.concatenate([u - 1, u])

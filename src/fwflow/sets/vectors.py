@@ -21,7 +21,7 @@ FEW = 8 * float(np.finfo(np.float64).eps)
 NO_NOISE = np.zeros(1)
 
 
-def _onto_simplex(x: Array, radius: float) -> Array:
+def onto_simplex(x: Array, radius: float) -> Array:
     """The point of the simplex nearest to a vector, by Michelot's shrinking sets: a few passes, no sort.
 
     Distances to the largest entry in units of the radius are all that matters. Entries more than one behind it do not
@@ -110,7 +110,7 @@ class L1Ball(Ball):
         wide = x.astype(np.float64, copy=False)
         if self.near(wide, FEW, NO_NOISE):
             return x
-        return inward(np.sign(wide) * _onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
+        return inward(np.sign(wide) * onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -345,7 +345,7 @@ class GroupBall(Ball):
         unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # in which no norm overflows
         flat = wide.reshape(-1) / unit
         norms = self._norms(flat, 2.0)
-        onto = _onto_simplex(norms, self.radius / unit)
+        onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
         return inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
 
@@ -394,7 +394,7 @@ class Simplex(KnownSet):
         wide = x.astype(np.float64, copy=False)
         if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), NO_NOISE):
             return x
-        flat = _onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
+        flat = onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
         # What rounding has changed of the sum is least in the largest entry.
         flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
         return flat.reshape(x.shape)
