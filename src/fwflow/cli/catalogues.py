@@ -52,7 +52,7 @@ _METHODS = {
 
 _SIGNS = {
     **{r"\{": "{", r"\}": "}", r"\|": "|", r"\;": " ", r"\,": " ", r"\le": "<=", r"\ge": ">=", r"\infty": "inf"},
-    **{r"\pm": "+-", r"\circ": "*", r"\dots": "...", r"\varphi": "phi"},
+    **{r"\pm": "+-", r"\circ": "*", r"\dots": "...", r"\varphi": "phi", r"\succeq": ">=", r"\preceq": "<="},
 }
 
 
@@ -64,7 +64,8 @@ def plain(doc: str) -> str:
     """
     sentence = re.split(r"\.(?:\s|$)", " ".join(doc.split()), maxsplit=1)[0]
     math = re.sub(r":math:`([^`]*)`", r"\1", sentence)
-    apart = re.sub(r"(\\[A-Za-z]+)(?=\\[A-Za-z])", r"\1 ", math)
+    bare = re.sub(r"\\(?:operatorname|mathbf|mathrm) ?\{?(\w+)\}?", r"\1", math)
+    apart = re.sub(r"(\\[A-Za-z]+)(?=\\[A-Za-z])", r"\1 ", bare)
     signs = re.sub(r"\\[A-Za-z]+|\\.", lambda found: _SIGNS.get(found[0], found[0].lstrip("\\")), apart)
     return " ".join(signs.replace("`", "").split())
 
