@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
+from fwflow.numerics import lowest, smallest
 from tests.catalogue import SETS
 from tests.sets.test_sets import VERTICES, choices
 from tests.test_optima import CONSTRAINTS
@@ -374,3 +375,38 @@ def test_ellipsoids_far_from_round_still_project():
 def test_what_cannot_be_meant_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@given(
+    x=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6), power=st.integers(-250, 250)
+)
+@settings(deadline=None, max_examples=60, derandomize=True)
+def test_whatever_is_finite_projects_to_a_member(x, power):
+    for make in UNITS:
+        C = make(2.0**power)
+        y = C.project(np.array(x))
+        assert np.isfinite(y).all()
+        assert C.contains(y)
+
+
+@pytest.mark.parametrize(
+    "C", [SETS[name][0] for name in ("unit-simplex", "hypersimplex", "k-sparse", "k-norm")], ids=repr
+)
+def test_matrices_are_vectors_row_by_row(C):
+    g = np.random.default_rng(8).standard_normal(6)
+    M = g.reshape(2, 3)
+    for flat, shaped in ((C.lmo(g), C.lmo(M)), (C.project(g), C.project(M)), (C.start((6,)), C.start((2, 3)))):
+        assert np.shape(shaped) == (2, 3)
+        np.testing.assert_array_equal(np.asarray(shaped).ravel(), np.asarray(flat))
+    ranked = zip(C.best_vertices(g, 4, C.lmo(g)), C.best_vertices(M, 4, C.lmo(M)), strict=True)
+    assert all((np.asarray(a) == np.asarray(b).ravel()).all() for a, b in ranked)
+    assert C.contains(np.asarray(C.lmo(M)))
+
+
+@given(values=st.lists(st.integers(0, 2).map(float), min_size=1, max_size=30), count=st.integers(0, 31))
+@settings(deadline=None, max_examples=100, derandomize=True)
+def test_of_equal_entries_the_first_are_the_smallest(values, count):
+    array = np.array(values)
+    expected = np.argsort(array, kind="stable")[:count]
+    assert smallest(array, count) == expected.tolist()
+    np.testing.assert_array_equal(lowest(array, count), np.sort(expected))

@@ -14,6 +14,8 @@ from fwflow.sets.base import KnownSet, rounding
 from fwflow.sets.vectors import FEW
 from fwflow.vertices import DenseVertex, Shape, Vertex
 
+# From a point so many axes away only its direction counts.
+_FAR = 1e100
 # Columns of a rotation are orthogonal up to this.
 _ORTHOGONAL = 1e-8
 
@@ -97,7 +99,7 @@ class Ellipsoid(KnownSet):
         if self.near(wide, FEW, np.zeros_like(wide)):
             return x
         largest = float(self.axes.max())
-        a, z = self.axes / largest, self._along(wide - self.center) / largest
+        a, z = self.axes / largest, self._offset(wide, largest)
         t = max(0.0, float((a * (np.abs(z) - a)).max()))  # below it one component alone is too large
         while True:
             u = a * z / (a**2 + t)
@@ -108,6 +110,13 @@ class Ellipsoid(KnownSet):
             t += rise
         inside = self._back(largest * (a * (u / max(size, 1.0))))
         return (self.center + inside).astype(x.dtype, copy=False)
+
+    def _offset(self, x: Array, unit: float) -> Array:
+        """Components from the centre to x in a unit; in that direction but not as far away if x is so far."""
+        power = int(np.frexp(max(float(np.abs(x).max()), float(np.abs(self.center).max())))[1])
+        with np.errstate(over="ignore"):
+            size = min(float(np.ldexp(1 / unit, power)), _FAR)
+        return size * self._along(np.ldexp(x, -power) - np.ldexp(self.center, -power))
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * float(self.axes.max())

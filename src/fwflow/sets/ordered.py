@@ -20,6 +20,8 @@ from fwflow.sets.hypersimplices import chosen
 from fwflow.sets.vectors import FEW, Ball, inward
 from fwflow.vertices import DenseVertex, OneHot, Shape, Vertex
 
+# From a point so many radii away only its direction counts: next to it the radius is rounding.
+_FAR = 2.0**36
 # Ranking orders of more entries than these, all together, is not cheap.
 _MANY = 10**5
 
@@ -33,22 +35,21 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
     """
     size = np.abs(x)
     order, unit = np.argsort(-size, kind="stable"), float(size.max())
-    z, radius, t = size[order] / unit, radius / unit, 0.0
+    z, t = size[order] / unit * min(unit / radius, _FAR), 0.0  # in units of the radius
     while True:
         starts = isotonic_regression(z - t * weights, increasing=False).blocks
         counts = np.diff(starts)
         w, level = (np.add.reduceat(part, starts[:-1]) / counts for part in (weights, z))
         share = np.where(level > t * w, counts * w, 0.0)
         slope = float(share @ w)
-        following = (float(share @ level) - radius) / slope if slope > 0 else t
+        following = (float(share @ level) - 1) / slope if slope > 0 else t
         if following <= t * (1 + FEW):
             break
         t = following
-    y = np.repeat(np.maximum(level - t * w, 0.0), counts)
-    y *= unit * min(1.0, radius / max(float(weights @ y), radius))
-    out = np.empty_like(y)
-    out[order] = y
-    return np.copysign(out, x)
+    y = np.empty_like(z)
+    y[order] = np.repeat(np.maximum(level - t * w, 0.0), counts)
+    norm = float(weights @ y[order])
+    return np.copysign(y * (radius / norm if norm > 0 else 0.0), x)  # on the border, in spite of rounding
 
 
 class _OrderedBall(Ball):
