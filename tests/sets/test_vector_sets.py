@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.numerics import lowest, smallest
-from tests.catalogue import SETS
+from tests.catalogue import SETS, TURNED
 from tests.sets.test_sets import VERTICES, choices
 from tests.test_optima import CONSTRAINTS
 
@@ -153,14 +153,14 @@ def test_members_are_mixtures_of_few_vertices(C, seed):
     x = sum(
         w * np.asarray(C.lmo(g)) for w, g in zip(rng.dirichlet(np.ones(4)), rng.standard_normal((4, 7)), strict=True)
     )
-    if not C.all_of_them:
+    if not C.exactly:
         x = x * rng.random()
     parts = C.decomposed(x)
     weights = [w for w, _ in parts]
     assert min(weights) > 0
     assert len(parts) <= 8
     assert sum(weights) <= 1 + 1e-12
-    if C.all_of_them:
+    if C.exactly:
         assert sum(weights) == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(sum(w * np.asarray(v) for w, v in parts), x, atol=1e-12)
     assert all(set(np.unique(np.asarray(v))) <= {0.0, C.radius} and C.contains(np.asarray(v)) for _, v in parts)
@@ -228,6 +228,19 @@ def test_answers_to_500_directions_are_best_and_extreme(name):
         tight = np.abs(A @ s - b) <= 1e-5
         assert (A @ s <= b + 1e-5).all()
         assert np.linalg.matrix_rank(A[tight]) == n
+
+
+def test_the_ellipsoid_answers_500_directions():
+    """The least value is that of the quadratic form ``Q diag(a^2) Q^T``, wherever the answer is."""
+    C, (n,) = SETS["ellipsoid"]
+    form = TURNED @ np.diag(np.linspace(0.5, 2, n) ** 2) @ TURNED.T
+    for i, g in enumerate(np.random.default_rng(5).standard_normal((504, n))):
+        g = DIRECTIONS[list(DIRECTIONS)[i % len(DIRECTIONS)]](g)
+        unit = g.astype(np.float64) / (float(np.abs(g).max()) or 1.0)
+        least = np.linspace(-1, 1, n) @ unit - np.sqrt(unit @ form @ unit)
+        s = np.asarray(C.lmo(g), dtype=np.float64)
+        assert s @ unit == pytest.approx(least, abs=1e-12 if g.dtype == np.float64 else 1e-5)
+        assert C.contains(s, tol=1e-12 if g.dtype == np.float64 else 1e-5)
 
 
 def test_a_weight_more_or_less_decides_what_is_extreme():

@@ -74,8 +74,8 @@ class _Choices(KnownSet):
     """Vectors of entries between 0 and the radius, of which k or at most k may be at the radius."""
 
     polytope = True
-    #: Whether there must be k of them.
-    all_of_them: bool
+    #: Whether it is k, no less.
+    exactly: bool
 
     def __init__(self, k: int, radius: float = 1.0) -> None:
         self.k, self.radius = whole(k, "k", 1), positive(radius, "radius")
@@ -88,7 +88,7 @@ class _Choices(KnownSet):
 
     def _most(self, n: int) -> int:
         """How many of n entries may be at the radius."""
-        if self.all_of_them and self.k > n:
+        if self.exactly and self.k > n:
             raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
         return min(self.k, n)
 
@@ -96,7 +96,7 @@ class _Choices(KnownSet):
         flat = g.reshape(-1)
         k = self._most(flat.size)
         places = np.array([flat.argmin()]) if k == 1 else lowest(flat, k)
-        return chosen(places if self.all_of_them else places[flat[places] < 0], self.radius, g)
+        return chosen(places if self.exactly else places[flat[places] < 0], self.radius, g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """In the order of the gradient every choice comes from a better one.
@@ -108,14 +108,14 @@ class _Choices(KnownSet):
         order = np.array(smallest(flat, min(k + count, flat.size)))
         value = flat[order]
         negative = int((value < 0).sum())
-        size = k if self.all_of_them else min(k, negative)
+        size = k if self.exactly else min(k, negative)
         fixed = max(0, size - count)  # places so far from the last are in all of the best
 
         def worse(places: tuple[int, ...]) -> list[tuple[float, tuple[int, ...]]]:
             inside = set(places)
             moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
             found = [(value[q] - value[p], tuple(sorted(inside - {p} | {q}))) for p, q in moves]
-            if not self.all_of_them:
+            if not self.exactly:
                 if negative - 1 in inside:
                     found.append((-value[negative - 1], tuple(sorted(inside - {negative - 1}))))
                 if negative < len(order) and negative not in inside and fixed + len(places) < k:
@@ -131,7 +131,7 @@ class _Choices(KnownSet):
         free = np.flatnonzero((flat > slack) & ~top)
         gains = g.reshape(-1)[free]
         best = lowest(-gains, k - int(top.sum()))
-        if not self.all_of_them and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
+        if not self.exactly and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
             best = best[gains[best] > 0]
         return chosen(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
 
@@ -139,7 +139,7 @@ class _Choices(KnownSet):
         slack, slack_of_sum = self._slacks(x, noise)
         x, direction = x.reshape(-1), direction.reshape(-1)
         room, rate = np.where(direction > 0, self.radius - x, x), np.abs(direction)
-        if not self.all_of_them:  # the sum is bounded, too
+        if not self.exactly:  # the sum is bounded, too
             room = np.append(room, self._most(x.size) * self.radius - x.sum(dtype=np.float64))
             rate, slack = np.append(rate, direction.sum(dtype=np.float64)), np.append(slack, slack_of_sum)
         return first_bound(room, rate, slack)
@@ -154,8 +154,8 @@ class _Choices(KnownSet):
         used = np.flatnonzero(flat)
         if len(used) * self.k > _MANY:
             return None
-        shares = np.minimum(flat[used].astype(np.float64) / self.radius, 1.0)
-        if self.all_of_them:
+        shares = np.clip(flat[used].astype(np.float64) / self.radius, 0.0, 1.0)
+        if self.exactly:
             shares = np.minimum(shares * (self.k / shares.sum()), 1.0)
         return [(w, chosen(used[places], self.radius, x)) for w, places in sampled(shares) if len(places)]
 
@@ -165,9 +165,9 @@ class _Choices(KnownSet):
         if wide.min() >= 0 and wide.max() <= self.radius and self.near(wide, few_ulps(x.dtype), NO_NOISE):
             return x
         y = np.clip(wide.reshape(-1), 0.0, self.radius) / self.radius
-        if k < x.size and (self.all_of_them or y.sum() > k):
+        if k < x.size and (self.exactly or y.sum() > k):
             y = onto_hypersimplex(wide.reshape(-1), k, self.radius)
-        elif self.all_of_them:
+        elif self.exactly:
             y = np.ones(x.size)
         return inward((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
 
@@ -178,7 +178,7 @@ class _Choices(KnownSet):
         k = self._most(x.size)
         excess = float((x / self.radius).sum()) - k
         allowed = tol * k + float((noise / self.radius).sum())
-        return abs(excess) <= allowed if self.all_of_them else excess <= allowed
+        return abs(excess) <= allowed if self.exactly else excess <= allowed
 
 
 class HyperSimplex(_Choices):
@@ -202,7 +202,7 @@ class HyperSimplex(_Choices):
     array([1. , 0.5, 0.5, 0. ])
     """
 
-    all_of_them = True
+    exactly = True
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
@@ -227,7 +227,7 @@ class UnitHyperSimplex(_Choices):
     array([0., 1., 0., 0.])
     """
 
-    all_of_them = False
+    exactly = False
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)

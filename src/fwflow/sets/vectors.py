@@ -154,17 +154,18 @@ class L1Ball(Ball):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """By Newton's method from beyond, where the norm, convex and linear between changes of sign, is too large."""
+        few = few_ulps(x.dtype) + float(np.sum(noise)) / self.radius
         x, d = x.reshape(-1).astype(np.float64) / self.radius, direction.reshape(-1).astype(np.float64) / self.radius
         if not d.any():
             return math.inf
-        slack = few_ulps(direction.dtype) + float(np.sum(noise)) / self.radius
-        t = float((1 + np.abs(x).sum()) / np.abs(d).sum())
+        size = float(np.abs(x).sum())
+        slack, t = max(few, size - 1), (1 + size) / float(np.abs(d).sum())
         while True:
             y = x + t * d
-            excess = float(np.abs(y).sum()) - 1
-            if excess <= slack:
+            excess, slope = float(np.abs(y).sum()) - 1, float(np.sign(y) @ d)
+            if excess <= slack or slope <= 0:  # along a face the slope is rounding
                 return max(t, 0.0)
-            t -= excess / float(np.sign(y) @ d)
+            t -= excess / slope
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
