@@ -59,14 +59,16 @@ def draw(points: np.ndarray, others: np.ndarray, best: fw.Result, values: list[f
     place = np.linspace(0, 1, len(points))
     plane.plot(*points.T, color="0.8", linewidth=0.8, zorder=0)
     plane.scatter(*points.T, c=place, cmap="viridis", s=16)
-    plane.set(title="Known: a spiral in the plane", aspect="equal", xticks=[], yticks=[])
+    plane.set(title="Known: a spiral in the plane", aspect="equal")
+    plane.set_axis_off()
     found = best.x.argmax(axis=1)
     space.plot(*others[found].T, color="0.8", linewidth=0.8)
     space.scatter(*others.T, c=place[best.x.argmax(axis=0)], cmap="viridis", s=16, depthshade=False)
     space.set(title="Found: the same in space", xticklabels=[], yticklabels=[], zticklabels=[])
+    space.view_init(elev=60, azim=60)
     starts = figure.add_subplot(133)
-    starts.semilogy(np.maximum(np.sort(values), 1e-17), "o", color="C0", markersize=4)
-    starts.set(title="Where each start has led", xlabel="starts, in order", ylabel="discrepancy")
+    starts.semilogy(np.maximum(np.sort(values), 1e-16), "o", color="C0", markersize=4)
+    starts.set(title="Where each start has led", xlabel="random starts, in order", ylabel="discrepancy", xticks=[])
 
 
 def main(n: int = 40, starts: int = 12) -> dict[str, float]:
