@@ -38,8 +38,8 @@ def least_squares(m: int, n: int) -> tuple[fw.LinearModel, fw.L1Ball, np.ndarray
 
 
 # %%
-# SciPy solves the same with x as a difference of two non-negative vectors, given the multiplier of the constraint, which
-# is the largest entry of the gradient at our answer. It must then find that answer, and not by Frank-Wolfe.
+# SciPy solves the same with x as a difference of two non-negative vectors, given the multiplier of the constraint,
+# which is the largest entry of the gradient at our answer. It must then find that answer, and not by Frank-Wolfe.
 
 
 def independent(f: fw.LinearModel, x: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def independent(f: fw.LinearModel, x: np.ndarray) -> np.ndarray:
 
 def draw(signal: np.ndarray, x: np.ndarray, runs: dict[str, fw.Result]) -> None:
     """The signal and its recovery; the gap along passes over the data."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+    left, right = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")[1]
     left.axhline(0, color="0.7", linewidth=0.7)
     (places,) = signal.nonzero()
     left.vlines(places, 0, signal[places], color="0.6")
@@ -81,9 +81,7 @@ def main(m: int = 150, n: int = 600, passes: int = 4000) -> dict[str, float]:
     """Recover the signal by each method, and compare."""
     f, C, signal = least_squares(m, n)
     stages = {"rk44": 4}
-    runs = {
-        name: fw.minimize(f, C, method=name, tol=1e-9, max_iter=passes // stages.get(name, 1)) for name in METHODS
-    }
+    runs = {name: fw.minimize(f, C, method=name, tol=1e-9, max_iter=passes // stages.get(name, 1)) for name in METHODS}
     for name, r in runs.items():
         print(f"{METHODS[name][0]:<16}{r.n_design:>6.0f} passes, gap {r.gap:.1e}")
     x = runs["auto"].x

@@ -20,8 +20,8 @@ plt.style.use(["seaborn-v0_8-colorblind", {"font.size": 9, "axes.titlesize": 9, 
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 # %%
-# The value of a permutation matrix P is :math:`\mathrm{tr}(A P B^T P^T)`, and its Hessian a sandwich. A design of its own
-# applies that without forming it, and to a permutation by reordering rows.
+# The value of a permutation matrix P is :math:`\mathrm{tr}(A P B^T P^T)`, and its Hessian a sandwich. A design of its
+# own applies that without forming it, and to a permutation by reordering rows.
 
 
 class Sandwich(fw.Design):
@@ -76,26 +76,25 @@ def faq(A: np.ndarray, B: np.ndarray, starts: int) -> float:
 
 def office(side: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offices on a grid, the team of everybody, and who has how much to say to whom."""
-    rng, places = np.random.default_rng(seed), np.argwhere(np.ones((side, side)))
-    team = rng.permutation(np.arange(side**2) % side)
-    talk = np.where(
-        team[:, None] == team, rng.integers(3, 11, (side**2, side**2)), rng.random((side**2, side**2)) < 0.1
-    )
-    return places, team, np.triu(talk, 1) + np.triu(talk, 1).T.astype(float)
+    rng, n = np.random.default_rng(seed), side**2
+    team = rng.permutation(np.arange(n) % side)
+    talk = np.triu(np.where(team[:, None] == team, rng.integers(3, 11, (n, n)), rng.random((n, n)) < 0.1), 1)
+    return np.argwhere(np.ones((side, side))), team, (talk + talk.T).astype(float)
 
 
-def draw(places: np.ndarray, team: np.ndarray, talk: np.ndarray, seatings: dict[str, np.ndarray]) -> None:
+def draw(places: np.ndarray, team: np.ndarray, talk: np.ndarray, A: np.ndarray, p: np.ndarray) -> None:
     """The offices, with lines between those who talk much, and how far words go."""
-    figure, axes = plt.subplots(1, 3, figsize=(7.2, 2.6), layout="constrained")
-    distance = np.abs(places[:, None] - places[None]).sum(axis=2)
-    for ax, colour, (title, p) in zip(axes, ("0.6", "C0"), seatings.items(), strict=False):
-        much = LineCollection(places[np.argwhere(np.triu(talk[np.ix_(p, p)] > 2))], color="0.75", linewidth=0.5)
-        ax.add_collection(much)
-        ax.scatter(*places.T, c=team[p], cmap="tab10", s=45, zorder=2)
+    axes = plt.subplots(1, 3, figsize=(7.2, 2.6), layout="constrained")[1]
+    seatings = ("As they came", "0.6", np.arange(len(p))), ("Seated", "C0", p)
+    for ax, (title, colour, order) in zip(axes, seatings, strict=False):
+        said = talk[np.ix_(order, order)]
+        much = np.argwhere(np.triu(said > 2))
+        ax.add_collection(LineCollection(places[much], color="0.75", linewidth=0.5))
+        ax.scatter(*places.T, c=team[order], cmap="tab10", s=45, zorder=2)
         ax.set(title=title, aspect="equal")
         ax.set_axis_off()
-        words = np.bincount(distance.reshape(-1), talk[np.ix_(p, p)].reshape(-1)) / talk.sum()
-        axes[2].plot(100 * words, ".-", color=colour, label=title.lower())
+        share = np.bincount(A.astype(int).reshape(-1), said.reshape(-1)) / said.sum()
+        axes[2].plot(100 * share, ".-", color=colour, label=title.lower())
     axes[2].set(xlabel="distance on the grid", ylabel="of all that is said, %", ylim=(0, None))
     axes[2].legend(loc="upper right")
 
@@ -106,9 +105,9 @@ def main(side: int = 7, starts: int = 8) -> dict[str, float]:
     A = np.abs(places[:, None] - places[None]).sum(axis=2).astype(float)
     ours, p = match(A, talk, starts)
     theirs, before = faq(A, talk, starts), float((A * talk).sum())
-    print(f"{side**2} offices, {starts} starts: they walk {before:.0f} as they came, {ours:.0f} as seated here")
-    print(f"by SciPy's FAQ {theirs:.0f}")
-    draw(places, team, talk, {"As they came": np.arange(side**2), "Seated": p})
+    print(f"{side**2} offices, {starts} starts: they walk {before:.0f} as they came, {ours:.0f} as seated here,")
+    print(f"{theirs:.0f} as SciPy's FAQ seats them")
+    draw(places, team, talk, A, p)
     return {"ours": ours, "faq": theirs, "before": before}
 
 

@@ -3,8 +3,8 @@ Maximum entropy
 ===============
 
 The distribution nearest to a prior, by Kullback-Leibler divergence, among all that have given moments: a polytope whose
-oracle is a linear program. The answer of the textbooks comes from the dual, an exponential family, and must be the same.
-You learn how to constrain a problem by linear equations, and how few linear programs that takes.
+oracle is a linear program. The answer of the textbooks comes from the dual, an exponential family, and must be the
+same. You learn how to constrain a problem by linear equations, and how few linear programs that takes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def by_the_dual(prior: np.ndarray, M: np.ndarray, values: np.ndarray) -> np.ndar
 
 def draw(grid: np.ndarray, prior: np.ndarray, dual: np.ndarray, r: fw.Result) -> None:
     """Distributions, and how soon they were found."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")
+    left, right = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained")[1]
     left.step(grid, prior, where="mid", color="0.6", label="prior")
     left.bar(grid, r.x, width=0.8 * (grid[1] - grid[0]), color="C0", alpha=0.6, label="nearest, by fwflow")
     left.plot(grid, dual, ".", color="C2", markersize=5, label="nearest, by the dual")

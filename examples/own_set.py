@@ -3,8 +3,8 @@ A set of your own
 =================
 
 A set is its oracle. Here are the increasing functions between 0 and 1, whose vertices are steps: with the squared loss
-that is isotonic regression, and SciPy knows the answer. You learn to write a set and a vertex that stays small, to check
-them, and that every objective and method then works on them: also a loss that shrugs at outliers.
+that is isotonic regression, and SciPy knows the answer. You learn to write a set and a vertex that stays small, to
+check them, and that every objective and method then works on them: also a loss that shrugs at outliers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ plt.style.use(["seaborn-v0_8-colorblind", {"font.size": 9, "axes.titlesize": 9, 
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
 
 # %%
-# A vertex is zero up to a place and one from there on. It is kept as that place: adding it to x is the only thing that
-# takes as long as x.
+# A vertex is zero up to a place and one from there on. It is kept as that place: adding it to x is the only thing
+# that takes as long as x.
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +77,10 @@ def responses(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return dose, truth, np.where(wrong, rng.uniform(-0.5, 0.2, n), truth + 0.08 * rng.standard_normal(n))
 
 
-def draw(
-    dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[str, fw.Result], scipy: np.ndarray
-) -> None:
+def draw(dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[str, fw.Result]) -> None:
     """The fits, and how soon they were found."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained", width_ratios=[1.5, 1])
+    scipy = np.clip(isotonic_regression(measured).x, 0, 1)
+    left, right = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained", width_ratios=[1.5, 1])[1]
     left.plot(dose, measured, ".", color="0.7", markersize=4, label="measured")
     left.plot(dose, truth, color="black", linewidth=0.8, linestyle="--", label="truth")
     for colour, (loss, r) in zip(("C2", "C0"), fits.items(), strict=True):
@@ -100,20 +99,16 @@ def main(n: int = 200) -> dict[str, float]:
     members = np.sort(np.random.default_rng(1).random((100, n)), axis=1)
     excess = fw.checks.lmo_excess(C, measured, members)
     print(f"the best of {len(members)} random members is worse than the oracle's vertex by {-excess:.2f}")
-
     fits = {
         "squared": fw.minimize(fw.LinearModel(identity, measured), C),
         "Huber": fw.minimize(fw.LinearModel(identity, measured, loss="huber", rho=0.05), C),
     }
-    scipy = np.clip(isotonic_regression(measured).x, 0, 1)
-    difference = float(np.abs(fits["squared"].x - scipy).max())
+    difference = float(np.abs(fits["squared"].x - np.clip(isotonic_regression(measured).x, 0, 1)).max())
     print(f"squared loss: SciPy's answer up to {difference:.0e}, by {fits['squared'].method}")
     errors = {loss: float(np.abs(r.x - truth).mean()) for loss, r in fits.items()}
     for loss, r in fits.items():
-        print(
-            f"{loss + ' loss:':<13} {errors[loss]:.3f} from the truth on average; gap {r.gap:.0e}, verified: {r.success}"
-        )
-    draw(dose, truth, measured, fits, scipy)
+        print(f"{loss} loss: {errors[loss]:.3f} from the truth on average; gap {r.gap:.0e}, verified: {r.success}")
+    draw(dose, truth, measured, fits)
     return {"excess": excess, "difference": difference, **errors}
 
 

@@ -60,7 +60,7 @@ def run(method: str | fw.Tableau, steps: int) -> tuple[np.ndarray, fw.Result]:
 
 def draw(omegas: np.ndarray, least: float, runs: dict[str, tuple[np.ndarray, fw.Result]]) -> None:
     """Weights along the family, the first steps on the triangle, and the gap."""
-    figure, (weights, plane, gaps) = plt.subplots(1, 3, figsize=(7.2, 2.7), layout="constrained")
+    weights, plane, gaps = plt.subplots(1, 3, figsize=(7.2, 2.7), layout="constrained")[1]
     p = np.array([second_order(omega).certificate(k=0).p for omega in omegas])
     weights.axvspan(least, omegas[-1], color="0.5", alpha=0.15, linewidth=0)
     weights.text(least, p[0, 0], " certified")

@@ -57,40 +57,37 @@ def independent(f: fw.Smooth, held: np.ndarray) -> float:
     total = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
     options = {"ftol": 1e-13, "maxiter": 1000}
     bounds = len(held) * [(0, 1)]
-    return float(
-        scipy.optimize.minimize(f.fun, held, jac=f.grad, bounds=bounds, constraints=total, options=options).fun
-    )
+    r = scipy.optimize.minimize(f.fun, held, jac=f.grad, bounds=bounds, constraints=total, options=options)
+    return float(r.fun)
 
 
 # %%
-# Impact decides how far one goes: from the portfolio held today, where trading is dear, to the efficient frontier, where
-# it is free. Each solve begins where the one before has ended.
+# Impact decides how far one goes: from the portfolio held today, where trading is dear, to the efficient frontier,
+# where it is free. Each solve begins where the one before has ended.
 
 
-def path(data: tuple[np.ndarray, ...], prices: list[dict[str, float]]) -> np.ndarray:
-    """Volatility, expected return and turnover of the best portfolios in per cent, one row per price of something."""
+def path(data: tuple[np.ndarray, ...], settings: list[dict[str, float]]) -> np.ndarray:
+    """Volatility, expected return and turnover of the best portfolios in per cent, one row per setting."""
     covariance, returns, held = data
     w, found = held, []
-    for price in prices:
-        w = fw.minimize(problem(*data, **price), fw.Simplex(), w, tol=1e-7).x
+    for setting in settings:
+        w = fw.minimize(problem(*data, **setting), fw.Simplex(), w, tol=1e-7).x
         found.append((np.sqrt(w @ covariance @ w), returns @ w, np.abs(w - held).sum() / 2))
     return 100 * np.array(found)
 
 
 def draw(traded: np.ndarray, frontier: np.ndarray, rebalanced: np.ndarray, impacts: np.ndarray) -> None:
     """What is bought and sold, and how far one goes."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.2), layout="constrained")
+    left, right = plt.subplots(1, 2, figsize=(7.2, 3.2), layout="constrained")[1]
     left.bar(np.arange(len(traded)), 100 * np.sort(traded), color=np.where(np.sort(traded) > 0, "C1", "C2"))
     left.axhline(0, color="0.3", linewidth=0.7)
-    left.set(xlabel="assets, in order", ylabel="traded, % of the portfolio", xticks=[])
-    left.set_title("What to sell and what to buy", loc="left")
+    left.set(xlabel="assets, in order", ylabel="traded, % of the portfolio", xticks=[], title="What to trade")
     right.plot(*frontier[:, :2].T, color="0.6", label="efficient frontier (no impact)")
     right.plot(*rebalanced[:, :2].T, color="C0", marker=".", label="rebalanced, by price of impact")
     for (volatility, gain, turnover), impact in list(zip(rebalanced, impacts, strict=True))[::3]:
         note = f"{impact:.2g}: {turnover:.0f}% traded"
         right.annotate(note, (volatility, gain), (6, -3), textcoords="offset points", fontsize=7, color="C0")
-    right.set(xlabel="volatility, %", ylabel="expected return, %")
-    right.set_title("How far one goes", loc="left")
+    right.set(xlabel="volatility, %", ylabel="expected return, %", title="How far to go")
     right.legend(loc="center right")
 
 

@@ -2,9 +2,9 @@
 Sparse logistic regression and its path
 =======================================
 
-Madelon was made to lead feature selection astray: most of its features are probes that mean nothing. Logistic regression
-over an L1 ball takes features in one by one as the radius grows. You learn to fit a path of radii, each fit from the one
-before, to choose among them by cross-validation, and that every fit comes with a certificate.
+Madelon was made to lead feature selection astray: most of its features are probes that mean nothing. Logistic
+regression over an L1 ball takes features in one by one as the radius grows. You learn to fit a path of radii, each fit
+from the one before, to choose among them by cross-validation, and that every fit comes with a certificate.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def madelon(samples: int | None = None) -> tuple[np.ndarray, ...]:
 
 
 # %%
-# One estimator has the path, another chooses: the smallest radius whose held-out loss is within one standard error of the
-# least. Both take the same radii, from where the first feature has entered to where overfitting is plain to see.
+# One estimator has the path, another chooses: the smallest radius whose held-out loss is within one standard error of
+# the least. Both take the same radii, from where the first feature has entered to where overfitting is plain to see.
 
 
 def fit_path(X: np.ndarray, y: np.ndarray, n_radii: int) -> tuple[RadiusPath, L1ClassifierCV]:
@@ -47,35 +47,38 @@ def fit_path(X: np.ndarray, y: np.ndarray, n_radii: int) -> tuple[RadiusPath, L1
 
 def draw(path: RadiusPath, search: L1ClassifierCV) -> None:
     """Coefficients and the held-out loss, against the radius."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.1), layout="constrained")
+    left, right = plt.subplots(1, 2, figsize=(7.2, 3.1), layout="constrained")[1]
     coefs, (chosen,) = path.coefs.reshape(len(path.radii), -1), search.coef_.reshape(-1).nonzero()
     left.semilogx(path.radii, np.delete(coefs, chosen, axis=1), color="0.8", linewidth=0.6)
     for colour, feature in enumerate(chosen[np.argsort(-np.abs(coefs[-1, chosen]))]):
         left.semilogx(path.radii, coefs[:, feature], color=f"C{colour % 4}", label=f"feature {feature}")
-    left.axvline(search.radius_, color="0.3", linestyle="--", linewidth=0.8)
+    left.axvline(search.radius_, color="grey", linestyle="--")
     left.set(xlabel="radius", ylabel="coefficient")
     left.legend(loc="lower left")
     search.plot(right)
+    right.text(search.radius_, right.get_ylim()[1], " chosen", color="0.3", va="top")
     least = search.mean_losses_.argmin()
-    right.plot(search.radii_[least], search.mean_losses_[least], "o", color="C2", label="least held-out loss")
-    right.axhline(np.log(2), color="0.6", linewidth=0.8, linestyle=":", label="loss of a coin")
-    right.axvline(search.radius_, color="0.3", linestyle="--", linewidth=0.8, label="chosen: within one standard error")
-    right.legend(loc="upper left", bbox_to_anchor=(0, 1.0))
+    right.plot(search.radii_[least], search.mean_losses_[least], "o", color="C2", label="least")
+    right.axhline(np.log(2), color="0.6", linestyle=":", label="of a coin")
+    right.legend(loc="upper left")
 
 
 def main(samples: int | None = None, n_radii: int = 25) -> dict[str, float]:
     """Fit the path, choose, and test."""
     X, y, X_test, y_test = madelon(samples)
     path, search = fit_path(X, y, n_radii)
-    used = (path.coefs.reshape(n_radii, -1) != 0).sum(axis=1)
-    accuracy = float(search.score(X_test, y_test))
-    print(f"{X.shape[0]} samples of {X.shape[1]} features; {n_radii} radii from {path.radii[0]:.3f} to {path.radii[-1]:.1f}")
-    print(f"the largest has {used[-1]} features; all fits are certified, the largest gap is {path.dual_gaps.max():.0e}")
     last = L1Classifier(path.radii[-1]).fit(X, y)
-    print(f"chosen: radius {search.radius_:.2f} with {np.count_nonzero(search.coef_)} features, {accuracy:.1%} right on new data")
-    print(f"the largest radius has {last.score(X, y):.1%} right on what it has seen, {last.score(X_test, y_test):.1%} on new data")
+    print(f"{X.shape[0]} samples of {X.shape[1]} features, {n_radii} radii, largest gap {path.dual_gaps.max():.0e}")
+    for name, model in (("chosen", search), ("largest", last)):
+        shares = f"{model.score(X, y):.1%} right on what it has seen, {model.score(X_test, y_test):.1%} on new data"
+        size = f"radius {np.abs(model.coef_).sum():.2f}, {np.count_nonzero(model.coef_)} features"
+        print(f"{name}: {size}, {shares}")
     draw(path, search)
-    return {"accuracy": accuracy, "radius": search.radius_, "gap": float(path.dual_gaps.max())}
+    return {
+        "accuracy": float(search.score(X_test, y_test)),
+        "radius": search.radius_,
+        "gap": float(path.dual_gaps.max()),
+    }
 
 
 if __name__ == "__main__":
