@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -202,7 +203,7 @@ def _slack(point: Point) -> float:
 
 
 assert minimize.__doc__ is not None
-minimize.__doc__ = minimize.__doc__.replace("{rules}", rules_text(8 * " "))
+minimize.__doc__ = re.sub(r"( *)\{rules\}", lambda line: rules_text(line[1] + 8 * " "), minimize.__doc__)
 
 
 def _run(

@@ -37,7 +37,7 @@ class Design(ABC):
     def fingerprint(self) -> str | None:
         """What tells this matrix from others: a text made of its data, else None.
 
-        A state continues only with the data that it comes from, as far as that can be told; see `fingerprints`.
+        A state continues only with the data that it comes from, as far as that can be told; see ``fingerprints``.
         """
         return None
 

@@ -118,7 +118,7 @@ class Objective(ABC):
     def fingerprint(self) -> str | None:
         """What tells this function from others of its kind: a text made of its data. None: that cannot be told.
 
-        A state continues only the objective with the fingerprint of the one that it comes from; see `fingerprints`.
+        A state continues only the objective with the fingerprint of the one that it comes from; see ``fingerprints``.
         """
         return None
 
