@@ -39,6 +39,7 @@ html_title = "fwflow"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -66,6 +67,7 @@ autosummary_context = {"shown": MEMBERS}
 autodoc_typehints = "none"  # the sections on parameters say it in words
 autodoc_member_order = "bysource"
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
 default_role = "autolink"
@@ -75,6 +77,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(numpy|scipy|sklearn|matplotlib)\..*")]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "within_subsection_order": "ExampleTitleSortKey",
     "filename_pattern": r"\.py$",  # every example is executed
     "abort_on_example_error": True,
     "download_all_examples": False,
