@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
+import sys
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
@@ -175,7 +176,8 @@ def test_every_page_is_in_one_table_of_contents() -> None:
     assert entries == Counter({*PAGES, "gallery/index"} - {"index"})
 
 
-def test_the_gallery_runs_every_example() -> None:
+def test_the_gallery_runs_every_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path.copy())  # to which the configuration adds a folder
     names: dict[str, Any] = {"__file__": str(DOCS / "conf.py")}
     run((DOCS / "conf.py").read_text(encoding="utf-8"), "conf.py", names)
     gallery = names["sphinx_gallery_conf"]
