@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.documented
 
+SMOKE  := .venv-smoke
+
 BENCH       := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel aequilibrae
@@ -12,7 +14,7 @@ BENCH_ARGS  ?=
 # Folders with networks in the TNTP format, besides the one that comes along.
 NETWORKS    ?=
 
-.PHONY: test reproduce check format docs bench clean
+.PHONY: test reproduce check format docs bench dist clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -62,5 +64,18 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/auto.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
+# Wheel and source, checked, and the wheel tried where nothing else is installed: the core alone, then the command line.
+dist: $(STAMP)
+	rm -rf dist $(SMOKE)
+	$(BIN)/pip install --quiet build twine check-wheel-contents
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv $(SMOKE)
+	$(SMOKE)/bin/pip install --quiet dist/*.whl
+	cd $(SMOKE) && bin/python ../tests/smoke.py
+	$(SMOKE)/bin/pip install --quiet "$$(ls dist/*.whl)[cli]"
+	cd $(SMOKE) && bin/python ../tests/smoke.py cli
+
 clean:
-	rm -rf $(VENV) $(BENCH) build dist reproduction docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated

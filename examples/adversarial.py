@@ -70,8 +70,8 @@ def draw(pictures: dict[str, np.ndarray], curves: dict[str, list[float]], epsilo
     """An image before and after, and the accuracy against epsilon."""
     axes = plt.subplots(1, 4, figsize=(7.2, 2.4), layout="constrained", width_ratios=[1, 1, 1, 1.9])[1]
     for ax, (title, picture) in zip(axes, pictures.items(), strict=False):
-        signed, high = picture.min() < 0, np.abs(picture).max()
-        ax.imshow(picture.reshape(8, 8), cmap="RdBu" if signed else "gray_r", vmin=-high if signed else 0, vmax=high)
+        limits = np.abs(picture).max() * np.array([-1, 1]) if picture.min() < 0 else (0, 1)
+        ax.imshow(picture.reshape(8, 8), cmap="RdBu" if limits[0] else "gray_r", clim=limits)
         ax.set(title=title, xticks=[], yticks=[])
         ax.spines[:].set(visible=True, color="0.7")
     for (label, accuracy), colour, line in zip(curves.items(), ("0.5", "C0", "C2"), (":", "-", "."), strict=True):

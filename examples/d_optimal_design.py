@@ -76,7 +76,7 @@ def draw(x: np.ndarray, y: np.ndarray, designs: dict[str, np.ndarray], A: np.nda
             ax.text(x[i], y[i], f"{w[i]:.0%}", color="white", size=6.5, ha="center", va="center_baseline", zorder=4)
         ax.set_title(f"{title}: at most {variance.max():.1f}", pad=12)
         ax.set(xlabel="x", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
-        ax.tick_params(length=0, pad=9)
+        ax.tick_params(length=0, pad=12)
     axes[0].set_ylabel("y")
     figure.colorbar(shades, ax=axes, label="variance of the prediction")
 

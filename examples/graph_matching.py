@@ -42,7 +42,7 @@ class Sandwich(fw.Design):
 
     def combined(self, indices: np.ndarray, values: np.ndarray) -> fw.DenseVertex:
         rows, columns = np.divmod(indices, self.n)
-        left, right = np.zeros_like(self.B), np.zeros_like(self.B)
+        left, right = np.zeros((2, self.n, self.n))
         np.add.at(left, rows, values[:, None] * self.B.T[columns])
         np.add.at(right, rows, values[:, None] * self.B[columns])
         return fw.DenseVertex((self.A @ left + self.A.T @ right).reshape(-1))
@@ -65,13 +65,13 @@ def match(A: np.ndarray, B: np.ndarray, starts: int = 1) -> tuple[float, np.ndar
 
 def faq(A: np.ndarray, B: np.ndarray, starts: int) -> float:
     """SciPy's answer, from as many starts."""
-    places = ["barycenter", *(starts - 1) * ["randomized"]]
-    options = [{"P0": place, "rng": np.random.default_rng(seed)} for seed, place in enumerate(places)]
+    rng = np.random.default_rng(0)
+    options = [{"P0": "randomized" if again else "barycenter", "rng": rng} for again in range(starts)]
     return min(quadratic_assignment(A, B, options=option).fun for option in options)
 
 
 # %%
-# Teams talk among themselves, and a little to everybody. Nobody tells the solver who belongs to which team.
+# Teams talk among themselves, and a little to everybody. The solver does not know them; the figure has their colours.
 
 
 def office(side: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -88,8 +88,7 @@ def draw(places: np.ndarray, team: np.ndarray, talk: np.ndarray, A: np.ndarray, 
     seatings = ("As they came", "0.6", np.arange(len(p))), ("Seated", "C0", p)
     for ax, (title, colour, order) in zip(axes, seatings, strict=False):
         said = talk[np.ix_(order, order)]
-        much = np.argwhere(np.triu(said > 2))
-        ax.add_collection(LineCollection(places[much], color="0.75", linewidth=0.5))
+        ax.add_collection(LineCollection(places[np.argwhere(np.triu(said > 2))], color="0.75", linewidth=0.5))
         ax.scatter(*places.T, c=team[order], cmap="tab10", s=45, zorder=2)
         ax.set(title=title, aspect="equal")
         ax.set_axis_off()
@@ -105,8 +104,9 @@ def main(side: int = 7, starts: int = 8) -> dict[str, float]:
     A = np.abs(places[:, None] - places[None]).sum(axis=2).astype(float)
     ours, p = match(A, talk, starts)
     theirs, before = faq(A, talk, starts), float((A * talk).sum())
-    print(f"{side**2} offices, {starts} starts: they walk {before:.0f} as they came, {ours:.0f} as seated here,")
-    print(f"{theirs:.0f} as SciPy's FAQ seats them")
+    print(
+        f"{side**2} offices: they walk {before:.0f} as they came, {ours:.0f} seated, {theirs:.0f} seated by SciPy's FAQ"
+    )
     draw(places, team, talk, A, p)
     return {"ours": ours, "faq": theirs, "before": before}
 

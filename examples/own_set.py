@@ -73,8 +73,8 @@ def responses(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     rng = np.random.default_rng(seed)
     dose = np.linspace(0, 10, n)
     truth = 1 / (1 + np.exp(4 - dose))
-    wrong = rng.random(n) < 0.15
-    return dose, truth, np.where(wrong, rng.uniform(-0.5, 0.2, n), truth + 0.08 * rng.standard_normal(n))
+    wrong, noise = rng.uniform(-0.5, 0.2, n), 0.08 * rng.standard_normal(n)
+    return dose, truth, np.where(rng.random(n) < 0.15, wrong, truth + noise)
 
 
 def draw(dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[str, fw.Result]) -> None:
@@ -82,7 +82,7 @@ def draw(dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[s
     scipy = np.clip(isotonic_regression(measured).x, 0, 1)
     left, right = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained", width_ratios=[1.5, 1])[1]
     left.plot(dose, measured, ".", color="0.7", markersize=4, label="measured")
-    left.plot(dose, truth, color="black", linewidth=0.8, linestyle="--", label="truth")
+    left.plot(dose, truth, "--", color="black", linewidth=0.8, label="truth")
     for colour, (loss, r) in zip(("C2", "C0"), fits.items(), strict=True):
         left.step(dose, r.x, where="mid", color=colour, label=f"{loss} loss")
         right.semilogy(r.trace["gap"], color=colour, label=f"{loss} loss")
@@ -95,19 +95,17 @@ def draw(dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[s
 def main(n: int = 200) -> dict[str, float]:
     """Check the set, fit twice, and compare."""
     dose, truth, measured = responses(n)
-    C, identity = Increasing(), np.eye(n)
     members = np.sort(np.random.default_rng(1).random((100, n)), axis=1)
-    excess = fw.checks.lmo_excess(C, measured, members)
+    excess = fw.checks.lmo_excess(Increasing(), measured, members)
     print(f"the best of {len(members)} random members is worse than the oracle's vertex by {-excess:.2f}")
-    fits = {
-        "squared": fw.minimize(fw.LinearModel(identity, measured), C),
-        "Huber": fw.minimize(fw.LinearModel(identity, measured, loss="huber", rho=0.05), C),
-    }
+    losses = {"squared": {"loss": "squared"}, "Huber": {"loss": "huber", "rho": 0.05}}
+    models = {name: fw.LinearModel(np.eye(n), measured, **loss) for name, loss in losses.items()}
+    fits = {name: fw.minimize(f, Increasing()) for name, f in models.items()}
     difference = float(np.abs(fits["squared"].x - np.clip(isotonic_regression(measured).x, 0, 1)).max())
     print(f"squared loss: SciPy's answer up to {difference:.0e}, by {fits['squared'].method}")
-    errors = {loss: float(np.abs(r.x - truth).mean()) for loss, r in fits.items()}
-    for loss, r in fits.items():
-        print(f"{loss} loss: {errors[loss]:.3f} from the truth on average; gap {r.gap:.0e}, verified: {r.success}")
+    errors = {name: float(np.abs(r.x - truth).mean()) for name, r in fits.items()}
+    for name, r in fits.items():
+        print(f"{name} loss: {errors[name]:.3f} from the truth on average; gap {r.gap:.0e}, verified: {r.success}")
     draw(dose, truth, measured, fits)
     return {"excess": excess, "difference": difference, **errors}
 

@@ -84,7 +84,7 @@ def draw(traded: np.ndarray, frontier: np.ndarray, rebalanced: np.ndarray, impac
     left.set(xlabel="assets, in order", ylabel="traded, % of the portfolio", xticks=[], title="What to trade")
     right.plot(*frontier[:, :2].T, color="0.6", label="efficient frontier (no impact)")
     right.plot(*rebalanced[:, :2].T, color="C0", marker=".", label="rebalanced, by price of impact")
-    for (volatility, gain, turnover), impact in list(zip(rebalanced, impacts, strict=True))[::3]:
+    for (volatility, gain, turnover), impact in list(zip(rebalanced, impacts, strict=True))[::4]:
         note = f"{impact:.2g}: {turnover:.0f}% traded"
         right.annotate(note, (volatility, gain), (6, -3), textcoords="offset points", fontsize=7, color="C0")
     right.set(xlabel="volatility, %", ylabel="expected return, %", title="How far to go")

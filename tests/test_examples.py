@@ -55,7 +55,6 @@ def test_every_example_is_a_page_of_the_gallery(path: Path) -> None:
     assert not blank
     assert text
     assert "\n# %%\n# " in source
-    assert source.endswith('\n\nif __name__ == "__main__":\n    main()\n    plt.show()\n')
 
 
 def test_no_measurement_is_worth_more_than_an_optimal_design_makes_of_it(run: Run) -> None:
