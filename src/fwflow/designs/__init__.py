@@ -1,4 +1,4 @@
-"""The matrix A of a linear model: dense, sparse, or any `Design` of one's own."""
+"""The matrix A of a linear model: dense, sparse, on disk, on a cluster, or any `Design` of one's own."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
 from fwflow.designs.dense import DenseDesign
+from fwflow.designs.distributed import Distributed
 from fwflow.designs.sparse import SparseDesign
 
-__all__ = ["CountedDesign", "Counts", "DenseDesign", "Design", "SparseDesign", "as_design"]
+__all__ = [
+    "CountedDesign",
+    "Counts",
+    "DataLost",
+    "DenseDesign",
+    "Design",
+    "Distributed",
+    "SparseDesign",
+    "as_design",
+]
 
 
 def as_design(A: Any, name: str = "A") -> Design:
-    """Wrap a dense array or a SciPy sparse matrix; a `Design` is passed through. `name` is for errors."""
+    """Wrap a dense array, a SciPy sparse matrix or a Dask array; a `Design` is passed through. `name` is for errors."""
     if isinstance(A, Design):
         return A
+    if type(A).__module__.startswith("dask.array."):  # which is loaded by whoever has one, and not by us
+        return Distributed(A, name=name)
     if callable(getattr(A, "rmatvec", None)):
         raise ValueError(
             f"{name} must be an array, a SciPy sparse matrix or a fw.Design; derive {type(A).__name__} from it"

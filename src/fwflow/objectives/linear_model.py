@@ -27,7 +27,7 @@ class LinearModel(DesignImage, LossOfImage):
 
     Parameters
     ----------
-    A : (m, n) array, SciPy sparse matrix, or Design
+    A : (m, n) array, SciPy sparse matrix, Dask array, or Design
         Dense data is not copied; sparse data is kept as CSC, converted once if it is not. Data that is not copied or
         converted may be changed in place between two runs, and the second sees the new numbers.
     b : (m,) array_like
