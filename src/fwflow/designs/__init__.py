@@ -10,6 +10,7 @@ from fwflow.designs.base import DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
 from fwflow.designs.dense import DenseDesign
 from fwflow.designs.distributed import Distributed
+from fwflow.designs.files import open
 from fwflow.designs.sparse import SparseDesign
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Distributed",
     "SparseDesign",
     "as_design",
+    "open",
 ]
 
 
