@@ -352,12 +352,15 @@ def _finish(
     """The result at the verified point or, where there is none, at the best one."""
     point = state.point if verified is not None or state.best is None else state.best
     if verified is None:
+        last = state.fun if state.best is None else state.best_fun
         try:
             verified = _verify(problem, state, point, None)
         except NumericalTrouble:  # at the very first point: there is no better one to return
             verified = Verified(point, _value(problem, point), math.nan, _feasible(problem, state, point))
-        except (KeyboardInterrupt, DataLost):  # once more, or still: what is known must do
-            verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, None)
+        except DataLost:  # as before: what is known must do
+            verified = Verified(point, last, math.nan, _feasible(problem, state, point))
+        except KeyboardInterrupt:  # once more
+            verified = Verified(point, last, math.nan, None)
     counts = state.counts
     return Result(
         x=verified.point.x.copy(),

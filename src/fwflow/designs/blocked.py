@@ -174,11 +174,17 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _left(block: Any, R: Array) -> Array:
-    return np.asarray(R @ block.astype(R.dtype, copy=False))
+    return R @ _as(R.dtype, block)
 
 
 def _right(block: Any, x: Array) -> Array:
-    return np.asarray(block.astype(x.dtype, copy=False) @ x)
+    return _as(x.dtype, block) @ x
+
+
+def _as(dtype: Any, block: Any) -> Any:
+    if sp.issparse(block):
+        block = sp.csc_array(block) if block.format == "csc" else sp.csr_array(block)
+    return block.astype(dtype, copy=False)
 
 
 def _taken(block: Any, places: Array) -> Any:

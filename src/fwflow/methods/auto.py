@@ -80,9 +80,7 @@ RULES = (
         "squared loss, ten times as many columns as rows; any linear model of data on disk or on a cluster",
         "with a projection",
         "passes over the data are what costs, and corrective steps need few",
-        lambda p, x: (
-            _projects(p, x) and _correctable(p, x) and (_far(p, x) or (_wide(p, x) and p.objective.quadratic))
-        ),
+        lambda p, x: _projects(p, x) and _correctable(p, x) and (_far(p, x) or (_wide(p, x) and p.objective.quadratic)),
     ),
     Rule(
         ("apg", "corrective", "blended-pairwise"),
