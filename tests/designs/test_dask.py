@@ -1,5 +1,6 @@
 """Dask arrays are designs: on threads, processes and real workers, one of which dies."""
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -144,6 +146,11 @@ def test_what_is_no_matrix_is_refused(A, said):
         fw.LinearModel(A, np.zeros(3))
 
 
+def test_what_is_no_dask_array_is_refused():
+    with pytest.raises(ValueError, match="must be a Dask array"):
+        Distributed(np.eye(3))
+
+
 def test_other_data_has_another_fingerprint():
     A, _ = matrix()
     prints = {Distributed(chunked(data)).fingerprint() for data in (A, A + np.eye(*SHAPE), 2 * A, A[:, ::-1])}
@@ -220,6 +227,14 @@ def test_folds_are_fitted_by_workers(cluster):
     with joblib.parallel_config("dask"):
         models[1].fit(A, b)
     np.testing.assert_array_equal(models[0].losses_, models[1].losses_)
+
+
+def test_the_example_finds_on_workers_what_it_finds_alone(cluster, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    found = importlib.import_module("cluster").main(cluster.scheduler.address, m=300, n=30, chunks=3)
+    assert all(r.success for r in found.values())
+    np.testing.assert_allclose(found["auto"].x, found["alone"].x, atol=1e-3)
+    assert found["auto"].n_design < found["apg"].n_design
 
 
 def started(tmp_path):

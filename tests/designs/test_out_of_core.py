@@ -123,6 +123,14 @@ def test_what_cannot_be_opened_is_said(tmp_path, path):
         designs.open(path, columns=["a"])
 
 
+@pytest.mark.parametrize(("kind", "module"), [("wide.zarr", "zarr"), ("one.parquet", "pyarrow.parquet")])
+def test_a_missing_extra_is_named(kind, module, tmp_path, monkeypatch):
+    KINDS[kind][0](tmp_path / kind)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"pip install 'fwflow\[dask\]'"):
+        designs.open(tmp_path / kind)
+
+
 class Watched(files.NpyFile):
     """Notes which blocks are read."""
 

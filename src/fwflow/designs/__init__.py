@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from fwflow.designs.base import DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
 from fwflow.designs.dense import DenseDesign
-from fwflow.designs.distributed import Distributed
+from fwflow.designs.distributed import Distributed, is_dask_array
 from fwflow.designs.files import open
 from fwflow.designs.sparse import SparseDesign
 
@@ -30,7 +30,7 @@ def as_design(A: Any, name: str = "A") -> Design:
     """Wrap a dense array, a SciPy sparse matrix or a Dask array; a `Design` is passed through. `name` is for errors."""
     if isinstance(A, Design):
         return A
-    if type(A).__module__.startswith("dask.array."):  # which is loaded by whoever has one, and not by us
+    if is_dask_array(A):
         return Distributed(A, name=name)
     if callable(getattr(A, "rmatvec", None)):
         raise ValueError(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._validation import describe
 from fwflow.designs.base import DataLost
 from fwflow.designs.blocked import BlockedDesign, Term, stored_bytes
 
@@ -53,6 +54,8 @@ class Distributed(BlockedDesign):
     """
 
     def __init__(self, A: Any, persist: bool | None = None, name: str = "A") -> None:
+        if not is_dask_array(A):
+            raise ValueError(f"{name} must be a Dask array; got {describe(A)}")
         from dask.base import get_scheduler
 
         if A.ndim != 2:
@@ -114,6 +117,11 @@ class Distributed(BlockedDesign):
         from distributed import KilledWorker
 
         return OSError, CancelledError, KilledWorker
+
+
+def is_dask_array(A: Any) -> bool:
+    """Whether A comes from Dask, which is loaded by whoever has such an array, and not by asking."""
+    return type(A).__module__.startswith("dask.array.")
 
 
 def _parts(A: Any) -> dict[tuple[int, int], tuple[Any, dict[Any, Any]]]:

@@ -124,26 +124,28 @@ class ParquetFiles(FileDesign):
         except ModuleNotFoundError:
             raise ImportError(f"{path}: Parquet files need pyarrow: pip install 'fwflow[dask]'") from None
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        self._files: list[Any] = [pq.ParquetFile(file) for file in files]
-        schema = self._files[0].schema_arrow
+        self._open: Callable[..., Any] = pq.ParquetFile
+        known = [(file, pq.read_metadata(file)) for file in files]
+        schema = known[0][1].schema.to_arrow_schema()
         self._names = list(schema.names if columns is None else columns)
-        for file, opened in zip(files, self._files, strict=True):
-            if absent := set(self._names) - set(opened.schema_arrow.names):
+        for file, metadata in known:
+            if absent := set(self._names) - set(metadata.schema.names):
                 raise ValueError(f"{file} has no column {min(absent)!r}")
         types = [np.dtype(schema.field(name).type.to_pandas_dtype()) for name in self._names]
         if text := [name for name, kind in zip(self._names, types, strict=True) if kind.kind not in "biuf"]:
             raise ValueError(f"{path}: column {text[0]!r} does not hold numbers; choose others with columns=[...]")
-        #: Of each band of rows, the file and the number of its row group.
-        self._groups = [(file, g) for file in self._files for g in range(file.metadata.num_row_groups)]
-        heights = [file.metadata.row_group(g).num_rows for file, g in self._groups]
+        #: Of each band of rows, the file, what is known of it, and the number of its row group.
+        self._groups = [(file, metadata, g) for file, metadata in known for g in range(metadata.num_row_groups)]
+        heights = [metadata.row_group(g).num_rows for _, metadata, g in self._groups]
         dtype = np.result_type(*types)
         width = _BLOCK // max(1, max(heights, default=0) * dtype.itemsize)
         super().__init__(path, heights, _steps(len(self._names), width), dtype)
 
     def _read(self, i: int, j: int) -> Array:
-        file, group = self._groups[i]
+        path, metadata, group = self._groups[i]
         names = self._names[self._columns[j]]
-        table = file.read_row_group(group, columns=names)
+        with self._open(path, metadata=metadata) as file:
+            table = file.read_row_group(group, columns=names)
         return np.column_stack([table.column(name).to_numpy() for name in names])
 
 
