@@ -215,10 +215,10 @@ print(D.shape[0] * D.shape[1] * 8, peak() - before, r.n_design)
 
 
 def test_a_large_file_takes_little_memory(tmp_path):
-    rows = np.random.default_rng(0).standard_normal((500, 1000))
+    rows = np.random.default_rng(0).standard_normal((500, 5000))
     with open(tmp_path / "A.npy", "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (50_000, 1000)})
-        for _ in range(100):
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10_000, 5000)})
+        for _ in range(20):
             rows.tofile(file)
     command = [sys.executable, "-c", LARGE, str(tmp_path / "A.npy")]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200).stdout

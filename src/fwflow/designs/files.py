@@ -47,6 +47,7 @@ class FileDesign(BlockedDesign):
                 for number, operand in asked[place]:
                     part = function(block, operand)
                     sums[number] = part if sums[number] is None else sums[number] + part
+                del block  # or three would be in memory
         except OSError as error:
             raise DataLost(f"{self.path}: {error}") from error
         return sums
@@ -61,7 +62,7 @@ class FileDesign(BlockedDesign):
                 if following is not None:
                     coming = reader.submit(self._read, *following)
                 yield place, block
-                del block  # or three would be in memory
+                del block
 
 
 class NpyFile(FileDesign):
