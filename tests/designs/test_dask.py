@@ -151,6 +151,13 @@ def test_what_is_no_dask_array_is_refused():
         Distributed(np.eye(3))
 
 
+def test_chunks_may_be_empty():
+    A, b = matrix()
+    D = as_design(da.from_array(A, chunks=((0, 25, 0, 15), (7, 0, 5))))
+    np.testing.assert_allclose(D.rmatvec(b), b @ A, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(D.column(8), A[:, 8])
+
+
 def test_other_data_has_another_fingerprint():
     A, _ = matrix()
     prints = {Distributed(chunked(data)).fingerprint() for data in (A, A + np.eye(*SHAPE), 2 * A, A[:, ::-1])}

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -68,14 +69,21 @@ class Distributed(BlockedDesign):
         #: The client of a cluster, whose method `get` is then.
         self._client: Any = self._get.__self__ if inspect.ismethod(self._get) else None
         self._blocks = _parts(A)
-        [per_block] = self._sums(stored_bytes, [[((0, 0), None)]])
-        share = A.size / (heights[0] * widths[0])
-        self.persisted = self._fits(per_block * share) if persist is None else persist
+        size = self._size()
+        self.persisted = self._fits(size) if persist is None else persist
         if self.persisted:
             self._blocks, self._taken_along = _parts(A.persist()), 0
-        entries = int(per_block * share) // np.dtype(A.dtype).itemsize
-        self.pass_cost = _ROUND_TRIP + entries * (1 if self.persisted else _READ)
+        self.pass_cost = _ROUND_TRIP + int(size / A.dtype.itemsize) * (1 if self.persisted else _READ)
         self._look()
+
+    def _size(self) -> float:
+        """How much memory all blocks take, if they are like the largest one."""
+        (i, height), (j, width) = (
+            max(enumerate(band.stop - band.start for band in bands), key=itemgetter(1))
+            for bands in (self._rows, self._columns)
+        )
+        [stored] = self._sums(stored_bytes, [[((i, j), None)]])
+        return float(stored * (self.shape[0] / height) * (self.shape[1] / width))
 
     def _fits(self, size: float) -> bool:
         """Whether so many bytes can be kept where they are multiplied."""
