@@ -203,20 +203,38 @@ def slow(block):
     return block
 
 
-def test_an_interrupt_leaves_no_tasks(cluster):
-    A, b = matrix()
-    f = fw.LinearModel(Distributed(chunked(A, "rows").map_blocks(slow, meta=A), persist=False), b)
+def in_a_pass(cluster, action):
+    """A callback that starts a thread, which acts while the first pass thereafter is under way."""
 
-    def interrupt():
+    def wait():
         while not any(cluster.processing().values()):
             time.sleep(0.01)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        action()
 
-    def callback(state):
-        if state.k == 1:
-            threading.Thread(target=interrupt).start()
+    return lambda state: state.k == 1 and threading.Thread(target=wait).start()
 
-    r = fw.minimize(f, C, method="fw", tol=0, callback=callback)
+
+def slow_model(A, b):
+    return fw.LinearModel(Distributed(chunked(A, "rows").map_blocks(slow, meta=A), persist=False), b)
+
+
+def test_a_worker_killed_within_a_pass_changes_nothing(cluster):
+    A, b = matrix()
+    victim, *_ = cluster.run(os.getpid).values()
+    kill = in_a_pass(cluster, lambda: os.kill(victim, signal.SIGKILL))
+    r, alone = (
+        fw.minimize(f, C, method="fw", tol=0, max_iter=4, callback=c)
+        for f, c in ((slow_model(A, b), kill), (fw.LinearModel(A, b), None))
+    )
+    np.testing.assert_allclose(r.x, alone.x, atol=1e-12)
+    assert (r.status, r.n_design) == (fw.Status.ITERATIONS, alone.n_design)
+    assert victim not in cluster.run(os.getpid).values()
+
+
+def test_an_interrupt_leaves_no_tasks(cluster):
+    f = slow_model(*matrix())
+    interrupt = in_a_pass(cluster, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    r = fw.minimize(f, C, method="fw", tol=0, callback=interrupt)
     assert r.status is fw.Status.INTERRUPTED
     assert r.gap > 0  # verified afterwards
     del f
