@@ -34,6 +34,7 @@ class Status(Enum):
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
     NUMERICAL = "The computation failed; the best point so far is returned."
+    DATA = "The data is out of reach; the best point so far is returned, and result.state continues the run."
 
 
 @storable(
