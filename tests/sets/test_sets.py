@@ -1171,3 +1171,26 @@ def test_repr_names_the_set(name):
     text = repr(constraint)
     assert "object at" not in text
     assert type(constraint).__name__ in text or name in ("scaled", "translated")
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda C: 2.0 * C,
+        lambda C: C + np.ones(4),
+        lambda C: fw.Product([(C, 4)]),
+        lambda C: fw.Product([(fw.L1Ball(1.0), 1), (C, 3)]),
+        lambda C: fw.MinkowskiSum(C, fw.L1Ball(1.0)),
+    ],
+    ids=["multiple", "translate", "product", "block", "sum"],
+)
+def test_the_call_for_the_start_of_a_users_oracle_is_counted(wrapped):
+    asked = []
+
+    def oracle(g):
+        asked.append(g)
+        return np.eye(len(g))[g.argmin()]
+
+    C = wrapped(CallableSet(oracle))
+    result = fw.minimize(fw.Quadratic(np.eye(4), [1.0, 0.5, 0.2, 0.3]), C, method="fw", max_iter=5, tol=0)
+    assert result.n_lmo == len(asked)

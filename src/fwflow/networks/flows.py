@@ -34,7 +34,7 @@ class FlowPolytope(KnownSet):
     The zones are the first nodes. Those below `first_through` are closed: trips start and end there, and no others pass
     through. Links may be parallel, or loops. Trips from a zone to itself use no link.
 
-    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; `diameter` bounds
+    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; ``diameter`` bounds
     the distance of flows without. Membership takes a linear program with a variable for every origin and link. Beyond
     20000 of them flows whose balance at every node is right are neither called members nor not.
 

@@ -58,6 +58,7 @@ class Product(KnownSet):
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
         self.polytope = all(constraint.polytope or length == 1 for constraint, length in self.blocks)
+        self.start_asks = any(constraint.start_asks for constraint, _ in self.blocks)
         self.n_summands = sum(constraint.n_summands for constraint, _ in self.blocks)
 
     def __repr__(self) -> str:
