@@ -19,8 +19,7 @@ import fwflow.sets
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank
 from fwflow.points import FactoredPoint, Lifted, Point
-from fwflow.sets import CallableSet
-from fwflow.sets import matrices as matrix_sets
+from fwflow.sets import CallableSet, lanczos
 from fwflow.vertices import DenseVertex, OneHot, RankOne
 from tests.catalogue import SETS
 
@@ -747,7 +746,7 @@ def test_nuclear_oracle_goes_on_until_it_has_converged():
 @pytest.fixture(params=["dense", "lanczos"])
 def proof(request, monkeypatch):
     if request.param == "lanczos":
-        monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
+        monkeypatch.setattr(lanczos, "_GRAM_LIMIT", 0)
     return request.param
 
 
@@ -757,7 +756,7 @@ def proof(request, monkeypatch):
 def test_spectral_bound_holds_however_bad_the_guess(proof, quality, kind, shape):
     G = np.random.default_rng(2).standard_normal(shape)
     exact = scipy.linalg.svdvals(G)[0]
-    bound = matrix_sets.spectral_bound(REPRESENTATIONS[kind](G), quality * exact)
+    bound = lanczos.spectral_bound(REPRESENTATIONS[kind](G), quality * exact)
     n = min(shape)
     assert bound >= exact * (1 - 8 * n * EPS)
     assert bound <= exact * (1 + 8 * n * EPS)  # Lanczos steps, too: as many as there are dimensions
@@ -765,24 +764,24 @@ def test_spectral_bound_holds_however_bad_the_guess(proof, quality, kind, shape)
 
 def test_spectral_bound_of_zero_is_zero(proof):
     for G in (np.zeros((4, 3)), sp.csr_array((4, 3))):
-        assert matrix_sets.spectral_bound(G, 0.0) == 0
+        assert lanczos.spectral_bound(G, 0.0) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_spectral_bound_of_huge_and_tiny_matrices(proof, scale):
     G = np.diag([1.0, 2.0, 3.0])
-    bound = matrix_sets.spectral_bound(scale * G, scale * 2.9)
+    bound = lanczos.spectral_bound(scale * G, scale * 2.9)
     assert 3 * (1 - 8 * EPS) <= bound / scale <= 3.1
 
 
 def test_spectral_bound_holds_where_lanczos_has_not_converged(monkeypatch):
-    monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
+    monkeypatch.setattr(lanczos, "_GRAM_LIMIT", 0)
     # Eigenvalues crowd towards 4 like those of a long path: 300 steps stop short of the largest one. Before they are
     # taken, they are known to come this close with a chance of 1 - 1e-10 (Kuczynski & Wozniakowski, 1992).
     n = 1000
     sigma = np.sqrt(2 + 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1)))
     epsilon = (math.log(1.648 * math.sqrt(n) / 1e-10) / 599) ** 2
-    bound = matrix_sets.spectral_bound(sp.diags_array(sigma).tocsr(), 0.0)
+    bound = lanczos.spectral_bound(sp.diags_array(sigma).tocsr(), 0.0)
     assert sigma[0] <= bound <= sigma[0] / math.sqrt(1 - epsilon)
 
 
