@@ -238,6 +238,12 @@ def test_combinations_and_states(name, tmp_path):
     np.testing.assert_array_equal(rest.x, whole.x)
 
 
+def test_loops_are_never_used():
+    assert fw.SpanningTree([4], [4]).lmo(np.array([-1.0])).entries()[0].size == 0
+    assert fw.Matching([0, 0], [0, 1]).lmo(np.array([-5.0, -1.0])).entries()[0].tolist() == [1]
+    assert fw.SpanningTree([0, 0], [0, 1]).lmo(np.array([-5.0, 1.0])).entries()[0].tolist() == [1]
+
+
 def test_a_path_around_a_cycle_of_negative_cost_is_refused():
     C = fw.ShortestPath([0, 1, 2, 2], [1, 2, 1, 3], 0, 3)
     assert C.lmo(np.array([1.0, -1.0, 1.0, 1.0])).dot(np.ones(4)) == 3

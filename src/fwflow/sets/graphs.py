@@ -85,7 +85,7 @@ class _Pairs:
         """The edges, and the places of their nodes, in the order of these."""
         order = np.lexsort((costs[self.edges], self._key))
         keys = self._key[order]
-        new = np.append(True, keys[1:] > keys[:-1])
+        new = np.diff(keys, prepend=-1) > 0
         return self.edges[order[new]], *np.divmod(keys[new], self.n)
 
 

@@ -57,7 +57,7 @@ class LinearImage(KnownSet):
         if not isinstance(constraint, ConstraintSet):
             raise ValueError(f"constraint must be a constraint set; got {constraint!r}")
         if sp.issparse(M):
-            self.M = sp.csr_array(M)
+            self.M = sp.csc_array(M)
             self.M.data = finite_array(self.M.data, "M")
         else:
             self.M = finite_array(M, "M", ndim=2)

@@ -164,27 +164,29 @@ def _gram_matrix(G: Any) -> Array:
     return gram.toarray() if sp.issparse(gram) else gram
 
 
-def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Callable[[float], float]) -> Array:
+def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Callable[[float, float], float]) -> Array:
     """Orthonormal columns that attain the sum of the `count` largest eigenvalues of a symmetric A, the largest first.
 
     Each is found by Lanczos steps orthogonally to those before, from its own column of `near`. What they attain falls
-    short of the sum by more than ``slack(sum)`` only with probability `_DOUBT` each.
+    short of the sum by more than ``slack(sum, spread of the eigenvalues)`` only with probability `_DOUBT` each.
     """
-    n, W, total = A.shape[0], np.empty((A.shape[0], 0), A.dtype), 0.0
-    if n <= _SMALL or 2 * count * steps > n:
+    n, W, total, bottom = A.shape[0], np.empty((A.shape[0], 0), A.dtype), 0.0, 0.0
+    if n <= _SMALL or 5 * count * steps > n:
         return _dense_space(A, count)
     for j in range(count):
 
         def settled(ritz: Ritz, before: float = total, left: int = count - j) -> bool:
-            missed = slack(before + float(ritz.values[-left:].sum())) / count
+            spread = float(ritz.values[-1] - ritz.values[0])
+            missed = slack(before + float(ritz.values[-left:].sum()), spread) / count
             rounding = 4 * float(np.finfo(A.dtype).eps) * float(np.abs(ritz.values).max())
             return ritz.excludes(ritz.values[-1] + max(missed, rounding))
 
         start, hidden = _random_start(n, None if near is None else near[:, j], j, _DOUBT)
-        w, ritz = _lanczos(_deflated(A, W), start.astype(A.dtype), hidden, steps, settled)
+        start = _orthogonal(start, W).astype(A.dtype)
+        w, ritz = _lanczos(_deflated(A, W, bottom), start, hidden, steps, settled)
         if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not settled(ritz):
             return _dense_space(A, count)
-        total += float(ritz.values[-1])
+        total, bottom = total + float(ritz.values[-1]), bottom if j else float(ritz.values[0])
         W = np.column_stack([W, _orthogonal(w, W)])
     return W
 
@@ -198,29 +200,28 @@ def eigenvalue_bound(A: Any, count: int) -> float:
     if n <= _GRAM_LIMIT:
         values = scipy.linalg.eigvalsh(_array(A), subset_by_index=(n - count, n - 1))
         return float(values.sum()) + count * n * _EPS * norm
-    W, total = np.empty((n, 0)), 0.0
+    W, total, bottom = np.empty((n, 0)), 0.0, 0.0
 
     def settled(ritz: Ritz) -> bool:
         return ritz.excludes(ritz.values[-1] + 1e-12 * float(np.abs(ritz.values).max()))
 
     for j in range(count):
         start, hidden = _random_start(n, None, count + j, _FAILURE / count)
-        w, ritz = _lanczos(_deflated(A, W), start, hidden, 50, settled)
-        total += ritz.bound()
+        w, ritz = _lanczos(_deflated(A, W, bottom), _orthogonal(start, W), hidden, 50, settled)
+        total, bottom = total + ritz.bound(), bottom if j else float(ritz.values[0])
         W = np.column_stack([W, _orthogonal(w, W)])
     return total + count * n * _EPS * norm
 
 
-def _deflated(A: Any, W: Array) -> Callable[[Array], Array]:
-    """A on what is orthogonal to the columns of W, which themselves go below all of its eigenvalues."""
+def _deflated(A: Any, W: Array, bottom: float) -> Callable[[Array], Array]:
+    """A on what is orthogonal to the columns of W, which themselves go to the bottom of the spectrum."""
     if not W.shape[1]:
         return lambda w: np.asarray(A @ w)
-    bottom = A.dtype.type(-_row_sums(A))
 
     def apply(w: Array) -> Array:
         along = W.T @ w
         image = np.asarray(A @ (w - W @ along))
-        return image + W @ (bottom * along - W.T @ image)
+        return image + W @ (A.dtype.type(bottom) * along - W.T @ image)
 
     return apply
 

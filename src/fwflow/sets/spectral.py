@@ -46,22 +46,22 @@ class _Semidefinite(KnownSet):
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
         share = 1e-9 if hint is None else SHARE
-        return self._vertex(g, hint, lambda total, unit: share * abs(total))
+        return self._vertex(g, hint, lambda total, spread, unit: share * spread)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        def slack(total: float, unit: float) -> float:
+        def slack(total: float, spread: float, unit: float) -> float:
             # Eigenvalues are known from below, and so is the gap that they imply.
             return SHARE * max(0.0, inner / unit + self._worth(total)) / self._worth(1.0)
 
         return self._vertex(g, hint, slack)
 
-    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float, float], float]) -> Vertex:
+    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float, float, float], float]) -> Vertex:
         A, unit = _question(self, g)
         n = A.shape[0]
         if self.rank >= n or not unit:
             return self._made_of(np.eye(n, self.rank, dtype=A.dtype), float(A.trace()))
         near = _columns(hint, n, self.rank)
-        W = leading_space(A, near, self.rank, self.steps, lambda total: slack(total, unit))
+        W = leading_space(A, near, self.rank, self.steps, lambda total, spread: slack(total, spread, unit))
         W = W * np.sign(W[np.abs(W).argmax(axis=0), np.arange(self.rank)])  # of two signs always the same
         return self._made_of(W, float(np.vdot(W, A @ W)))
 
@@ -96,13 +96,29 @@ class _Semidefinite(KnownSet):
         return shape
 
 
-class Spectraplex(_Semidefinite):
+class _ByTrace(_Semidefinite):
+    """Positive semidefinite matrices with a trace of r, or one that is limited by it."""
+
+    factored = True
+
+    def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
+        self.radius = positive(radius, "radius")
+        self.steps = whole(steps, "steps", 2)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.radius, self.steps)
+
+
+class Spectraplex(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
 
     A vertex is :math:`r\, u u^T` with an eigenvector of the least eigenvalue of the symmetric part of the gradient. As
     for `NuclearBall`, Lanczos steps that begin near the hint go on until the gap is known to a tenth of itself, and the
     gap of a result uses a bound on that eigenvalue that is certified: exact up to 2000 rows, and beyond that with
-    probability 1 - 1e-10.
+    probability 1 - 1e-10. Where no gap is asked for, a tenth of the spread of the eigenvalues will do.
 
     Parameters
     ----------
@@ -117,18 +133,6 @@ class Spectraplex(_Semidefinite):
     array([[0., 0.],
            [0., 2.]])
     """
-
-    factored = True
-
-    def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
-        self.radius = positive(radius, "radius")
-        self.steps = whole(steps, "steps", 2)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.radius, self.steps)
 
     def _worth(self, total: float) -> float:
         return self.radius * total
@@ -148,10 +152,16 @@ class Spectraplex(_Semidefinite):
         return 0.0 if shape == (1, 1) else math.sqrt(2) * self.radius
 
 
-class Spectrahedron(Spectraplex):
+class Spectrahedron(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
 
     A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero where no eigenvalue of the gradient is negative.
+
+    Parameters
+    ----------
+    radius : float
+    steps : int
+        Lanczos steps before the first look at what they have found.
 
     Examples
     --------
@@ -164,10 +174,8 @@ class Spectrahedron(Spectraplex):
         return self.radius * max(0.0, total)
 
     def _made_of(self, W: Array, total: float) -> RankOne:
-        if total > 0:
-            return super()._made_of(W, total)
-        e = np.eye(1, len(W), dtype=W.dtype)[0]
-        return RankOne(e, e, 0.0)
+        u = W[:, 0] if total > 0 else np.eye(1, len(W), dtype=W.dtype)[0]
+        return RankOne(u, u, self.radius if total > 0 else 0.0)
 
     def _admits(self, values: Array, slack: float) -> bool:
         return bool(values[0] >= -slack and values.sum() <= 1 + slack)
