@@ -241,6 +241,7 @@ def test_combinations_and_states(name, tmp_path):
 def test_loops_are_never_used():
     assert fw.SpanningTree([4], [4]).lmo(np.array([-1.0])).entries()[0].size == 0
     assert fw.Matching([0, 0], [0, 1]).lmo(np.array([-5.0, -1.0])).entries()[0].tolist() == [1]
+    assert fw.Matching([0, 0], [0, 1])._sides is not None
     assert fw.SpanningTree([0, 0], [0, 1]).lmo(np.array([-5.0, 1.0])).entries()[0].tolist() == [1]
 
 
@@ -253,6 +254,17 @@ def test_a_path_around_a_cycle_of_negative_cost_is_refused():
     D = fw.ShortestPath([0, 1, 1, 1, 4, 2, 3], [1, 0, 2, 1, 4, 1, 4], 0, 2)
     assert D._level is not None
     np.testing.assert_array_equal(np.asarray(D.lmo(-np.ones(7))), [1, 0, 1, 0, 0, 0, 0])
+
+
+def test_cycles_that_cost_nothing_but_rounding_are_not_negative():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        tails, heads = rng.integers(0, 12, (2, 60))
+        tails, heads = np.append(tails, np.arange(11)), np.append(heads, np.arange(1, 12))
+        C, height = fw.ShortestPath(tails, heads, 0, 11), rng.standard_normal(12)
+        costs = np.where(rng.random(71) < 0.6, 0.0, rng.random(71))
+        plain, shifted = C.lmo(costs), C.lmo(costs + height[heads] - height[tails])
+        assert shifted.dot(costs) == pytest.approx(plain.dot(costs), abs=1e-13)
 
 
 @pytest.mark.parametrize("seed", range(5))

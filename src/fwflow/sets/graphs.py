@@ -26,6 +26,9 @@ from fwflow.sets.base import KnownSet
 from fwflow.sets.membership import mixes
 from fwflow.vertices import Shape, SparseVertex, Vertex
 
+# What rounding may make of a difference of costs of modulus at most one.
+_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+
 
 class _Subgraphs(KnownSet):
     """The hull of 0/1 vectors on the edges of a graph, one for every subgraph of some kind."""
@@ -75,7 +78,7 @@ class _Subgraphs(KnownSet):
 
 
 class _Pairs:
-    """Of all edges that join the same two nodes the cheapest, ties to the first; and which edge joins two nodes."""
+    """Of all edges that join the same two nodes the cheapest; ties go to the first."""
 
     def __init__(self, edges: Array, ends: Array, n: int) -> None:
         self.edges, self.n = edges, n
@@ -154,17 +157,26 @@ class ShortestPath(_Subgraphs):
         chosen, tails, heads = self._pairs.cheapest(costs)
         n = len(self.nodes)
         graph = sp.csr_array((costs[chosen], (tails, heads)), shape=(n, n))
-        before, node, path = self._tree(graph, costs[chosen].min() < 0), self._to, []
+        before, node, path = self._tree(graph), self._to, []
         while node != self._from:
             path.append(before[node] * n + node)
             node = int(before[node])
         return chosen[np.searchsorted(tails * n + heads, path)]
 
-    def _tree(self, graph: sp.csr_array, negative: bool) -> Array:
+    def _tree(self, graph: sp.csr_array) -> Array:
         """The node before each on a cheapest path from the source."""
+        if graph.data.min() < 0:
+            # Distances make up for negative costs. Rounding may leave cycles in a tree of Bellman and Ford's method,
+            # where they cost nothing; Dijkstra's has none.
+            tails, heads = graph.tocoo().coords
+            distance = self._distances(graph)
+            graph.data = np.maximum(graph.data + distance[tails] - distance[heads], 0.0)
+        return dijkstra(graph, indices=self._from, return_predecessors=True)[1]
+
+    def _distances(self, graph: sp.csr_array) -> Array:
+        graph.data += _ROUNDING  # cycles that cost nothing must not seem negative
         try:
-            search = bellman_ford if negative else dijkstra
-            return search(graph, indices=self._from, return_predecessors=True)[1]
+            return bellman_ford(graph, indices=self._from)
         except NegativeCycleError:
             raise ValueError(
                 "g makes the cost of a cycle negative, and then nobody knows a fast way to the cheapest path; "
@@ -286,12 +298,14 @@ class Matching(_Subgraphs):
     def __init__(self, tails: ArrayLike, heads: ArrayLike, perfect: bool = False) -> None:
         super().__init__(tails, heads)
         self.perfect = bool(perfect)
-        self._sides = _sides(self._ends, len(self.nodes))
-        if self._sides is not None:
-            ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
+        useful = np.flatnonzero(self._ends[0] != self._ends[1])
+        self._sides = _sides(self._ends[:, useful], len(self.nodes))
+        if self._sides is None:
+            _blossoms()  # says at once if it is missing
+            ends = np.sort(self._ends, axis=0)
         else:
-            ends, _ = np.sort(self._ends, axis=0), _blossoms()
-        self._pairs = _Pairs(np.flatnonzero(ends[0] != ends[1]), ends, len(self.nodes))
+            ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
+        self._pairs = _Pairs(useful, ends, len(self.nodes))
         if self.perfect and not self._exists():
             raise ValueError("the graph has no perfect matching: some node is left out of every one")
 
@@ -305,11 +319,8 @@ class Matching(_Subgraphs):
             chosen, first, second = chosen[gains], first[gains], second[gains]
         if not len(chosen):
             return chosen
-        n = len(self.nodes)
         find = self._blossomed if self._sides is None else self._assigned
-        keys = find(first, second, costs[chosen])
-        places = np.searchsorted(first * n + second, keys)
-        return chosen[places]
+        return chosen[np.searchsorted(first * len(self.nodes) + second, find(first, second, costs[chosen]))]
 
     def _assigned(self, first: Array, second: Array, costs: Array) -> Array:
         """By an assignment of one side to the other or, where nodes may be left out, to a stand-in for each."""

@@ -93,7 +93,7 @@ class Ritz(NamedTuple):
 
     def bound(self) -> float:
         """A level that is excluded, close to the least."""
-        largest, excess = float(self.values[-1]), float(np.abs(self.values).max())
+        largest, excess = float(self.values[-1]), float(np.abs(self.values).max()) or float(self.norms.max())
         while not self.excludes(largest + excess):
             excess *= 2
         while excess > 1e-15 * abs(largest) and self.excludes(largest + 0.8 * excess):
