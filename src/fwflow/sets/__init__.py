@@ -2,9 +2,14 @@
 
 from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
 from fwflow.sets.callables import CallableSet
+from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
+from fwflow.sets.images import LinearImage
+from fwflow.sets.integers import MixedInteger
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
+from fwflow.sets.spectral import Fantope, SchattenBall, Spectrahedron, Spectraplex
+from fwflow.sets.transport import TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [
@@ -14,16 +19,26 @@ __all__ = [
     "ConstraintSet",
     "ConvexHull",
     "Crossing",
+    "Fantope",
     "GroupBall",
     "L1Ball",
     "L2Ball",
     "LInfBall",
+    "LinearImage",
     "LpBall",
+    "Matching",
     "MinkowskiSum",
+    "MixedInteger",
     "NuclearBall",
     "Polytope",
     "Product",
     "ScaledSet",
+    "SchattenBall",
+    "ShortestPath",
     "Simplex",
+    "SpanningTree",
+    "Spectrahedron",
+    "Spectraplex",
     "Translated",
+    "TransportPolytope",
 ]
