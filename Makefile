@@ -49,6 +49,7 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/choices.py
 	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
 	$(BENCH)/bin/python benchmarks/auto.py
+	$(BENCH)/bin/python benchmarks/paths.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
 clean:
