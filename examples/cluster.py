@@ -74,7 +74,7 @@ def draw(found: dict[str, fw.Result]) -> None:
         ax.semilogy(passes[shown], gap[shown], f"C{i}", marker=".", label=label)
     ax.axhline(1e-6, color="0.6", linewidth=0.8)
     ax.set(xlabel="passes over the data", ylabel="duality gap")
-    ax.legend(loc="upper right")
+    ax.legend(loc="center right")
 
 
 if __name__ == "__main__":
