@@ -2,9 +2,9 @@
 Data that stays where it is
 ===========================
 
-Logistic regression on a matrix in a Zarr store, which the workers of a Dask cluster read and keep: only vectors and a few
-columns travel. Passes over the data are what costs there. You learn how to hand such data over, and which methods need
-few passes. With the address of a scheduler, ``python examples/cluster.py tcp://...:8786``, its workers do the work.
+Logistic regression on a matrix in a Zarr store, which the workers of a Dask cluster read and keep: only vectors and a
+few columns travel. Passes over the data are what costs there. You learn how to hand such data over, and which methods
+need few passes. Given the address of a scheduler, ``python examples/cluster.py tcp://...:8786``, its workers do it all.
 """
 
 from __future__ import annotations
