@@ -1,13 +1,7 @@
 """Whole runs compiled by JAX: on a GPU, for batches of problems, over meshes of devices.
 
-Needs the extra ``jax``. It shares tableaus, schedules, certificates and statuses with the core.
-
->>> import jax, jax.numpy as jnp
->>> import fwflow.jax as fwj
->>> A = jax.random.normal(jax.random.key(0), (30, 10))
->>> R = fwj.path(fwj.LinearModel(A, A[:, 0] - A[:, 1]), fwj.L1Ball(), jnp.linspace(0.5, 2.0, 4))
->>> R.x.shape, bool(R.success.all())
-((4, 10), True)
+Needs the extra ``jax``. It shares tableaus, schedules, certificates and statuses with the core; `minimize` and `path`
+show how it is used.
 """
 
 try:

@@ -87,13 +87,10 @@ class LinearModel(Objective):
 
     Examples
     --------
-    >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
-    >>> A = jnp.eye(3)
-    >>> targets = jnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
-    >>> fit = lambda b: fwj.minimize(fwj.LinearModel(A, b), fwj.Simplex())
-    >>> jax.vmap(fit)(targets).x.round(4)
-    Array([[0., 0., 1.],
-           [1., 0., 0.]], dtype=float32)
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> f = fwj.LinearModel(jnp.eye(2), jnp.array([1.0, 3.0]), loss="squared", scale="sum")
+    >>> float(f.value(f.point(jnp.zeros(2))))
+    5.0
     """
 
     design: Design

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from fwflow.jax.trees import Array, epsilon
 
@@ -16,18 +18,20 @@ def onto_simplex(v: Array, radius: Array) -> Array:
     r"""The point of :math:`\{w \ge 0 : \sum w = r\}` nearest to a vector: :math:`\max(v - t, 0)`.
 
     The sum is convex and falls with t, from at least r one radius below the largest entry to zero there. Each round
-    leaves 1/32 of that interval, and from its left end a step of Newton's is exact but for what rounding hides.
+    leaves 1/32 of that interval, and from its left end Newton's method is there at once.
     """
     behind = (v - v.max()) / radius
     rounds = math.ceil(-math.log2(epsilon(v.dtype)) / math.log2(_TRIALS))
     shares = jnp.arange(_TRIALS, dtype=v.dtype) / _TRIALS
-    t, width = -jnp.ones((), v.dtype), jnp.ones((), v.dtype)
-    for _ in range(rounds):
+
+    def narrowed(_: Any, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+        t, width = interval
         trials = t + width * shares
-        above = jnp.maximum(behind - trials[:, None], 0).sum(axis=-1) >= 1
-        t = jnp.where(above, trials, t).max()
-        width = width / _TRIALS
-    kept = behind > t
-    t = (jnp.where(kept, behind, 0).sum() - 1) / kept.sum()
-    weights = jnp.maximum(behind - t, 0)
-    return radius * weights / weights.sum()
+        reached = jnp.maximum(behind - trials[:, None], 0).sum(axis=-1) >= 1
+        return jnp.where(reached, trials, t).max(), width / _TRIALS
+
+    t, _ = lax.fori_loop(0, rounds, narrowed, (-jnp.ones((), v.dtype), jnp.ones((), v.dtype)))
+    for _ in range(2):  # the second mends what the sum of many large terms has rounded
+        weights = jnp.maximum(behind - t, 0)
+        t = t + (weights.sum() - 1) / (weights > 0).sum()
+    return radius * jnp.maximum(behind - t, 0)

@@ -92,8 +92,7 @@ class L1Ball(_Round):
     Examples
     --------
     >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
-    >>> f = fwj.LinearModel(jnp.eye(2), jnp.array([3.0, 1.0]))
-    >>> jax.vmap(lambda radius: fwj.minimize(f, fwj.L1Ball(radius)).x)(jnp.array([1.0, 3.0])).round(3)
+    >>> jax.vmap(lambda radius: fwj.L1Ball(radius).project(jnp.array([3.0, 1.0])))(jnp.array([1.0, 3.0]))
     Array([[1. , 0. ],
            [2.5, 0.5]], dtype=float32)
     """
