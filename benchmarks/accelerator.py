@@ -61,7 +61,7 @@ def seconds(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
 
 def bar(name: str, figure: str, limit: str, met: bool) -> Row:
     """A bar of the project, which counts on an accelerator alone."""
-    return Row(name, figure, limit, met if FAST else None)
+    return Row(name, figure, limit, bool(met) if FAST else None)
 
 
 def per_iteration(f: Any, C: Any, method: str, few: int, many: int) -> float:

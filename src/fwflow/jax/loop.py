@@ -140,9 +140,12 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
         k, point, memory, _ = carry
         return k + 1, *method.step(f, C, k, point, state.known, memory)
 
+    def masked(i: Any, carry: Any) -> Any:
+        # Not a loop that ends at the limit: of one of known length a GPU need not ask the host whether it goes on.
+        return jax.tree.map(partial(jnp.where, carry[0] < end), step(i, carry), carry)
+
     carry = (state.k, state.point, state.memory, jnp.zeros_like(state.first_gap))
-    several = partial(lax.fori_loop, 0, jnp.minimum(every, end - state.k), step)
-    k, point, memory, length = step(0, carry) if every == 1 else several(carry)
+    k, point, memory, length = step(0, carry) if every == 1 else lax.fori_loop(0, every, masked, carry)
     steps = k - state.k
     advanced = state._replace(
         k=k,
