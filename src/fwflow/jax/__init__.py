@@ -9,6 +9,7 @@ try:
 except ImportError as error:
     raise ImportError("fwflow.jax needs JAX; pip install 'fwflow[jax]' brings it") from error
 
+from fwflow.jax.derivatives import solution
 from fwflow.jax.objectives import LinearModel, Smooth
 from fwflow.jax.paths import path
 from fwflow.jax.result import Result
@@ -44,4 +45,5 @@ __all__ = [
     "as_jax_set",
     "minimize",
     "path",
+    "solution",
 ]

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
 from fwflow.jax.trees import Array, epsilon
+from jax import lax
 
 # So many thresholds are tried at once, of which each round keeps the interval between two.
 _TRIALS = 32
@@ -18,7 +18,7 @@ def onto_simplex(v: Array, radius: Array) -> Array:
     r"""The point of :math:`\{w \ge 0 : \sum w = r\}` nearest to a vector: :math:`\max(v - t, 0)`.
 
     The sum is convex and falls with t, from at least r one radius below the largest entry to zero there. Each round
-    leaves 1/32 of that interval, and from its left end Newton's method is there at once.
+    leaves 1/32 of that interval, and from its left end one step of Newton's method is exact.
     """
     behind = (v - v.max()) / radius
     rounds = math.ceil(-math.log2(epsilon(v.dtype)) / math.log2(_TRIALS))
@@ -31,7 +31,5 @@ def onto_simplex(v: Array, radius: Array) -> Array:
         return jnp.where(reached, trials, t).max(), width / _TRIALS
 
     t, _ = lax.fori_loop(0, rounds, narrowed, (-jnp.ones((), v.dtype), jnp.ones((), v.dtype)))
-    for _ in range(2):  # the second mends what the sum of many large terms has rounded
-        weights = jnp.maximum(behind - t, 0)
-        t = t + (weights.sum() - 1) / (weights > 0).sum()
-    return radius * jnp.maximum(behind - t, 0)
+    weights = jnp.maximum(behind - t, 0)
+    return radius * jnp.maximum(behind - t - (weights.sum() - 1) / (weights > 0).sum(), 0)

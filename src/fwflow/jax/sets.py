@@ -5,21 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+import jax
 from fwflow import sets as core
 from fwflow._validation import whole
 from fwflow.jax.points import Dense, OneHot, RankOne, Vertex
 from fwflow.jax.projections import onto_simplex
-from fwflow.jax.trees import Array, known, positive, pytree
+from fwflow.jax.trees import Array, epsilon, known, positive, pytree
 from fwflow.sets.base import ConstraintSet
+from jax import lax
 
 Shape = tuple[int, ...]
+
+
+class Face(NamedTuple):
+    r"""Members that are zero where x is and have :math:`\langle n, x\rangle` at a level, unless the normal is zero."""
+
+    inside: Array
+    normal: Array
+    level: Any
 
 
 class Set(ABC):
@@ -54,6 +62,10 @@ class Set(ABC):
 
     def atoms(self, x: Array) -> tuple[Array, Array] | None:
         """Values and weights of the vertices of x, by place, where each has one entry; the origin may come last."""
+        return None
+
+    def face(self, x: Array) -> Face | None:
+        """The smallest face with x on it, where that is cheap to tell."""
         return None
 
 
@@ -92,7 +104,7 @@ class L1Ball(_Round):
     Examples
     --------
     >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
-    >>> jax.vmap(lambda radius: fwj.L1Ball(radius).project(jnp.array([3.0, 1.0])))(jnp.array([1.0, 3.0]))
+    >>> jax.vmap(lambda radius: fwj.L1Ball(radius).project(jnp.array([3.0, 1.0])))(jnp.array([1.0, 3.0])).round(2)
     Array([[1. , 0. ],
            [2.5, 0.5]], dtype=float32)
     """
@@ -120,6 +132,11 @@ class L1Ball(_Round):
         left = jnp.maximum(1 - weights.sum(), 0)
         return jnp.append(r * jnp.sign(flat), 0), jnp.append(weights, left)
 
+    def face(self, x: Array) -> Face:
+        r = self._r(x)
+        reached = jnp.abs(x).sum() >= r * (1 - 1e3 * epsilon(x.dtype))
+        return Face(jnp.where(reached, x != 0, True), jnp.where(reached, jnp.sign(x), 0), r)
+
 
 @pytree()
 @dataclass(frozen=True, eq=False)
@@ -145,6 +162,9 @@ class Simplex(_Round):
     def atoms(self, x: Array) -> tuple[Array, Array]:
         flat = x.reshape(-1)
         return jnp.full_like(flat, self._r(x)), flat / self._r(x)
+
+    def face(self, x: Array) -> Face:
+        return Face(x > 0, (x > 0).astype(x.dtype), self._r(x))
 
 
 @pytree()
