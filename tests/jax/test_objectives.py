@@ -131,7 +131,9 @@ def test_single_precision_is_judged_in_double():
         (lambda: fwj.LinearModel(A, LABELS, weights=-np.ones(20)), "weights must not be negative"),
         (lambda: fwj.Smooth(3), "fun must be callable"),
         (
-            lambda: jax.jit(lambda S: fwj.LinearModel(S, LABELS).shape)(sparse.BCOO.fromdense(jnp.asarray(A))),
+            lambda: jax.jit(lambda S: fwj.LinearModel(S, LABELS).shape)(
+                sparse.BCOO((jnp.ones(1), jnp.zeros((1, 2), int)), shape=A.shape)
+            ),
             "make the LinearModel outside",
         ),
     ],

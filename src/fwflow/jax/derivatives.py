@@ -44,7 +44,8 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
     --------
     >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
     >>> f = fwj.LinearModel(jnp.eye(3), jnp.array([3.0, 2.0, 0.1]))
-    >>> jax.jacobian(lambda radius: fwj.solution(f, fwj.L1Ball(radius)))(2.0).round(3)
+    >>> slopes = jax.jit(jax.jacobian(lambda radius: fwj.solution(f, fwj.L1Ball(radius))))
+    >>> slopes(2.0).round(3)
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
     C = as_jax_set(C)

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jax import lax
 from jax.experimental import sparse
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-from fwflow.jax.trees import Array, known, pytree
+import jax
+from fwflow.jax.trees import Array, floating, known, pytree
+from jax import lax
 
 # A row of a sparse matrix is padded to so many times the mean length; longer ones keep their ends elsewhere.
 _PADDING = 2
@@ -170,10 +170,9 @@ def as_design(A: Any) -> Design:
             raise ValueError(f"A must be a matrix that is not empty; got shape {A.shape}")
         rows = sp.csr_array(A, dtype=np.float32 if A.dtype == np.float32 else np.float64)
         return SparseDesign(Rows.of(rows), Rows.of(rows.T.tocsr()))
-    array = jnp.asarray(A)
+    array = floating(A)
     if array.ndim != 2 or not array.size:
         raise ValueError(f"A must be a matrix that is not empty; got shape {array.shape}")
-    array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))
     return DenseDesign(_automatic(array))
 
 

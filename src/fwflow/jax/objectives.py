@@ -14,7 +14,7 @@ from fwflow._validation import suggest
 from fwflow.jax.designs import Design, as_design
 from fwflow.jax.losses import find_loss
 from fwflow.jax.points import Lifted, Point, Vertex
-from fwflow.jax.trees import Array, epsilon, inner, known, pytree
+from fwflow.jax.trees import Array, epsilon, floating, inner, known, pytree
 
 
 class Line(NamedTuple):
@@ -170,7 +170,7 @@ class LinearModel(Objective):
 
 
 def _data(values: Any, name: str, m: int, design: Design) -> Array:
-    array = jnp.asarray(values, dtype=design.dtype)
+    array = floating(values).astype(design.dtype)
     if array.shape != (m,):
         raise ValueError(f"{name} has shape {array.shape}; A has {m} rows, so it must be ({m},)")
     return array

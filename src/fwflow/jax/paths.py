@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+import jax
 from fwflow.jax import loop
 from fwflow.jax.methods import Method
 from fwflow.jax.objectives import Objective
 from fwflow.jax.result import RUNNING, Result
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import checked_limits, posed
-from fwflow.jax.trees import Array, positive
+from fwflow.jax.trees import Array, floating, positive
 from fwflow.methods import DEFAULT_SCHEDULE
 from fwflow.steps import Schedule
 from fwflow.tableau import Tableau
@@ -70,7 +70,7 @@ def path(
            [2.5, 0.5]], dtype=float32)
     """
     template = as_jax_set(C)
-    radii = jnp.atleast_1d(jnp.asarray(radii, f.dtype))
+    radii = jnp.atleast_1d(floating(radii).astype(f.dtype))
     if radii.ndim != 1 or not radii.size:
         raise ValueError(f"radii must be a vector that is not empty; got shape {radii.shape}")
     if template.with_radius(1.0) is None:

@@ -20,7 +20,7 @@ from fwflow.jax.objectives import Objective, Smooth
 from fwflow.jax.result import Result
 from fwflow.jax.sets import Product, Set, as_jax_set
 from fwflow.jax.steps import as_gamma, check_search
-from fwflow.jax.trees import Array, known
+from fwflow.jax.trees import Array, floating, known
 from fwflow.methods import DEFAULT_SCHEDULE, UncertifiedWarning
 from fwflow.steps import Schedule
 from fwflow.tableau import Tableau, find_tableau
@@ -139,7 +139,7 @@ def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Call
         if shape is None:
             raise ValueError("x0 is needed: neither the objective nor the set knows the dimension")
         return f, C, C.start(shape, f.dtype or jnp.result_type(float)), lambda x: x
-    leaves = jax.tree.map(_floating, x0 if _is_tree(x0) else jnp.asarray(x0))
+    leaves = jax.tree.map(floating, x0) if _is_tree(x0) else floating(x0)
     if isinstance(leaves, jax.Array):
         x = leaves if f.dtype is None else leaves.astype(f.dtype)
         if f.shape is not None and x.shape != f.shape:
@@ -158,11 +158,6 @@ def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Call
 
 def _is_tree(x0: Any) -> bool:
     return isinstance(x0, dict | tuple) or not isinstance(x0, list | float | int | np.ndarray | jax.Array)
-
-
-def _floating(leaf: Any) -> Array:
-    array = jnp.asarray(leaf)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(jnp.result_type(float))
 
 
 def _check_inside(C: Set, x: Array) -> None:

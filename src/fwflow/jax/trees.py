@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_pytree_node
+
+import jax
 
 Array = jax.Array
 Kind = TypeVar("Kind", bound=type)
@@ -54,6 +55,13 @@ def positive(value: Any, name: str) -> Any:
 def epsilon(dtype: Any) -> float:
     """The rounding of numbers of that type."""
     return float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def floating(value: Any) -> Array:
+    """An array of floats, of a type that is enabled now: data may come from where double precision was."""
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    kind = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float
+    return jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
 
 
 def inner(a: Array, b: Array) -> Array:
