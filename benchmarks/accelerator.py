@@ -23,15 +23,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
+from jax import lax
 from jax.experimental import sparse
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
-from jax import lax
 
 DEVICE = jax.devices()[0]
 FAST = DEVICE.platform != "cpu"

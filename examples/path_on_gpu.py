@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import fwflow.jax as fwj
-import jax
 
 
 def data(m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -3,12 +3,12 @@
 import json
 import re
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import fwflow.jax as fwj
-import jax
 from fwflow.jax import solve
 
 LAYOUTS = {"one": None, "rows": ("data", None), "columns": (None, "data")}

@@ -2,13 +2,13 @@
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((40, 8))

@@ -1,5 +1,6 @@
 """Losses, lines and sparse products are those of the core, and no product depends on JAX's default precision."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ from jax.experimental import sparse
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
 from fwflow.jax import loop
 from fwflow.jax.losses import find_loss
 from fwflow.objectives.losses import losses
@@ -16,6 +16,7 @@ from fwflow.objectives.losses import losses
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((20, 7))
 LABELS = np.where(A[:, 0] > 0, 1.0, -1.0)
+ONE = sparse.BCOO((np.ones(1), np.zeros((1, 2), int)), shape=A.shape)
 
 
 @pytest.mark.parametrize("name", losses)
@@ -131,9 +132,7 @@ def test_single_precision_is_judged_in_double():
         (lambda: fwj.LinearModel(A, LABELS, weights=-np.ones(20)), "weights must not be negative"),
         (lambda: fwj.Smooth(3), "fun must be callable"),
         (
-            lambda: jax.jit(lambda S: fwj.LinearModel(S, LABELS).shape)(
-                sparse.BCOO((jnp.ones(1), jnp.zeros((1, 2), int)), shape=A.shape)
-            ),
+            lambda: jax.eval_shape(lambda S: fwj.LinearModel(S, LABELS).b, ONE),
             "make the LinearModel outside",
         ),
     ],

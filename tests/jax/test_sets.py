@@ -1,5 +1,6 @@
 """The sets of the core and their twins give the same answers, single precision and ties included."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
 from tests import catalogue
 
 TWINS = (fw.L1Ball, fw.L2Ball, fw.LInfBall, fw.LpBall, fw.Simplex, fw.Box, fw.NuclearBall, fw.Product)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import scipy.sparse as sp
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
 from fwflow import Status
 
 RNG = np.random.default_rng(0)

@@ -2,16 +2,16 @@
 
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import fwflow as fw
 import fwflow.jax as fwj
-import jax
 from fwflow.jax.methods import Multistep, evaluate
 from fwflow.jax.steps import as_gamma
-from jax import lax
 from tests.catalogue import design
 
 A = design(30, 12)

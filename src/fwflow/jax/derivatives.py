@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.sparse.linalg import cg
 
-import jax
 from fwflow.jax.objectives import Objective
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import minimize
 from fwflow.jax.trees import Array, epsilon, inner
-from jax import lax
 
 
 def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Array:

@@ -10,15 +10,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
+from jax import lax
 from jax.experimental import sparse
 from jax.sharding import AxisType, Mesh, NamedSharding
 
-import jax
 from fwflow.jax.trees import Array, floating, known, pytree
-from jax import lax
 
 # A row of a sparse matrix is padded to so many times the mean length; longer ones keep their ends elsewhere.
 _PADDING = 2

@@ -6,9 +6,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 import jax
+import jax.numpy as jnp
+from jax import lax
+
 from fwflow.jax.methods import Known, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
@@ -16,7 +17,6 @@ from fwflow.jax.result import RUNNING, Result, code
 from fwflow.jax.sets import Set
 from fwflow.jax.trees import Array, epsilon, inner
 from fwflow.result import Status
-from jax import lax
 
 # After so many iterations x is judged, and its image computed afresh.
 ROUND = 200

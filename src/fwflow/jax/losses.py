@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
-import jax
 from fwflow.objectives.losses import Huber as CoreHuber
 from fwflow.objectives.losses import Logistic as CoreLogistic
 from fwflow.objectives.losses import Loss

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-import jax
 from fwflow._validation import suggest
 from fwflow.jax.designs import Design, as_design
 from fwflow.jax.losses import find_loss

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-import jax
 from fwflow.jax import loop
 from fwflow.jax.methods import Method
 from fwflow.jax.objectives import Objective
@@ -30,6 +31,7 @@ def path(
     f: Objective,
     C: Set | Any,
     radii: Any,
+    x0: Any = None,
     *,
     method: str | Tableau = "auto",
     schedule: Schedule = DEFAULT_SCHEDULE,
@@ -51,6 +53,8 @@ def path(
     C : set
         Any with a radius, of which it has another for each problem.
     radii : (k,) array
+    x0 : array or tree of arrays, optional
+        Where all start: a member of the smallest set. Default: each at the start of its own.
     tol, rtol : float or (k,) array
     method, schedule, line_search, momentum, max_iter, check_every
         As for `minimize`.
@@ -70,18 +74,20 @@ def path(
            [2.5, 0.5]], dtype=float32)
     """
     template = as_jax_set(C)
-    radii = jnp.atleast_1d(floating(radii).astype(f.dtype))
+    radii = positive(floating(radii), "radii")
     if radii.ndim != 1 or not radii.size:
         raise ValueError(f"radii must be a vector that is not empty; got shape {radii.shape}")
-    if template.with_radius(1.0) is None:
+    smallest = template.with_radius(radii.min())
+    if smallest is None:
         raise ValueError(f"C must be a set with a radius; got {template!r}")
-    problem = posed(f, template, None, method, schedule, line_search, momentum, check_every)
-    limits = checked_limits(tol, rtol, max_iter, radii.dtype)
-    each = (positive(radii, "radii"), *(jnp.broadcast_to(part, radii.shape) for part in limits))
+    problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
+    dtype = problem.x.dtype
+    limits = checked_limits(tol, rtol, max_iter, dtype)
+    each = (radii.astype(dtype), *(jnp.broadcast_to(part, radii.shape) for part in limits))
     given = problem.f, template, problem.method
     places = _padded(np.arange(len(radii)))
     batch = [part[places] for part in each]
-    now = whole = _begun(*given, *batch, shape=problem.x.shape)
+    now = whole = _begun(*given, problem.x, *batch, started=x0 is not None)
     while True:
         now = _played(*given, now, *batch, every=problem.every)
         running = np.flatnonzero(np.asarray(now.status) == RUNNING)
@@ -90,9 +96,9 @@ def path(
             continue
         whole = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), whole, now)
         if not len(running):
-            return loop.result(
-                jax.tree.map(lambda leaf: leaf[: len(radii)], whole), loop.Limits(*each[1:]), problem.name
-            )
+            ended = jax.tree.map(lambda leaf: leaf[: len(radii)], whole)
+            found = loop.result(ended, loop.Limits(*each[1:]), problem.name)
+            return replace(found, x=jax.vmap(problem.tree)(found.x))
         batch, now = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, now))
         places = places[chosen]
 
@@ -102,11 +108,12 @@ def _padded(places: Any) -> Any:
     return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
 
 
-@partial(jax.jit, static_argnames="shape")
-def _begun(f: Objective, C: Set, method: Method, *each: Array, shape: tuple[int, ...]) -> loop.State:
+@partial(jax.jit, static_argnames="started")
+def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.State:
     def begun(radius: Array, *limits: Array) -> loop.State:
         member = _at(C, radius)
-        return loop.begin(f, member, method, loop.Limits(*limits), member.start(shape, radius.dtype), 0)
+        start = x if started else member.start(x.shape, x.dtype)
+        return loop.begin(f, member, method, loop.Limits(*limits), start, 0)
 
     return jax.vmap(begun)(*each)
 

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from fwflow.jax.trees import Array, epsilon
-from jax import lax
 
 # So many thresholds are tried at once, of which each round keeps the interval between two.
 _TRIALS = 32

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-import jax
 from fwflow import sets as core
 from fwflow._validation import whole
 from fwflow.jax.points import Dense, OneHot, RankOne, Vertex
 from fwflow.jax.projections import onto_simplex
 from fwflow.jax.trees import Array, epsilon, known, positive, pytree
 from fwflow.sets.base import ConstraintSet
-from jax import lax
 
 Shape = tuple[int, ...]
 

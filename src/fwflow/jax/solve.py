@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-import jax
 from fwflow._validation import suggest, whole
 from fwflow.jax import loop
 from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient

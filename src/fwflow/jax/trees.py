@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_pytree_node
-
-import jax
 
 Array = jax.Array
 Kind = TypeVar("Kind", bound=type)
