@@ -114,6 +114,8 @@ def test_oracles_of_the_user_and_of_the_host():
     assert r.success
     assert r.feasible
     np.testing.assert_allclose(r.x, [0, 0, 0, 1], atol=1e-2)
+    model = fwj.LinearModel(np.eye(4), np.arange(4.0))  # whose verdict is in double precision, on the host too
+    assert fwj.minimize(model, hull, np.zeros(4), tol=1e-3).success
 
 
 def test_sparse_data_gives_the_answer_of_dense_data():

@@ -436,24 +436,40 @@ class Host(Set):
     def shape(self) -> Shape | None:  # type: ignore[override]
         return self.constraint.shape
 
-    def _asked(self, answer: Callable[[Any], Any], x: Array, shape: Shape, dtype: Any) -> Array:
-        kind = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-        return jax.pure_callback(lambda x: np.asarray(answer(np.asarray(x)), dtype), kind, x, vmap_method="sequential")
-
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(self._asked(self.constraint.lmo, g, g.shape, g.dtype))
+        kind = jax.ShapeDtypeStruct(g.shape, g.dtype)  # type: ignore[no-untyped-call]
+        return Dense(jax.pure_callback(self._vertex, kind, g, vmap_method="sequential"))
+
+    def _vertex(self, g: Any) -> Any:
+        return np.asarray(self.constraint.lmo(np.asarray(g)), dtype=g.dtype)
 
     def least(self, g: Array) -> Array:
         C = self.constraint
-        return self._asked(lambda g: C.lower_bound(g, C.lmo(g)), g, (), g.dtype)
+        return _told(lambda g: C.lower_bound(g, C.lmo(g)), g)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return jnp.asarray(np.asarray(self.constraint.start(shape, np.dtype(dtype))))
 
     def excess(self, x: Array) -> Array:
+        """By the tolerances of double and single precision; where the set cannot tell, x counts as a member."""
         C = self.constraint
-        tol = 1e-4 if x.dtype == jnp.float32 else 1e-8
-        return self._asked(lambda x: 0.0 if C.contains(x, tol) is not False else np.inf, x, (), x.dtype)
+        return _told(lambda x: next((tol for tol in (0.0, 1e-8, 1e-4) if C.contains(x, tol) is not False), 1.0), x)
+
+
+def _told(number: Callable[[Any], Any], x: Array) -> Array:
+    """What a function on the host says of x. Numbers go there and back as pairs of single precision.
+
+    A verdict is in double precision, which a callback does not have unless it is enabled everywhere.
+    """
+
+    def called(high: Any, low: Any) -> Any:
+        value = np.float64(number(np.float64(high) + np.float64(low)))
+        return np.array([value, value - np.float32(value)], np.float32)
+
+    high = x.astype(jnp.float32)
+    kind = jax.ShapeDtypeStruct((2,), jnp.float32)  # type: ignore[no-untyped-call]
+    pair = jax.pure_callback(called, kind, high, (x - high).astype(jnp.float32), vmap_method="sequential")
+    return pair.astype(x.dtype).sum()
 
 
 #: Sets that are told by their radius, by those of the core. A subclass may have an oracle of its own.
