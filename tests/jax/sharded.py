@@ -34,7 +34,7 @@ def main():
         for method in ("heun", "apg"):
             p = solve.posed(f, fwj.L1Ball(3.0), None, method, solve.DEFAULT_SCHEDULE, None, None, None)
             given = p.f, p.C, p.method, solve.checked_limits(0.0, 0.0, 12, p.x.dtype), p.x
-            run = solve._run.lower(*given, p.every, 0).compile()
+            run = solve._within.lower(*given, p.every, 0).compile()
             answers[f"{layout} {method}"] = np.asarray(run(*given).point.x).tolist()
             shapes = re.findall(r"= f64\[([\d,]+)\]\S* all-gather\(", run.as_text())
             gathered += [int(np.prod([int(size) for size in shape.split(",")])) for shape in shapes]

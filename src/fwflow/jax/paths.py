@@ -16,7 +16,7 @@ from fwflow.jax.objectives import Objective
 from fwflow.jax.result import RUNNING, Result
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import checked_limits, posed
-from fwflow.jax.trees import Array, floating, positive
+from fwflow.jax.trees import OPTIONS, Array, floating, positive
 from fwflow.methods import DEFAULT_SCHEDULE
 from fwflow.steps import Schedule
 from fwflow.tableau import Tableau
@@ -108,7 +108,7 @@ def _padded(places: Any) -> Any:
     return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
 
 
-@partial(jax.jit, static_argnames="started")
+@partial(jax.jit, static_argnames="started", compiler_options=OPTIONS)
 def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.State:
     def begun(radius: Array, *limits: Array) -> loop.State:
         member = _at(C, radius)
@@ -118,7 +118,7 @@ def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started
     return jax.vmap(begun)(*each)
 
 
-@partial(jax.jit, static_argnames="every")
+@partial(jax.jit, static_argnames="every", compiler_options=OPTIONS)
 def _played(f: Objective, C: Set, method: Method, states: loop.State, *each: Array, every: int) -> loop.State:
     def played(state: loop.State, radius: Array, *limits: Array) -> loop.State:
         return loop.play(f, _at(C, radius), method, loop.Limits(*limits), every, _ROUND, state)

@@ -20,7 +20,7 @@ from fwflow.jax.objectives import Objective, Smooth
 from fwflow.jax.result import Result
 from fwflow.jax.sets import Product, Set, as_jax_set
 from fwflow.jax.steps import as_gamma, check_search
-from fwflow.jax.trees import Array, floating, known
+from fwflow.jax.trees import OPTIONS, Array, floating, known, traced
 from fwflow.methods import DEFAULT_SCHEDULE, UncertifiedWarning
 from fwflow.steps import Schedule
 from fwflow.tableau import Tableau, find_tableau
@@ -102,14 +102,16 @@ def minimize(
     problem = posed(f, C, x0, method, schedule, line_search, momentum, check_every)
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
-    state = _run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
+    run = _within if traced() else _alone
+    state = run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
     found = loop.result(state, limits, problem.name)
     return replace(found, x=problem.tree(found.x))
 
 
-@partial(jax.jit, static_argnames=("every", "rows"))
-def _run(f: Objective, C: Set, method: Method, limits: loop.Limits, x: Array, every: int, rows: int) -> loop.State:
-    return loop.run(f, C, method, limits, x, every, rows)
+#: The options of a compiler belong to the outermost ``jit``, which may be the user's.
+_STATIC = ("every", "rows")
+_alone = jax.jit(loop.run, static_argnames=_STATIC, compiler_options=OPTIONS)
+_within = jax.jit(loop.run, static_argnames=_STATIC)
 
 
 def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> loop.Limits:
