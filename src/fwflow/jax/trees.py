@@ -13,7 +13,7 @@ from jax.tree_util import register_pytree_node
 
 Array = jax.Array
 
-#: Without it XLA tries many kernels for each product of matrices: 23 s of compiling, not 2, on an H200, for equal speed.
+#: Without it XLA tries many kernels for every product: 23 s of compiling, not 2, on an H200, for equal speed.
 OPTIONS = {"xla_gpu_enable_triton_gemm": False}
 Kind = TypeVar("Kind", bound=type)
 
