@@ -28,6 +28,7 @@ from fwflow.sets import (
     ConstraintSet,
     ConvexHull,
     GroupBall,
+    HyperSimplex,
     L1Ball,
     L2Ball,
     LInfBall,
@@ -39,6 +40,8 @@ from fwflow.sets import (
     ScaledSet,
     Simplex,
     Translated,
+    UnitHyperSimplex,
+    UnitSimplex,
 )
 from fwflow.solve import minimize
 from fwflow.steps import (
@@ -81,6 +84,7 @@ __all__ = [
     "Gradient",
     "GradientAveraging",
     "GroupBall",
+    "HyperSimplex",
     "Iterate",
     "L1Ball",
     "L2Ball",
@@ -125,6 +129,8 @@ __all__ = [
     "Trajectory",
     "Translated",
     "UncertifiedWarning",
+    "UnitHyperSimplex",
+    "UnitSimplex",
     "Vertex",
     "ZigZag",
     "checks",

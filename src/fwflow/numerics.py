@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
 import numpy as np
 
 from fwflow._validation import Array
 
+State = TypeVar("State", bound=Hashable)
+
+
+def lowest(values: Array, count: int) -> Array:
+    """Places of the smallest entries in ascending order of places; ties go to the first."""
+    if not 0 < count < len(values):
+        return np.arange(len(values) if count > 0 else 0)
+    level = np.partition(values, count - 1)[count - 1]
+    places = np.flatnonzero(values <= level)
+    tied = places[values[places] == level]
+    return np.setdiff1d(places, tied[len(tied) + count - len(places) :], assume_unique=True)
+
 
 def smallest(values: Array, count: int) -> list[int]:
-    """Places of the smallest entries in ascending order; ties go to the first."""
-    enough = count >= len(values)
-    chosen = np.arange(len(values)) if enough else np.sort(np.argpartition(values, count)[:count])
+    """Places of the smallest entries in ascending order of entries; ties go to the first."""
+    chosen = lowest(values, count)
     return chosen[np.argsort(values[chosen], kind="stable")].tolist()
 
 
@@ -29,3 +44,21 @@ def length(vector: Array) -> float:
     """The Euclidean norm, of which no square overflows or vanishes."""
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(np.linalg.norm(vector / largest)) if 0 < largest < np.inf else largest
+
+
+def best_first(best: State, worse: Callable[[State], Iterable[tuple[float, State]]], count: int) -> list[State]:
+    """The best `count` states in order, where all others come from a better one by a step that costs something.
+
+    `worse` gives the steps from a state: what they cost, and where they lead. No more than the `count` cheapest from
+    each can matter. Ties go to the one found first.
+    """
+    found: list[State] = []
+    seen, ahead = {best}, [(0.0, 0, best)]
+    while ahead and len(found) < count:
+        cost, _, state = heapq.heappop(ahead)
+        found.append(state)
+        for more, other in heapq.nsmallest(count, worse(state), key=lambda step: step[0]):
+            if other not in seen:
+                seen.add(other)
+                heapq.heappush(ahead, (cost + more, len(seen), other))
+    return found

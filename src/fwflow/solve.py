@@ -333,8 +333,10 @@ def _verify(problem: Problem, state: State, point: Point, known: Evaluation | No
     if fresh.x.dtype == np.float32:  # a user's own function: the gap is a difference that single precision rounds
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size if gap >= -_slack(point) * size else gap
     if gap < 0:
-        # No member has a negative gap but by rounding, of which it then is a measure.
-        gap, feasible = (gap, False) if gap < -_slack(point) * size else (-gap, feasible)
+        # No member has a negative gap but by rounding, of which it then is a measure. Where the vertex is the origin,
+        # all terms may be rounding: the first gap tells the size of those that have cancelled on the way.
+        drift = float(np.finfo(point.x.dtype).eps) * abs(state.first_gap)
+        gap, feasible = (gap, False) if gap < -_slack(point) * size - drift else (-gap, feasible)
     return Verified(point, precise.raw_value(fresh), gap, feasible)
 
 

@@ -363,7 +363,10 @@ def test_results_never_come_from_a_drifted_image(tol):
     assert r.success == (tol > 0 and r.gap <= tol)
 
 
-PASSES = dict.fromkeys(("l1", "simplex", "simplex-radius", "scaled", "minkowski", "group", "group-3", "group-inf"), 0)
+ENTRIES = (
+    "l1 simplex simplex-radius unit-simplex hypersimplex unit-hypersimplex scaled minkowski group group-3 group-inf"
+)
+PASSES = dict.fromkeys(ENTRIES.split(), 0)
 
 
 @pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_array])

@@ -43,6 +43,11 @@ def box_corners(lower, upper):
     return np.array([*itertools.product(*zip(lower, upper, strict=True))])
 
 
+def choices(sizes, n):
+    """Vectors of n entries with so many ones and else zeros."""
+    return np.array([np.isin(range(n), S) for k in sizes for S in itertools.combinations(range(n), k)], dtype=float)
+
+
 def permutations(n):
     return np.array([np.eye(n)[list(order)].ravel() for order in itertools.permutations(range(n))])
 
@@ -74,6 +79,9 @@ VERTICES = {
     "l1-matrix": signed_units(2.0, 6),
     "simplex": np.eye(6),
     "simplex-radius": 3 * np.eye(6),
+    "unit-simplex": 2 * choices([0, 1], 6),
+    "hypersimplex": 1.5 * choices([2], 6),
+    "unit-hypersimplex": choices([0, 1, 2, 3], 6),
     "box": box_corners([-1.0] * 6, [2.0] * 6),
     "box-arrays": box_corners(np.arange(6.0) - 4, np.arange(6.0)),
     "interval": np.array([[-1.0], [1.0]]),
@@ -126,6 +134,9 @@ PROGRAMS = {
     "l1-matrix": l1_program(2.0, 6),
     "simplex": simplex_program(1.0, 6),
     "simplex-radius": simplex_program(3.0, 6),
+    "unit-simplex": {"map": np.eye(6), "A_ub": np.ones((1, 6)), "b_ub": [2.0]},
+    "hypersimplex": {**simplex_program(3.0, 6), "bounds": (0, 1.5)},
+    "unit-hypersimplex": {"map": np.eye(6), "A_ub": np.ones((1, 6)), "b_ub": [3.0], "bounds": (0, 1)},
     "box": box_program([-1.0] * 6, [2.0] * 6),
     "box-arrays": box_program(np.arange(6.0) - 4, np.arange(6.0)),
     "interval": box_program([-1.0], [1.0]),
@@ -429,6 +440,10 @@ def test_start_is_where_the_documentation_says(name):
     start = np.asarray(constraint.start(shape)).ravel()
     if name.startswith("polytope"):  # some vertex
         assert np.abs(VERTICES[name] - start).max(axis=1).min() <= HIGHS
+        return
+    if name.startswith("unit-"):
+        half = 0.5 * (VERTICES[name].sum(axis=1).max() / start.size)
+        np.testing.assert_allclose(start, half, rtol=4 * EPS)
         return
     # Zero, the barycentre, the centre, the mean of the vertices: for all these sets one and the same.
     mean = VERTICES[name].mean(axis=0) if name in VERTICES else np.zeros(start.size)

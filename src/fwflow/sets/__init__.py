@@ -2,6 +2,7 @@
 
 from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
 from fwflow.sets.callables import CallableSet
+from fwflow.sets.hypersimplices import HyperSimplex, UnitHyperSimplex, UnitSimplex
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
@@ -15,6 +16,7 @@ __all__ = [
     "ConvexHull",
     "Crossing",
     "GroupBall",
+    "HyperSimplex",
     "L1Ball",
     "L2Ball",
     "LInfBall",
@@ -26,4 +28,6 @@ __all__ = [
     "ScaledSet",
     "Simplex",
     "Translated",
+    "UnitHyperSimplex",
+    "UnitSimplex",
 ]

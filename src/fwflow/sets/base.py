@@ -139,6 +139,23 @@ class ConstraintSet(ABC):
         """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
         return [best]
 
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
+        """The vertex with the largest ``<g, s>`` in the smallest face that holds the member x; None: not offered.
+
+        A step from x away from it stays in the set for a while, with no mixture of vertices kept. Entries of x within
+        `noise` and a few units in the last place of a bound are at that bound. Ties go the same way every time.
+        """
+        return None
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
+        """The largest t for which ``x + t * direction`` is a member, given that x is one; None: not offered.
+
+        The direction must stay in the affine hull of the set, as a difference of members does. A direction of zeros
+        has no largest t: infinity. Bounds are kept up to `noise` and a few units in the last place, so that what
+        rounding has left of an entry or of a direction stops no step.
+        """
+        return None
+
     def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         """The vertices, one of each of the `n_summands` sets, of which the oracle's answer is the sum.
 
@@ -187,6 +204,24 @@ def size_of(shape: Shape) -> int:
 def rounding(x: Any, size: Array) -> Array:
     """How far entries of that size may be off in a point of the type of x, made of thousands of rounded mixtures."""
     return 64 * float(np.finfo(float_dtype(np.asarray(x).dtype)).eps) * np.abs(size)
+
+
+def few_ulps(dtype: Any) -> float:
+    """What the last operations may have left between an entry and the bound of size one that it has reached."""
+    return 8 * float(np.finfo(float_dtype(dtype)).eps)
+
+
+def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
+    """The largest t for which no entry, at a rate of `outward`, uses up more than its `room` and the `slack`.
+
+    By the two passes of Harris (1973): no entry with room decides by rounding, and none with none.
+    """
+    used = outward > 0
+    room, slack, rate = room[used], np.broadcast_to(slack, room.shape)[used], outward[used]
+    if not len(rate):
+        return math.inf
+    ends = room / rate
+    return float(max(ends[ends <= ((room + slack) / rate).min()].max(), 0.0))
 
 
 class KnownSet(ConstraintSet):
@@ -294,6 +329,14 @@ class ScaledSet(KnownSet):
         inner = self.constraint.best_vertices(self._inner(g), count, best.parts[0])
         return [Scaled(self.factor, vertex) for vertex in inner]
 
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
+        inner = self.constraint.away_vertex(self._inner(g), x / x.dtype.type(self.factor), noise / abs(self.factor))
+        return None if inner is None else Scaled(self.factor, inner)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
+        factor = x.dtype.type(self.factor)
+        return self.constraint.max_step(x / factor, direction / factor, noise / abs(self.factor))
+
     def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         return self._scaled(self.constraint.summands(vertex.parts[0]) if vertex.parts else None)
 
@@ -381,6 +424,18 @@ class Translated(KnownSet):
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
         return [self._moved(vertex) for vertex in self.constraint.best_vertices(g, count, best.parts[0])]
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
+        inner = self.constraint.away_vertex(g, *self._unmoved(x, noise))
+        return None if inner is None else self._moved(inner)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
+        unmoved, noise = self._unmoved(x, noise)
+        return self.constraint.max_step(unmoved, direction, noise)
+
+    def _unmoved(self, x: Array, noise: Array | float) -> tuple[Array, Array]:
+        """The member inside, and how far its entries may be off."""
+        return x - self.shift.reshape(x.shape).astype(x.dtype, copy=False), noise + few_ulps(x.dtype) * np.abs(x)
 
     def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         if self.n_summands == 1:

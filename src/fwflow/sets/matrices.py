@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
-from fwflow.sets.base import ConstraintSet, KnownSet, finite, needs_shape, size_of
+from fwflow.sets.base import ConstraintSet, KnownSet, few_ulps, finite, first_bound, needs_shape, size_of
 from fwflow.vertices import Permutation, RankOne, Shape, Vertex
 
 # How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
@@ -314,6 +314,14 @@ class Birkhoff(KnownSet):
         for _ in range(stages):
             Z = _GROWTH * _balanced(Z, 1e-3)
         return np.maximum(_balanced(Z, 0.0), 0.0).reshape(x.shape).astype(x.dtype, copy=False)
+
+    def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Permutation:
+        used = (x > noise + few_ulps(x.dtype)).reshape(self.shape)
+        _, columns = linear_sum_assignment(np.where(used, -g.reshape(self.shape).astype(np.float64), np.inf))
+        return Permutation.of(columns, g.shape)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        return first_bound(x, -direction, noise + few_ulps(x.dtype))
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         x, noise = x.reshape(self.shape), noise.reshape(self.shape)

@@ -117,6 +117,16 @@ class Product(KnownSet):
         most = min(count, max(map(len, ranked)))
         return [self._joined(row[i] if i < len(row) else row[0] for row in ranked) for i in range(most)]
 
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
+        noise = np.broadcast_to(noise, x.shape)
+        found = [c.away_vertex(g[at], x[at], noise[at]) for c, at in self._blocks()]
+        return None if any(vertex is None for vertex in found) else self._joined(found)  # type: ignore[arg-type]
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
+        noise = np.broadcast_to(noise, x.shape)
+        steps = [c.max_step(x[at], direction[at], noise[at]) for c, at in self._blocks()]
+        return None if any(step is None for step in steps) else min(steps)  # type: ignore[type-var]
+
     def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         if len(vertex.parts) != len(self.blocks) or not all(part.parts for part in vertex.parts):
             return None
@@ -156,7 +166,8 @@ class MinkowskiSum(KnownSet):
     One call of its oracle is one of each of theirs. Methods with an active set keep a mixture for every one of them,
     where the starting point is known as a sum: at the sum of their starts, and wherever all are boxes. Whether a point
     is a member is asked of the oracle, unless that is a user's function: it may not be told of points on a curved
-    border, and is not of more than 100 entries, but for boxes.
+    border, and is not of more than 100 entries, but for boxes. The face of a point is not known: it depends on how the
+    point splits.
 
     Parameters
     ----------

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from fwflow._validation import Array, finite_array, float_array, float_dtype, number, positive
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import first_below, smallest
-from fwflow.sets.base import Crossing, KnownSet, needs_shape, size_of
+from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
 from fwflow.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 
 # A projection is its own projection: members are told up to what rounding does to one.
-_FEW = 8 * float(np.finfo(np.float64).eps)
-_NO_NOISE = np.zeros(1)
+FEW = 8 * float(np.finfo(np.float64).eps)
+NO_NOISE = np.zeros(1)
 
 
 def _onto_simplex(x: Array, radius: float) -> Array:
@@ -40,7 +40,7 @@ def _onto_simplex(x: Array, radius: float) -> Array:
     return np.asarray(radius * (weights / weights.sum()))
 
 
-def _inward(x: Array, inner: Array | float, dtype: Any) -> Array:
+def inward(x: Array, inner: Array | float, dtype: Any) -> Array:
     """x in another type, rounded towards `inner` where it must be rounded."""
     if x.dtype == dtype:
         return x
@@ -57,7 +57,7 @@ def _placed(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
     return [(int(indices[0]), float(values[0])) for indices, values in entries]  # type: ignore[misc]
 
 
-class _Ball(KnownSet):
+class Ball(KnownSet):
     """A norm ball around the origin; it starts at its centre."""
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -83,7 +83,7 @@ class _Ball(KnownSet):
         return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
 
 
-class L1Ball(_Ball):
+class L1Ball(Ball):
     r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one non-zero entry; ties go to the first index.
 
     Examples
@@ -106,11 +106,9 @@ class L1Ball(_Ball):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, _FEW, _NO_NOISE):
+        if self.near(wide, FEW, NO_NOISE):
             return x
-        return _inward(
-            np.sign(wide) * _onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype
-        )
+        return inward(np.sign(wide) * _onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -142,11 +140,35 @@ class L1Ball(_Ball):
             for i in used
         ]
 
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
+        flat, size = g.reshape(-1), np.abs(x).reshape(-1)
+        slack = np.broadcast_to(noise, x.shape).reshape(-1) + few_ulps(x.dtype) * self.radius
+        if self.radius - size.sum(dtype=np.float64) > slack.max() + np.sum(noise):  # inside: the ball is its face
+            i = int(np.abs(flat).argmax())
+            return OneHot(i, self.radius if flat[i] > 0 else -self.radius, g.shape)
+        signs = np.sign(x).reshape(-1)
+        i = int(np.where(size > slack, signs * flat, -np.inf).argmax())
+        return OneHot(i, self.radius * float(signs[i]), g.shape)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        """By Newton's method from beyond, where the norm, convex and linear between changes of sign, is too large."""
+        x, d = x.reshape(-1).astype(np.float64) / self.radius, direction.reshape(-1).astype(np.float64) / self.radius
+        if not d.any():
+            return math.inf
+        slack = few_ulps(direction.dtype) + float(np.sum(noise)) / self.radius
+        t = float((1 + np.abs(x).sum()) / np.abs(d).sum())
+        while True:
+            y = x + t * d
+            excess = float(np.abs(y).sum()) - 1
+            if excess <= slack:
+                return max(t, 0.0)
+            t -= excess / float(np.sign(y) @ d)
+
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
 
 
-class LInfBall(_Ball):
+class LInfBall(Ball):
     r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r."""
 
     def norm(self, x: Array) -> float:
@@ -162,13 +184,19 @@ class LInfBall(_Ball):
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
-        return _inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
+        return inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
+        return Box(-self.radius, self.radius).away_vertex(g, x, noise)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        return Box(-self.radius, self.radius).max_step(x, direction, noise)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
 
 
-class LpBall(_Ball):
+class LpBall(Ball):
     r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`.
 
     With :math:`1/p + 1/q = 1` the vertex is :math:`-r\,\mathrm{sign}(g)|g|^{q-1} / \|g\|_q^{q-1}`.
@@ -216,16 +244,16 @@ class L2Ball(LpBall):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, _FEW, _NO_NOISE):
+        if self.near(wide, FEW, NO_NOISE):
             return x
         direction = wide / np.abs(wide).max()  # squares neither overflow nor vanish
-        return _inward(self.radius * (direction / np.linalg.norm(direction)), 0, x.dtype)
+        return inward(self.radius * (direction / np.linalg.norm(direction)), 0, x.dtype)
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
 
 
-class GroupBall(_Ball):
+class GroupBall(Ball):
     r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for groups G of entries that overlap nowhere and leave none out.
 
     A vertex is a vertex of the ball of a single group, that of the largest dual norm; ties go to the first. A zero
@@ -297,7 +325,7 @@ class GroupBall(_Ball):
         places = self._order[self._starts[group] : end]
         own = g.reshape(-1)[places]
         if self.p == math.inf:
-            ball: _Ball = LInfBall(self.radius)
+            ball: Ball = LInfBall(self.radius)
         else:
             ball = LpBall(self.p, self.radius)
         return SparseVertex(places, ball.lmo(own).to_dense(float_dtype(g.dtype)), g.shape)
@@ -310,14 +338,14 @@ class GroupBall(_Ball):
             return None
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, _FEW, np.zeros_like(wide)):
+        if self.near(wide, FEW, np.zeros_like(wide)):
             return x
         unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # in which no norm overflows
         flat = wide.reshape(-1) / unit
         norms = self._norms(flat, 2.0)
         onto = _onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
-        return _inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
+        return inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         largest = int(np.diff(self._starts, append=len(self._order)).max())
@@ -362,7 +390,7 @@ class Simplex(KnownSet):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), _NO_NOISE):
+        if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), NO_NOISE):
             return x
         flat = _onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
         # What rounding has changed of the sum is least in the largest entry.
@@ -373,6 +401,13 @@ class Simplex(KnownSet):
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
 
     polytope = True
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
+        used = x > noise + few_ulps(x.dtype) * self.radius
+        return OneHot(int(np.where(used, g, -np.inf).argmax()), self.radius, g.shape)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
@@ -446,7 +481,23 @@ class Box(KnownSet):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         lower, upper = self.bounds(x.shape)
-        return _inward(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
+        return inward(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
+        lower, upper = self.bounds(x.shape)
+        slack = self._slack(x, noise)
+        highest = (x >= upper - slack) | (x > lower + slack) & (g > 0)
+        return DenseVertex(np.where(highest, upper, lower).astype(float_dtype(g.dtype), copy=False))
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        lower, upper = self.bounds(x.shape)
+        room = np.where(direction > 0, upper - x, x - lower)
+        return first_bound(room, np.abs(direction), self._slack(x, noise))
+
+    def _slack(self, x: Array, noise: Array | float) -> Array:
+        """How near to a bound an entry is at it."""
+        lower, upper = self.bounds(x.shape)
+        return noise + few_ulps(x.dtype) * np.maximum(np.abs(lower), np.abs(upper))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2

@@ -1,0 +1,256 @@
+"""Choices of k entries: the hulls of all vectors with k equal entries, at most k, or k of either sign, and zeros else.
+
+They are boxes cut by one bound on the sum, so that all their questions are sorts of single entries.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array, float_dtype, positive, whole
+from fwflow.fingerprints import fingerprint
+from fwflow.numerics import best_first, lowest, smallest
+from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.vectors import FEW, NO_NOISE, inward
+from fwflow.vertices import OneHot, Shape, SparseVertex, Vertex
+
+# A decomposition with more entries than these is not cheap.
+_MANY = 10**6
+
+
+def chosen(places: Array, value: Any, g: Array) -> Vertex:
+    """The vertex with these values at these places, in the type of a gradient."""
+    values = np.broadcast_to(np.asarray(value, dtype=float_dtype(g.dtype)), places.shape)
+    if len(places) > 1:
+        return SparseVertex(places, values, g.shape)
+    return OneHot(int(places[0]), float(values[0]), g.shape) if len(places) else OneHot(0, 0.0, g.shape)
+
+
+def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
+    r"""The vector of shares :math:`0 \le y \le 1, \sum y = k < n`, for which :math:`ry` is nearest to x.
+
+    It is clip(u - t, 0, 1) for u = x / r and some t, and the sum falls linearly with t between the entries of u - 1 and
+    of u: sorting these gives t. That is at most the k-th largest entry of u, and need not be more than two below, so
+    that entries further away are zeros and ones: nothing overflows, and no digit is lost to what all have in common.
+    """
+    with np.errstate(over="ignore"):
+        u = np.clip((x - np.partition(x, -k)[-k]) / radius, -2.0, 1.0)
+    ends = np.concatenate([u - 1, u])
+    order = np.argsort(ends)
+    ends, free = ends[order], np.cumsum(np.repeat([1, -1], len(u))[order])
+    sums = len(u) - np.append(0.0, np.cumsum(free[:-1] * np.diff(ends)))
+    last = int(np.flatnonzero(sums >= k).max())
+    y = np.clip(u - ends[last] - (sums[last] - k) / max(free[last], 1), 0.0, 1.0)
+    between = (y > 0) & (y < 1)  # what rounding has changed of the sum is theirs
+    y[between] -= (y.sum() - k) / max(int(between.sum()), 1)
+    return np.clip(y, 0.0, 1.0)
+
+
+def sampled(shares: Array) -> list[tuple[float, Array]]:
+    """Numbers in [0, 1] as means of zeros and ones: weights, and where the ones are.
+
+    As in systematic sampling: the numbers, laid end to end, are hit by a comb with teeth at distance one. Every place
+    of the comb hits as many of them, up to one; there are no more different ones than numbers.
+    """
+    edges = np.append(0.0, np.cumsum(shares))
+    cuts = np.unique(np.append(np.clip(edges % 1.0, 0.0, 1.0), [0.0, 1.0]))
+    hits = []
+    for low, high in pairwise(cuts):
+        teeth = np.arange(math.floor(edges[-1]) + 1) + (low + high) / 2
+        hits.append((float(high - low), np.searchsorted(edges, teeth[teeth < edges[-1]], side="right") - 1))
+    return [(weight, places) for weight, places in hits if weight > FEW]
+
+
+class _Choices(KnownSet):
+    """Vectors of entries between 0 and the radius, of which k or at most k may be at the radius."""
+
+    polytope = True
+    #: Whether there must be k of them.
+    all_of_them: bool
+
+    def __init__(self, k: int, radius: float = 1.0) -> None:
+        self.k, self.radius = whole(k, "k", 1), positive(radius, "radius")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.k}, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.k, self.radius)
+
+    def _most(self, n: int) -> int:
+        """How many of n entries may be at the radius."""
+        if self.all_of_them and self.k > n:
+            raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
+        return min(self.k, n)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        flat = g.reshape(-1)
+        k = self._most(flat.size)
+        places = np.array([flat.argmin()]) if k == 1 else lowest(flat, k)
+        return chosen(places if self.all_of_them else places[flat[places] < 0], self.radius, g)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """In the order of the gradient every choice comes from a better one.
+
+        An entry moves to the next place, or goes or comes where the gradient changes its sign.
+        """
+        flat = g.reshape(-1).astype(np.float64)
+        k = self._most(flat.size)
+        order = np.array(smallest(flat, min(k + count, flat.size)))
+        value = flat[order]
+        negative = int((value < 0).sum())
+        size = k if self.all_of_them else min(k, negative)
+        fixed = max(0, size - count)  # places so far from the last are in all of the best
+
+        def worse(places: tuple[int, ...]) -> list[tuple[float, tuple[int, ...]]]:
+            inside = set(places)
+            moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
+            found = [(value[q] - value[p], tuple(sorted(inside - {p} | {q}))) for p, q in moves]
+            if not self.all_of_them:
+                if negative - 1 in inside:
+                    found.append((-value[negative - 1], tuple(sorted(inside - {negative - 1}))))
+                if negative < len(order) and negative not in inside and fixed + len(places) < k:
+                    found.append((value[negative], tuple(sorted(inside | {negative}))))
+            return found
+
+        ranked = best_first(tuple(range(fixed, size)), worse, count)
+        return [best, *(chosen(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
+
+    def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:
+        flat, (slack, slack_of_sum) = x.reshape(-1), self._slacks(x, noise)
+        k, top = self._most(flat.size), flat >= self.radius - slack
+        free = np.flatnonzero((flat > slack) & ~top)
+        gains = g.reshape(-1)[free]
+        best = lowest(-gains, k - int(top.sum()))
+        if not self.all_of_them and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
+            best = best[gains[best] > 0]
+        return chosen(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        slack, slack_of_sum = self._slacks(x, noise)
+        x, direction = x.reshape(-1), direction.reshape(-1)
+        room, rate = np.where(direction > 0, self.radius - x, x), np.abs(direction)
+        if not self.all_of_them:  # the sum is bounded, too
+            room = np.append(room, self._most(x.size) * self.radius - x.sum(dtype=np.float64))
+            rate, slack = np.append(rate, direction.sum(dtype=np.float64)), np.append(slack, slack_of_sum)
+        return first_bound(room, rate, slack)
+
+    def _slacks(self, x: Array, noise: Array | float) -> tuple[Array, float]:
+        """How near to its bound an entry is at it, and how near the sum."""
+        noise, few = np.broadcast_to(noise, x.shape).reshape(-1), few_ulps(x.dtype) * self.radius
+        return noise + few, float(noise.sum()) + few * self.k
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        flat = x.reshape(-1)
+        used = np.flatnonzero(flat)
+        if len(used) * self.k > _MANY:
+            return None
+        shares = np.minimum(flat[used].astype(np.float64) / self.radius, 1.0)
+        if self.all_of_them:
+            shares = np.minimum(shares * (self.k / shares.sum()), 1.0)
+        return [(w, chosen(used[places], self.radius, x)) for w, places in sampled(shares) if len(places)]
+
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        wide, k = x.astype(np.float64, copy=False), self._most(x.size)
+        if wide.min() >= 0 and wide.max() <= self.radius and self.near(wide, few_ulps(x.dtype), NO_NOISE):
+            return x
+        y = np.clip(wide.reshape(-1), 0.0, self.radius) / self.radius
+        if k < x.size and (self.all_of_them or y.sum() > k):
+            y = onto_hypersimplex(wide.reshape(-1), k, self.radius)
+        elif self.all_of_them:
+            y = np.ones(x.size)
+        return inward((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        slack = tol * self.radius + noise
+        if (x < -slack).any() or (x > self.radius + slack).any():
+            return False
+        k = self._most(x.size)
+        excess = float((x / self.radius).sum()) - k
+        allowed = tol * k + float((noise / self.radius).sum())
+        return abs(excess) <= allowed if self.all_of_them else excess <= allowed
+
+
+class HyperSimplex(_Choices):
+    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and else zeros.
+
+    A vertex takes the k smallest entries of the gradient; ties go to the first indices. It starts at its barycentre.
+
+    Parameters
+    ----------
+    k : int
+        At most the number of entries.
+    radius : float
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.HyperSimplex(2)
+    >>> np.asarray(C.lmo(np.array([3.0, -1.0, 1.0, 2.0])))
+    array([0., 1., 1., 0.])
+    >>> C.project(np.array([3.0, 0.5, 0.5, 0.0]))
+    array([1. , 0.5, 0.5, 0. ])
+    """
+
+    all_of_them = True
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        shape = needs_shape(self, shape)
+        n = size_of(shape)
+        return np.full(shape, self.radius * (self._most(n) / n), dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        n = size_of(needs_shape(self, shape))
+        return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
+
+
+class UnitHyperSimplex(_Choices):
+    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
+
+    A vertex takes the negative entries of the gradient, the k smallest if there are more; ties go to the first indices,
+    and a gradient without negative entries gives the origin. It starts half-way to the barycentre of its upper face.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.UnitHyperSimplex(2).lmo(np.array([3.0, -1.0, 1.0, 2.0])))
+    array([0., 1., 0., 0.])
+    """
+
+    all_of_them = False
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        shape = needs_shape(self, shape)
+        n = size_of(shape)
+        return np.full(shape, self.radius * (self._most(n) / (2 * n)), dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        n = size_of(needs_shape(self, shape))
+        return self.radius * math.sqrt(min(2 * self.k, n))
+
+
+class UnitSimplex(UnitHyperSimplex):
+    r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`. It starts half-way to the barycentre of its upper face.
+
+    A vertex has one entry, that of the smallest entry of the gradient, or none if that is not negative; ties go to the
+    first index.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.UnitSimplex(3.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -2.0]))), np.asarray(C.lmo(np.array([1.0, 2.0])))
+    (array([0., 3.]), array([0., 0.]))
+    """
+
+    def __init__(self, radius: float = 1.0) -> None:
+        super().__init__(1, radius)
+
+    def __repr__(self) -> str:
+        return f"UnitSimplex({self.radius:g})"
