@@ -15,7 +15,16 @@ from fwflow.designs import Design
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
 from fwflow.gradients import Gradient
 from fwflow.lowrank import LowRank
-from fwflow.methods import Iterate, Method, Proposal, UncertifiedWarning
+from fwflow.methods import (
+    BlockCoordinate,
+    Boosted,
+    Iterate,
+    LazyFrankWolfe,
+    Method,
+    Proposal,
+    Stochastic,
+    UncertifiedWarning,
+)
 from fwflow.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
 from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
 from fwflow.objectives import Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
@@ -69,7 +78,9 @@ __all__ = [
     "Armijo",
     "Beckmann",
     "Birkhoff",
+    "BlockCoordinate",
     "BlockSet",
+    "Boosted",
     "Box",
     "Certificate",
     "ConstantSchedule",
@@ -90,6 +101,7 @@ __all__ = [
     "L2Ball",
     "LInfBall",
     "LMOAveraging",
+    "LazyFrankWolfe",
     "Line",
     "LineSearch",
     "LinearModel",
@@ -124,6 +136,7 @@ __all__ = [
     "SparseVertex",
     "State",
     "Status",
+    "Stochastic",
     "Tableau",
     "Trace",
     "Trajectory",

@@ -98,7 +98,7 @@ class KeepsBlocks(KeepsAtoms):
 
 
 @dataclass(frozen=True)
-class _ActiveSetMethod(KeepsAtoms):
+class ActiveSetMethod(KeepsAtoms):
     """Steps that shift weight between atoms.
 
     Parameters
@@ -174,7 +174,7 @@ class _ActiveSetMethod(KeepsAtoms):
 
 
 @dataclass(frozen=True)
-class AwayStep(_ActiveSetMethod):
+class AwayStep(ActiveSetMethod):
     r"""Frank-Wolfe steps or steps away from the worst atom, whichever promises more (Lacoste-Julien & Jaggi, 2015)."""
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
@@ -186,7 +186,7 @@ class AwayStep(_ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class Pairwise(_ActiveSetMethod):
+class Pairwise(ActiveSetMethod):
     """Move weight from the worst atom to the Frank-Wolfe vertex."""
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
@@ -195,7 +195,7 @@ class Pairwise(_ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class BlendedPairwise(KeepsBlocks, _ActiveSetMethod):
+class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
 
     It needs no swap steps, and its active sets stay small. Where the set is a sum of sets, weight moves in all of their
