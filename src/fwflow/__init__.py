@@ -9,11 +9,12 @@ True
 
 from fwflow import checks, networks
 from fwflow._version import __version__ as __version__
-from fwflow.atoms import ActiveSet
+from fwflow.atoms import ActiveSet, caratheodory
 from fwflow.blocks import BlockSet
 from fwflow.designs import Design
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
 from fwflow.gradients import Gradient
+from fwflow.intersections import Alternation, alternate
 from fwflow.lowrank import LowRank
 from fwflow.methods import (
     BlockCoordinate,
@@ -75,6 +76,7 @@ __all__ = [
     "ActiveSet",
     "Adaptive",
     "Aggressive",
+    "Alternation",
     "Armijo",
     "Beckmann",
     "Birkhoff",
@@ -146,6 +148,8 @@ __all__ = [
     "UnitSimplex",
     "Vertex",
     "ZigZag",
+    "alternate",
+    "caratheodory",
     "checks",
     "exact_flow",
     "fit_rate",
