@@ -81,7 +81,7 @@ SELF_STEPPING: Mapping[str, Callable[[Problem, Point], Method]] = MappingProxyTy
 STAGED: Mapping[str, Callable[..., Method]] = MappingProxyType(
     {
         "lazy-fw": partial(LazyFrankWolfe, tableaus["euler"]),
-        "boosted": lambda schedule, search: Multistep(tableaus["euler"], schedule, search, Boosted()),
+        "boosted": lambda schedule, search: Multistep(tableaus["euler"], schedule, search or ExactSearch(), Boosted()),
     }
 )
 
@@ -147,8 +147,7 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
     if choice in STAGED:
         if request.momentum is not None:
             raise ValueError(f"momentum belongs to tableaus; method={choice!r} has its own way to choose where to aim")
-        search = ExactSearch() if request.plain else request.search
-        return STAGED[choice](request.schedule, search), choice
+        return STAGED[choice](request.schedule, request.search), choice
     if choice in ACTIVE_SET or choice in SELF_STEPPING:
         return _named(choice, request, problem, x), choice
     tableau = method if isinstance(method, Tableau) else find_tableau(choice)

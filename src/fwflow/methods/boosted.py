@@ -32,7 +32,7 @@ class Boosted(Momentum):
     rounds : int
         Most oracle calls of a stage.
     least : float
-        By how much the cosine of the angle to the steepest descent must grow.
+        By which share of itself the cosine of the angle to the steepest descent must grow. On a face, all are small.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Boosted(Momentum):
             v = oracle(g + d if aimed else g)
             u = np.asarray(v.vertex, dtype=g.dtype).reshape(g.shape) - x_bar.x
             found, turned = _matched(g, [*aimed, (-_dot(g + d, u) / (_dot(u, u) or 1.0), v)], d, u)
-            if (better := _cosine(-g, turned)) < cosine + self.least:
+            if (better := _cosine(-g, turned)) < cosine + self.least * abs(cosine):
                 break
             aimed, d, cosine = found, turned, better
         if len(aimed) <= 1:
