@@ -24,10 +24,8 @@ class Blended(ActiveSetMethod):
     lazy: bool = True
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
-        spread = float(np.ptp(scores))
-        if spread == 0 or spread < known.gap:
-            return [(1.0, known.vertex)], 1.0
         fall = scores - scores.mean()  # weights keep their sum
-        reach = np.divide(active.weights, fall, out=np.full(len(fall), np.inf), where=fall > 0)
-        longest = float(reach.min())
+        if not fall.max() > 0 or np.ptp(scores) < known.gap:
+            return [(1.0, known.vertex)], 1.0
+        longest = float((active.weights[fall > 0] / fall[fall > 0]).min())
         return [(-longest * w, atom) for w, atom in zip(fall.tolist(), active.atoms, strict=True)], 1.0
