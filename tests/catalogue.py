@@ -14,6 +14,8 @@ import fwflow as fw
 
 Shape = tuple[int, ...]
 
+TURNED = np.linalg.qr(np.random.default_rng(11).standard_normal((6, 6)))[0]
+
 #: name -> (set, shape of its members)
 SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "l1": (fw.L1Ball(2.0), (6,)),
@@ -33,6 +35,11 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "group": (fw.GroupBall([[0, 2], [1, 3, 4], [5]], 2.0), (6,)),
     "group-3": (fw.GroupBall([0, 0, 1, 1, 1, 0], 2.0, p=3), (6,)),
     "group-inf": (fw.GroupBall([[0, 2], [1, 3, 4], [5]], 2.0, p=np.inf), (6,)),
+    "k-sparse": (fw.KSparseBall(2, 1.5), (6,)),
+    "k-norm": (fw.KNormBall(2, 1.5), (6,)),
+    "owl": (fw.OWLBall([0.5, 3.0, 2.0, 2.0, 0.0, 1.0], 4.0), (6,)),
+    "permutahedron": (fw.Permutahedron([2.0, -1.0, 0.0, 2.0, 1.0, -1.0]), (6,)),
+    "ellipsoid": (fw.Ellipsoid(np.linspace(-1, 1, 6), np.linspace(0.5, 2, 6), TURNED), (6,)),
     "nuclear": (fw.NuclearBall(2.0), (4, 3)),
     "nuclear-wide": (fw.NuclearBall(2.0), (3, 5)),
     "hull": (fw.ConvexHull(np.random.default_rng(7).standard_normal((9, 6))), (6,)),

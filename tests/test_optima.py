@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
+from tests.catalogue import OBJECTIVES, SETS, TURNED, design, labels, targets
 
 # Clarabel stops at 1e-8; its value is off by at most that, times multipliers and sizes below 100 here.
 ACCURACY = 1e-6
@@ -31,6 +31,11 @@ def in_hull(x):
     return [x == HULL.T @ weights, cp.sum(weights) == 1]
 
 
+#: By how much the weights of the catalogue's ordered norm fall after the j-th, and the sums of the largest weights of
+#: its permutahedron.
+OWL_STEPS = [(1, 1.0), (3, 1.0), (4, 0.5), (5, 0.5)]
+TOP = [2.0, 4.0, 5.0, 5.0, 4.0]
+
 #: The sets of the catalogue, written down a second time.
 CONSTRAINTS = {
     "l1": lambda x: [cp.norm1(x) <= 2],
@@ -40,6 +45,13 @@ CONSTRAINTS = {
     "unit-simplex": lambda x: [x >= 0, cp.sum(x) <= 2],
     "hypersimplex": lambda x: [x >= 0, x <= 1.5, cp.sum(x) == 3],
     "unit-hypersimplex": lambda x: [x >= 0, x <= 1, cp.sum(x) <= 3],
+    "k-sparse": lambda x: [cp.norm_inf(x) <= 1.5, cp.norm1(x) <= 3],
+    "k-norm": lambda x: [cp.sum_largest(cp.abs(x), 2) <= 1.5],
+    "owl": lambda x: [sum(step * cp.sum_largest(cp.abs(x), j) for j, step in OWL_STEPS) <= 4],
+    "permutahedron": lambda x: [cp.sum(x) == 3, *(cp.sum_largest(x, j + 1) <= s for j, s in enumerate(TOP))],
+    "ellipsoid": lambda x: [
+        cp.norm2(cp.multiply(1 / np.linspace(0.5, 2, 6), TURNED.T @ (x - np.linspace(-1, 1, 6)))) <= 1
+    ],
     "box": lambda x: [x >= -1, x <= 2],
     "box-arrays": lambda x: [x >= np.arange(6) - 4, x <= np.arange(6)],
     "interval": lambda x: [x >= -1, x <= 1],

@@ -294,6 +294,7 @@ class Adaptive(LineSearch):
 
 
 def _secant() -> ExactSearch:
+    """The exact search by slopes alone, also where second derivatives are known."""
     return ExactSearch(newton=False)
 
 

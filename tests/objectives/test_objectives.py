@@ -364,7 +364,8 @@ def test_results_never_come_from_a_drifted_image(tol):
 
 
 ENTRIES = (
-    "l1 simplex simplex-radius unit-simplex hypersimplex unit-hypersimplex scaled minkowski group group-3 group-inf"
+    "l1 simplex simplex-radius unit-simplex hypersimplex unit-hypersimplex k-sparse owl scaled minkowski "
+    "group group-3 group-inf"
 )
 PASSES = dict.fromkeys(ENTRIES.split(), 0)
 

@@ -22,7 +22,7 @@ from fwflow.points import FactoredPoint, Lifted, Point
 from fwflow.sets import CallableSet
 from fwflow.sets import matrices as matrix_sets
 from fwflow.vertices import DenseVertex, OneHot, RankOne
-from tests.catalogue import SETS
+from tests.catalogue import SETS, TURNED
 
 HIGHS = 1e-7  # feasibility tolerance, primal and dual, of the solver inside Polytope and inside linprog here
 EPS = float(np.finfo(np.float64).eps)
@@ -46,6 +46,16 @@ def box_corners(lower, upper):
 def choices(sizes, n):
     """Vectors of n entries with so many ones and else zeros."""
     return np.array([np.isin(range(n), S) for k in sizes for S in itertools.combinations(range(n), k)], dtype=float)
+
+
+def signed(V):
+    """The same rows with all signs of their entries."""
+    signs = np.array([*itertools.product([1.0, -1.0], repeat=V.shape[1])])
+    return np.unique((V[:, None] * signs).reshape(-1, V.shape[1]), axis=0)
+
+
+def hull_program(V):
+    return {"map": V.T, "A_eq": np.ones((1, len(V))), "b_eq": [1.0]}
 
 
 def permutations(n):
@@ -82,6 +92,13 @@ VERTICES = {
     "unit-simplex": 2 * choices([0, 1], 6),
     "hypersimplex": 1.5 * choices([2], 6),
     "unit-hypersimplex": choices([0, 1, 2, 3], 6),
+    "k-sparse": signed(1.5 * choices([2], 6)),
+    "k-norm": np.vstack([signed(1.5 * np.eye(6)), signed(np.full((1, 6), 0.75))]),
+    # The last weight is zero: an entry more than five is free.
+    "owl": np.vstack(
+        [signed(choices([j], 6) * 4.0 / s) for j, s in [(1, 3.0), (2, 5.0), (3, 7.0), (4, 8.0), (6, 8.5)]]
+    ),
+    "permutahedron": np.unique([*itertools.permutations([2.0, -1.0, 0.0, 2.0, 1.0, -1.0])], axis=0),
     "box": box_corners([-1.0] * 6, [2.0] * 6),
     "box-arrays": box_corners(np.arange(6.0) - 4, np.arange(6.0)),
     "interval": np.array([[-1.0], [1.0]]),
@@ -106,6 +123,7 @@ DUAL_NORMS = {
     "group": (2.0, lambda g: max(np.linalg.norm(g[[0, 2]]), np.linalg.norm(g[[1, 3, 4]]), abs(g[5]))),
     "group-3": (2.0, lambda g: max(np.linalg.norm(g[part], ord=1.5) for part in ([0, 1, 5], [2, 3, 4]))),
     "group-inf": (2.0, lambda g: max(np.linalg.norm(g[part], ord=1) for part in ([0, 2], [1, 3, 4], [5]))),
+    "ellipsoid": (1.0, lambda g: np.linalg.norm(np.linspace(0.5, 2, 6) * (TURNED.T @ g)) - SHIFT @ g),
     "nuclear": (2.0, lambda g: scipy.linalg.svdvals(g)[0]),
     "nuclear-wide": (2.0, lambda g: scipy.linalg.svdvals(g)[0]),
 }
@@ -137,11 +155,19 @@ PROGRAMS = {
     "unit-simplex": {"map": np.eye(6), "A_ub": np.ones((1, 6)), "b_ub": [2.0]},
     "hypersimplex": {**simplex_program(3.0, 6), "bounds": (0, 1.5)},
     "unit-hypersimplex": {"map": np.eye(6), "A_ub": np.ones((1, 6)), "b_ub": [3.0], "bounds": (0, 1)},
+    "k-sparse": {
+        "map": np.hstack([np.eye(6), -np.eye(6)]),
+        "A_ub": np.vstack([np.ones((1, 12)), np.hstack([np.eye(6), np.eye(6)])]),
+        "b_ub": [3.0] + [1.5] * 6,
+    },
+    "k-norm": hull_program(VERTICES["k-norm"]),
+    "owl": hull_program(VERTICES["owl"]),
+    "permutahedron": hull_program(VERTICES["permutahedron"]),
     "box": box_program([-1.0] * 6, [2.0] * 6),
     "box-arrays": box_program(np.arange(6.0) - 4, np.arange(6.0)),
     "interval": box_program([-1.0], [1.0]),
     "linf": box_program([-1.5] * 6, [1.5] * 6),
-    "hull": {"map": HULL.T, "A_eq": np.ones((1, len(HULL))), "b_eq": [1.0]},
+    "hull": hull_program(HULL),
     "birkhoff": birkhoff_program(3),
     "birkhoff-flat": birkhoff_program(3),
     "polytope": {
@@ -265,9 +291,13 @@ def test_lmo_attains_the_dual_norm_on_the_boundary(name, kind):
     s = np.asarray(constraint.lmo(g), dtype=np.float64)
     assert value(s, g) == pytest.approx(best(name, g), rel=0, abs=rounding(name, g))
     # The extreme points of these balls are the boundary, and for the nuclear norm its rank-one part.
-    sigma = scipy.linalg.svdvals(s) if s.ndim == 2 else np.array([constraint.norm(s)])
-    slack = 4 * s.size * eps(g.dtype) * constraint.radius
-    assert sigma[0] == pytest.approx(constraint.radius, rel=0, abs=slack)
+    if name == "ellipsoid":
+        sigma = np.array([np.linalg.norm(TURNED.T @ (s - SHIFT) / np.linspace(0.5, 2, 6))])
+    else:
+        sigma = scipy.linalg.svdvals(s) if s.ndim == 2 else np.array([constraint.norm(s)])
+    radius, _ = DUAL_NORMS[name]
+    slack = 4 * s.size * eps(g.dtype) * radius
+    assert sigma[0] == pytest.approx(radius, rel=0, abs=slack)
     assert sigma[1:].max(initial=0.0) <= slack
 
 
@@ -446,7 +476,7 @@ def test_start_is_where_the_documentation_says(name):
         np.testing.assert_allclose(start, half, rtol=4 * EPS)
         return
     # Zero, the barycentre, the centre, the mean of the vertices: for all these sets one and the same.
-    mean = VERTICES[name].mean(axis=0) if name in VERTICES else np.zeros(start.size)
+    mean = VERTICES[name].mean(axis=0) if name in VERTICES else SHIFT if name == "ellipsoid" else np.zeros(start.size)
     np.testing.assert_allclose(start, mean, rtol=0, atol=8 * EPS)
 
 

@@ -16,7 +16,7 @@ from typing import Annotated
 try:
     import typer
 
-    from fwflow.cli import data
+    from fwflow.cli import catalogues, data
     from fwflow.cli.experiments import compare, explore, reproduce
     from fwflow.cli.inspect import inspect
     from fwflow.cli.path import path
@@ -40,6 +40,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
+app.command("list", rich_help_panel=panel)(catalogues.show)
 app.add_typer(data.app, name="data", rich_help_panel=panel)
 
 

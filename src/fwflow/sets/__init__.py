@@ -2,8 +2,10 @@
 
 from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
 from fwflow.sets.callables import CallableSet
-from fwflow.sets.hypersimplices import HyperSimplex, UnitHyperSimplex, UnitSimplex
+from fwflow.sets.ellipsoids import Ellipsoid
+from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
 from fwflow.sets.matrices import Birkhoff, NuclearBall
+from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
@@ -15,14 +17,19 @@ __all__ = [
     "ConstraintSet",
     "ConvexHull",
     "Crossing",
+    "Ellipsoid",
     "GroupBall",
     "HyperSimplex",
+    "KNormBall",
+    "KSparseBall",
     "L1Ball",
     "L2Ball",
     "LInfBall",
     "LpBall",
     "MinkowskiSum",
     "NuclearBall",
+    "OWLBall",
+    "Permutahedron",
     "Polytope",
     "Product",
     "ScaledSet",

@@ -16,9 +16,11 @@ from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import best_first, lowest, smallest
 from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.sets.vectors import FEW, NO_NOISE, inward
+from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
 from fwflow.vertices import OneHot, Shape, SparseVertex, Vertex
 
+# Which entries a vertex has, and which of them with the worse sign.
+_Signed = tuple[tuple[int, ...], tuple[int, ...]]
 # A decomposition with more entries than these is not cheap.
 _MANY = 10**6
 
@@ -38,6 +40,8 @@ def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     of u: sorting these gives t. That is at most the k-th largest entry of u, and need not be more than two below, so
     that entries further away are zeros and ones: nothing overflows, and no digit is lost to what all have in common.
     """
+    if k == 1:
+        return onto_simplex(x, radius) / radius
     with np.errstate(over="ignore"):
         u = np.clip((x - np.partition(x, -k)[-k]) / radius, -2.0, 1.0)
     ends = np.concatenate([u - 1, u])
@@ -70,8 +74,8 @@ class _Choices(KnownSet):
     """Vectors of entries between 0 and the radius, of which k or at most k may be at the radius."""
 
     polytope = True
-    #: Whether there must be k of them.
-    all_of_them: bool
+    #: Whether it is k, no less.
+    exactly: bool
 
     def __init__(self, k: int, radius: float = 1.0) -> None:
         self.k, self.radius = whole(k, "k", 1), positive(radius, "radius")
@@ -84,7 +88,7 @@ class _Choices(KnownSet):
 
     def _most(self, n: int) -> int:
         """How many of n entries may be at the radius."""
-        if self.all_of_them and self.k > n:
+        if self.exactly and self.k > n:
             raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
         return min(self.k, n)
 
@@ -92,7 +96,7 @@ class _Choices(KnownSet):
         flat = g.reshape(-1)
         k = self._most(flat.size)
         places = np.array([flat.argmin()]) if k == 1 else lowest(flat, k)
-        return chosen(places if self.all_of_them else places[flat[places] < 0], self.radius, g)
+        return chosen(places if self.exactly else places[flat[places] < 0], self.radius, g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """In the order of the gradient every choice comes from a better one.
@@ -104,14 +108,14 @@ class _Choices(KnownSet):
         order = np.array(smallest(flat, min(k + count, flat.size)))
         value = flat[order]
         negative = int((value < 0).sum())
-        size = k if self.all_of_them else min(k, negative)
+        size = k if self.exactly else min(k, negative)
         fixed = max(0, size - count)  # places so far from the last are in all of the best
 
         def worse(places: tuple[int, ...]) -> list[tuple[float, tuple[int, ...]]]:
             inside = set(places)
             moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
             found = [(value[q] - value[p], tuple(sorted(inside - {p} | {q}))) for p, q in moves]
-            if not self.all_of_them:
+            if not self.exactly:
                 if negative - 1 in inside:
                     found.append((-value[negative - 1], tuple(sorted(inside - {negative - 1}))))
                 if negative < len(order) and negative not in inside and fixed + len(places) < k:
@@ -127,7 +131,7 @@ class _Choices(KnownSet):
         free = np.flatnonzero((flat > slack) & ~top)
         gains = g.reshape(-1)[free]
         best = lowest(-gains, k - int(top.sum()))
-        if not self.all_of_them and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
+        if not self.exactly and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
             best = best[gains[best] > 0]
         return chosen(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
 
@@ -135,7 +139,7 @@ class _Choices(KnownSet):
         slack, slack_of_sum = self._slacks(x, noise)
         x, direction = x.reshape(-1), direction.reshape(-1)
         room, rate = np.where(direction > 0, self.radius - x, x), np.abs(direction)
-        if not self.all_of_them:  # the sum is bounded, too
+        if not self.exactly:  # the sum is bounded, too
             room = np.append(room, self._most(x.size) * self.radius - x.sum(dtype=np.float64))
             rate, slack = np.append(rate, direction.sum(dtype=np.float64)), np.append(slack, slack_of_sum)
         return first_bound(room, rate, slack)
@@ -150,8 +154,8 @@ class _Choices(KnownSet):
         used = np.flatnonzero(flat)
         if len(used) * self.k > _MANY:
             return None
-        shares = np.minimum(flat[used].astype(np.float64) / self.radius, 1.0)
-        if self.all_of_them:
+        shares = np.clip(flat[used].astype(np.float64) / self.radius, 0.0, 1.0)
+        if self.exactly:
             shares = np.minimum(shares * (self.k / shares.sum()), 1.0)
         return [(w, chosen(used[places], self.radius, x)) for w, places in sampled(shares) if len(places)]
 
@@ -161,9 +165,9 @@ class _Choices(KnownSet):
         if wide.min() >= 0 and wide.max() <= self.radius and self.near(wide, few_ulps(x.dtype), NO_NOISE):
             return x
         y = np.clip(wide.reshape(-1), 0.0, self.radius) / self.radius
-        if k < x.size and (self.all_of_them or y.sum() > k):
+        if k < x.size and (self.exactly or y.sum() > k):
             y = onto_hypersimplex(wide.reshape(-1), k, self.radius)
-        elif self.all_of_them:
+        elif self.exactly:
             y = np.ones(x.size)
         return inward((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
 
@@ -174,7 +178,7 @@ class _Choices(KnownSet):
         k = self._most(x.size)
         excess = float((x / self.radius).sum()) - k
         allowed = tol * k + float((noise / self.radius).sum())
-        return abs(excess) <= allowed if self.all_of_them else excess <= allowed
+        return abs(excess) <= allowed if self.exactly else excess <= allowed
 
 
 class HyperSimplex(_Choices):
@@ -198,7 +202,7 @@ class HyperSimplex(_Choices):
     array([1. , 0.5, 0.5, 0. ])
     """
 
-    all_of_them = True
+    exactly = True
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
@@ -223,7 +227,7 @@ class UnitHyperSimplex(_Choices):
     array([0., 1., 0., 0.])
     """
 
-    all_of_them = False
+    exactly = False
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
@@ -254,3 +258,86 @@ class UnitSimplex(UnitHyperSimplex):
 
     def __repr__(self) -> str:
         return f"UnitSimplex({self.radius:g})"
+
+
+class KSparseBall(Ball):
+    r"""The hull of the vectors with k entries :math:`\pm r` and else zeros: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
+
+    A vertex has the k largest entries of the gradient, against their signs; ties go to the first indices, and where the
+    gradient is zero to +r. If there are no more than k entries, this is the ball of the maximum norm.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.KSparseBall(2, 3.0).lmo(np.array([1.0, -3.0, 0.5, 2.0])))
+    array([ 0.,  3.,  0., -3.])
+    """
+
+    polytope = True
+
+    def __init__(self, k: int, radius: float = 1.0) -> None:
+        super().__init__(radius)
+        self.k = whole(k, "k", 1)
+
+    def __repr__(self) -> str:
+        return f"KSparseBall({self.k}, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.k, self.radius)
+
+    def norm(self, x: Array) -> float:
+        size = np.abs(x)
+        return float(max(size.max(), size.sum() / self.k))
+
+    def _against(self, places: Array, g: Array) -> Array:
+        """The entries at some places, which are best there."""
+        return np.where(g.reshape(-1)[places] > 0, -self.radius, self.radius)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        places = lowest(-np.abs(g.reshape(-1)), self.k)
+        return chosen(places, self._against(places, g), g)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """Every one comes from a better one: turn back the largest entry with the wrong sign, or take a larger one."""
+        flat = np.abs(g.reshape(-1)).astype(np.float64)
+        k = min(self.k, flat.size)
+        order = np.array(smallest(-flat, min(k + count, flat.size)))
+        size, fixed = flat[order], max(0, k - count)
+
+        def worse(state: _Signed) -> list[tuple[float, _Signed]]:
+            places, turned = state
+            found = [(2 * size[p], (places, (p, *turned))) for p in places if not turned or p < turned[0]]
+            if not turned:
+                inside = set(places)
+                moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
+                found += [(size[p] - size[q], (tuple(sorted(inside - {p} | {q})), ())) for p, q in moves]
+            return found
+
+        def vertex(places: tuple[int, ...], turned: tuple[int, ...]) -> Vertex:
+            signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
+            at = order[[*range(fixed), *places]]
+            by_place = np.argsort(at)
+            return chosen(at[by_place], (signs * self._against(at, g))[by_place], g)
+
+        first: _Signed = tuple(range(fixed, k)), ()
+        return [best, *(vertex(*state) for state in best_first(first, worse, count)[1:])]
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        """Of the multiple on the border: every entry is a share of its sign, and if need be of both signs."""
+        flat = x.reshape(-1).astype(np.float64)
+        k, weight = min(self.k, flat.size), self.norm(flat) / self.radius
+        if weight == 0 or 2 * flat.size * k > _MANY:
+            return None if weight else []
+        own = np.abs(flat) / (self.radius * weight)
+        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), FEW)
+        signs = np.where(flat < 0, -self.radius, self.radius)
+        parts = sampled(np.column_stack([both + own, both - own]).reshape(-1) / 2)
+        return [(weight * w, chosen(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts]
+
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        onto = UnitHyperSimplex(self.k, self.radius).project(np.abs(x))
+        return np.copysign(onto, x)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius * math.sqrt(min(self.k, size_of(needs_shape(self, shape))))

@@ -21,7 +21,7 @@ FEW = 8 * float(np.finfo(np.float64).eps)
 NO_NOISE = np.zeros(1)
 
 
-def _onto_simplex(x: Array, radius: float) -> Array:
+def onto_simplex(x: Array, radius: float) -> Array:
     """The point of the simplex nearest to a vector, by Michelot's shrinking sets: a few passes, no sort.
 
     Distances to the largest entry in units of the radius are all that matters. Entries more than one behind it do not
@@ -62,6 +62,8 @@ class Ball(KnownSet):
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = positive(radius, "radius")
+        #: The largest entry of a member.
+        self.reach = self.radius
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.radius:g})"
@@ -77,8 +79,8 @@ class Ball(KnownSet):
         return np.zeros(needs_shape(self, shape), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        # No norm here is below the largest entry, and beyond that one x / r might overflow.
-        if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.radius:
+        # Beyond the largest entry of a member x / r might overflow.
+        if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.reach:
             return False
         return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
 
@@ -108,7 +110,7 @@ class L1Ball(Ball):
         wide = x.astype(np.float64, copy=False)
         if self.near(wide, FEW, NO_NOISE):
             return x
-        return inward(np.sign(wide) * _onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
+        return inward(np.sign(wide) * onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -152,17 +154,18 @@ class L1Ball(Ball):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """By Newton's method from beyond, where the norm, convex and linear between changes of sign, is too large."""
+        few = few_ulps(x.dtype) + float(np.sum(noise)) / self.radius
         x, d = x.reshape(-1).astype(np.float64) / self.radius, direction.reshape(-1).astype(np.float64) / self.radius
         if not d.any():
             return math.inf
-        slack = few_ulps(direction.dtype) + float(np.sum(noise)) / self.radius
-        t = float((1 + np.abs(x).sum()) / np.abs(d).sum())
+        size = float(np.abs(x).sum())
+        slack, t = max(few, size - 1), (1 + size) / float(np.abs(d).sum())
         while True:
             y = x + t * d
-            excess = float(np.abs(y).sum()) - 1
-            if excess <= slack:
+            excess, slope = float(np.abs(y).sum()) - 1, float(np.sign(y) @ d)
+            if excess <= slack or slope <= 0:  # along a face the slope is rounding
                 return max(t, 0.0)
-            t -= excess / float(np.sign(y) @ d)
+            t -= excess / slope
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
@@ -343,7 +346,7 @@ class GroupBall(Ball):
         unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # in which no norm overflows
         flat = wide.reshape(-1) / unit
         norms = self._norms(flat, 2.0)
-        onto = _onto_simplex(norms, self.radius / unit)
+        onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
         return inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
 
@@ -392,7 +395,7 @@ class Simplex(KnownSet):
         wide = x.astype(np.float64, copy=False)
         if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), NO_NOISE):
             return x
-        flat = _onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
+        flat = onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
         # What rounding has changed of the sum is least in the largest entry.
         flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
         return flat.reshape(x.shape)

@@ -1,0 +1,122 @@
+"""Ellipsoids, along the coordinates or turned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fwflow._validation import Array, finite_array, float_dtype
+from fwflow.fingerprints import fingerprint
+from fwflow.numerics import length
+from fwflow.sets.base import KnownSet, rounding
+from fwflow.sets.vectors import FEW
+from fwflow.vertices import DenseVertex, Shape, Vertex
+
+# From a point so many axes away only its direction counts.
+_FAR = 1e100
+# Columns of a rotation are orthogonal up to this.
+_ORTHOGONAL = 1e-8
+
+
+class Ellipsoid(KnownSet):
+    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, of which the columns of Q are the axes. It starts at its centre.
+
+    With :math:`v = a \circ Q^T g` the vertex is :math:`c - Q(a \circ v) / \|v\|_2`. A zero gradient gives the end of
+    the first axis.
+
+    Parameters
+    ----------
+    center : (n,) array_like
+    axes : float or (n,) array_like
+        Half of the length of each axis.
+    rotation : (n, n) array_like, optional
+        An orthogonal matrix, with an axis in every column; by default the axes are those of the coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Ellipsoid([1.0, 0.0], [2.0, 1.0])
+    >>> np.asarray(C.lmo(np.array([1.0, 0.0]))), C.contains([3.0, 0.0]), C.contains([1.0, 1.1])
+    (array([-1.,  0.]), True, False)
+    """
+
+    shape: Shape
+
+    def __init__(self, center: ArrayLike, axes: ArrayLike, rotation: ArrayLike | None = None) -> None:
+        self.center = finite_array(center, "center", ndim=1).astype(np.float64)
+        n = len(self.center)
+        lengths = finite_array(axes, "axes").astype(np.float64)
+        if not n or lengths.shape not in ((), (n,)) or (lengths <= 0).any():
+            raise ValueError(f"axes must be a positive number, or one for each of the {n} entries of center")
+        self.axes, self.shape = np.broadcast_to(lengths, (n,)), (n,)
+        self.rotation = None if rotation is None else finite_array(rotation, "rotation", ndim=2).astype(np.float64)
+        Q = self.rotation
+        if Q is not None and (Q.shape != (n, n) or np.abs(Q.T @ Q - np.eye(n)).max() > _ORTHOGONAL):
+            raise ValueError(f"rotation must be an orthogonal matrix of {n} x {n}")
+
+    def __repr__(self) -> str:
+        return f"Ellipsoid(dimension {self.shape[0]})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.center, self.axes, self.rotation)
+
+    def _along(self, x: Array) -> Array:
+        """Components along the axes."""
+        return x if self.rotation is None else self.rotation.T @ x
+
+    def _back(self, components: Array) -> Array:
+        return components if self.rotation is None else self.rotation @ components
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        wide = g.astype(np.float64, copy=False)
+        v = self.axes / self.axes.max() * self._along(wide / (float(np.abs(wide).max()) or 1.0))
+        size = length(v)
+        u = -v / size if size else np.eye(1, len(v))[0]
+        return DenseVertex((self.center + self._back(self.axes * u)).astype(float_dtype(g.dtype), copy=False))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self.center.astype(dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        if x.shape != self.shape:
+            raise ValueError(f"x has shape {x.shape}; members of {self!r} have shape {self.shape}")
+        off = noise + rounding(x, self.center)
+        sizes = off if self.rotation is None else np.abs(self.rotation.T) @ off
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = length(self._along(x - self.center) / self.axes)
+        return bool(away <= 1 + tol + length(sizes / self.axes))
+
+    def project(self, x: ArrayLike) -> Array:
+        r"""By the secular equation: components become :math:`z_i a_i^2 / (a_i^2 + t)`, with t such that they fit.
+
+        The inverse of the length of what is left, in units of the axes, is concave in t and nearly linear: Newton's
+        method on it (Hebden 1973) rises to the root.
+        """
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, FEW, np.zeros_like(wide)):
+            return x
+        largest = float(self.axes.max())
+        a, z = self.axes / largest, self._offset(wide, largest)
+        t = max(0.0, float((a * (np.abs(z) - a)).max()))  # below it one component alone is too large
+        while True:
+            u = a * z / (a**2 + t)
+            size = length(u)
+            rise = (size - 1) / float((u / size) ** 2 @ (1 / (a**2 + t)))
+            if rise <= FEW * (t + rise):
+                break
+            t += rise
+        inside = self._back(largest * (a * (u / max(size, 1.0))))
+        return (self.center + inside).astype(x.dtype, copy=False)
+
+    def _offset(self, x: Array, unit: float) -> Array:
+        """Components from the centre to x in a unit; in that direction but not as far away if x is so far."""
+        power = int(np.frexp(max(float(np.abs(x).max()), float(np.abs(self.center).max())))[1])
+        with np.errstate(over="ignore"):
+            size = min(float(np.ldexp(1 / unit, power)), _FAR)
+        return size * self._along(np.ldexp(x, -power) - np.ldexp(self.center, -power))
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * float(self.axes.max())

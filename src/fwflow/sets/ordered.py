@@ -1,0 +1,315 @@
+"""Sets in which weights go to entries by their order: balls of ordered weighted norms, and the permutahedron."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
+
+from fwflow._validation import Array, finite_array, float_dtype, whole
+from fwflow.fingerprints import fingerprint
+from fwflow.numerics import best_first, smallest
+from fwflow.sets.base import KnownSet, needs_shape, size_of
+from fwflow.sets.hypersimplices import chosen
+from fwflow.sets.vectors import FEW, Ball, inward
+from fwflow.vertices import DenseVertex, OneHot, Shape, Vertex
+
+# From a point so many radii away only its direction counts: next to it the radius is rounding.
+_FAR = 2.0**36
+# Ranking orders of more entries than these, all together, is not cheap.
+_MANY = 10**5
+
+
+def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
+    r"""The vector nearest to x with :math:`\sum_i w_i |x|_{[i]} \le r`, for weights that do not increase.
+
+    In the order of the moduli it is the positive part of the isotonic regression of :math:`|x| - tw` (Bogdan et al.
+    2015). As t grows, entries are only pooled and lost: the norm of that is convex and piecewise linear in t, and
+    Newton's method from t = 0 ends at the root after as many steps as it has met pieces (Davis 2015 bounds them).
+    """
+    size = np.abs(x)
+    order, unit = np.argsort(-size, kind="stable"), float(size.max())
+    z, t = size[order] / unit * min(unit / radius, _FAR), 0.0  # in units of the radius
+    while True:
+        starts = isotonic_regression(z - t * weights, increasing=False).blocks
+        counts = np.diff(starts)
+        w, level = (np.add.reduceat(part, starts[:-1]) / counts for part in (weights, z))
+        share = np.where(level > t * w, counts * w, 0.0)
+        slope = float(share @ w)
+        following = (float(share @ level) - 1) / slope if slope > 0 else t
+        if following <= t * (1 + FEW):
+            break
+        t = following
+    y = np.empty_like(z)
+    y[order] = np.repeat(np.maximum(level - t * w, 0.0), counts)
+    norm = float(weights @ y[order])
+    return np.copysign(y * (radius / norm if norm > 0 else 0.0), x)  # on the border, in spite of rounding
+
+
+class _OrderedBall(Ball):
+    """The ball of a norm that sums the moduli in their order, with weights that do not increase."""
+
+    polytope = True
+
+    @abstractmethod
+    def _weights(self, n: int) -> Array:
+        """Those of n entries."""
+
+    def norm(self, x: Array) -> float:
+        return float(self._weights(x.size) @ np.sort(np.abs(x))[::-1])
+
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, FEW, np.zeros_like(wide)):
+            return x
+        flat = onto_ordered_ball(wide.reshape(-1), self._weights(x.size), self.radius)
+        return inward(flat.reshape(x.shape), 0, x.dtype)
+
+
+class KNormBall(_OrderedBall):
+    r"""The hull of the L1 ball of radius r and the ball of radius r/k of the maximum norm.
+
+    Its members are those of which the k largest moduli sum to at most r. A vertex has one entry or all; ties go to one
+    entry, the first, and where the gradient is zero to the positive sign.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.KNormBall(2, 4.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -5.0, 2.0]))), np.asarray(C.lmo(np.array([3.0, -5.0, 4.0])))
+    (array([0., 4., 0.]), array([-2.,  2., -2.]))
+    """
+
+    def __init__(self, k: int, radius: float = 1.0) -> None:
+        super().__init__(radius)
+        self.k = whole(k, "k", 1)
+
+    def __repr__(self) -> str:
+        return f"KNormBall({self.k}, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.k, self.radius)
+
+    def _weights(self, n: int) -> Array:
+        return (np.arange(n) < self.k).astype(np.float64)
+
+    def _of_all(self, g: Array) -> DenseVertex:
+        """The best vertex in all entries."""
+        entry = self.radius / self.k
+        return DenseVertex(np.where(g > 0, -entry, entry).astype(float_dtype(g.dtype), copy=False))
+
+    def _of_one(self, g: Array, i: int) -> OneHot:
+        return OneHot(i, -self.radius if g.flat[i] > 0 else self.radius, g.shape)
+
+    def _all_beat(self, size: Array) -> Array:
+        """For which entries the best vertex in all of them is better than the best in that one.
+
+        For k = 1 no others are vertices but in one dimension, nor are those in all where k is not below the number of
+        entries.
+        """
+        if 1 < self.k < size.size:
+            unit = float(size.max()) or 1.0
+            return np.asarray(size / unit * self.k < (size / unit).sum(dtype=np.float64))
+        return np.full(size.shape, size.size > self.k)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        size = np.abs(g.reshape(-1)).astype(np.float64)
+        i = int(size.argmax())
+        return self._of_all(g) if self._all_beat(size)[i] else self._of_one(g, i)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """Among those against the signs of the gradient."""
+        size = np.abs(g.reshape(-1)).astype(np.float64)
+        if not 1 < self.k < size.size:
+            return [best] if self.k == 1 < size.size else [self._of_one(g, i) for i in smallest(-size, count)]
+        ranked: list[Vertex] = [self._of_one(g, i) for i in smallest(-size, count)]
+        better = int((~self._all_beat(size)).sum())
+        return [*ranked[:better], self._of_all(g), *ranked[better:]][:count]
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        n = size_of(needs_shape(self, shape))
+        return 2 * self.radius * max(1.0, math.sqrt(n) / self.k)
+
+
+class OWLBall(_OrderedBall):
+    r""":math:`\{x : \sum_i w_i |x|_{[i]} \le r\}` for the moduli in descending order: ordered weighted L1.
+
+    A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` in the j largest entries of the gradient and else zeros;
+    ties go to the smallest j and the first indices, and where the gradient is zero to the positive sign.
+
+    Parameters
+    ----------
+    weights : (n,) array_like
+        Not negative, in any order, and not all zero.
+    radius : float
+
+    Examples
+    --------
+    Equal weights are the L1 ball, a single one the ball of the maximum norm.
+
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.OWLBall([3.0, 2.0, 1.0], 6.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -4.0, 3.5])))
+    array([ 0. ,  1.2, -1.2])
+    """
+
+    shape: Shape
+
+    def __init__(self, weights: ArrayLike, radius: float = 1.0) -> None:
+        super().__init__(radius)
+        given = finite_array(weights, "weights", ndim=1).astype(np.float64)
+        if not len(given) or (given < 0).any() or not given.any():
+            raise ValueError("weights must not be negative, and one at least must be positive")
+        self.weights = np.sort(given)[::-1].copy()
+        self.shape = given.shape
+        self.reach = self.radius / float(self.weights[0])
+        self._sums = np.cumsum(self.weights)
+        # Of equal weights only the first makes a vertex, and where weights of zero follow, entries are added for free.
+        counts, n = np.arange(1, len(given) + 1), len(given)
+        extreme = (self.weights < self.weights[0]) | (counts == 1)
+        self._counts = counts[extreme & (np.append(self.weights[1:], 1.0) > 0)] if n > 1 else counts
+
+    def __repr__(self) -> str:
+        return f"OWLBall({len(self.weights)} weights, {self.radius:g})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.weights, self.radius)
+
+    def _weights(self, n: int) -> Array:
+        if n != len(self.weights):
+            raise ValueError(f"x has {n} entries; {self!r} has members of {len(self.weights)}")
+        return self.weights
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.zeros(self.shape if shape is None else shape, dtype)
+
+    def _ranked(self, g: Array) -> tuple[Array, Array]:
+        """Places by the modulus of the gradient, and what the best vertex with so many entries attains."""
+        size = np.abs(g.reshape(-1)).astype(np.float64)
+        size /= size.max() or 1.0
+        order = np.argsort(-size, kind="stable")
+        return order, np.cumsum(size[order])[self._counts - 1] / self._sums[self._counts - 1]
+
+    def _vertex(self, g: Array, order: Array, kind: int) -> Vertex:
+        count = int(self._counts[kind])
+        places = np.sort(order[:count])
+        entry = self.radius / float(self._sums[count - 1])
+        return chosen(places, np.where(g.reshape(-1)[places] > 0, -entry, entry), g)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
+        order, attained = self._ranked(g)
+        return self._vertex(g, order, int(attained.argmax()))
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """The best with one entry, with two, ..., by what they attain."""
+        order, attained = self._ranked(g)
+        return [self._vertex(g, order, kind) for kind in smallest(-attained, count)]
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius * float((np.sqrt(self._counts) / self._sums[self._counts - 1]).max())
+
+
+class Permutahedron(KnownSet):
+    r"""The hull of all vectors that have the same entries in some order. It starts at their mean.
+
+    A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Members are told by the
+    sums of their largest entries (Rado 1952), each up to a share of what it may be.
+
+    Parameters
+    ----------
+    weights : (n,) array_like
+        The entries, in any order.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Permutahedron([1.0, 2.0, 3.0])
+    >>> np.asarray(C.lmo(np.array([0.5, -1.0, 2.0])))
+    array([2., 3., 1.])
+    >>> C.project(np.array([9.0, 0.0, 0.0]))
+    array([3. , 1.5, 1.5])
+    """
+
+    polytope = True
+    shape: Shape
+
+    def __init__(self, weights: ArrayLike) -> None:
+        given = finite_array(weights, "weights", ndim=1).astype(np.float64)
+        if not len(given):
+            raise ValueError("weights is empty; a permutahedron needs at least one entry")
+        self.weights = np.sort(given)[::-1].copy()
+        self.shape = given.shape
+
+    def __repr__(self) -> str:
+        return f"Permutahedron({len(self.weights)} weights)"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.weights)
+
+    def _vertex(self, order: Array, weights: Array, g: Array) -> DenseVertex:
+        entries = np.empty(len(order), float_dtype(g.dtype))
+        entries[order] = weights
+        return DenseVertex(entries.reshape(g.shape))
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return self._vertex(np.argsort(g.reshape(-1), kind="stable"), self.weights, g)
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        """In the order of the gradient every one comes from a better one: two entries exchange neighbouring levels."""
+        if count * g.size > _MANY:
+            return [best]
+        order = np.argsort(g.reshape(-1), kind="stable")
+        value = g.reshape(-1)[order].astype(np.float64).tolist()
+        levels, ranks = np.unique(-self.weights, return_inverse=True)
+
+        def worse(ranks: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...]]]:
+            last, swaps = [-1] * len(levels), []  # where each level was last seen
+            for q, rank in enumerate(ranks):
+                if rank and last[rank - 1] > last[rank]:
+                    p = last[rank - 1]
+                    swaps.append(((value[q] - value[p]) * float(levels[rank] - levels[rank - 1]), p, q))
+                last[rank] = q
+            for cost, p, q in heapq.nsmallest(count, swaps):
+                yield cost, (*ranks[:p], ranks[q], *ranks[p + 1 : q], ranks[p], *ranks[q + 1 :])
+
+        ranked = best_first(tuple(ranks.tolist()), worse, count)
+        return [best, *(self._vertex(order, -levels[list(found)], g) for found in ranked[1:])]
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return np.full(self.shape if shape is None else shape, self.weights.mean(), dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        if x.size != len(self.weights):
+            raise ValueError(f"x has {x.size} entries; {self!r} has members of {len(self.weights)}")
+        order = np.argsort(-x.reshape(-1), kind="stable")
+        widths = np.cumsum(self.weights - self.weights[::-1])
+        widths[-1] = np.abs(self.weights - self.weights.mean()).sum()  # the sum of all has no width of its own
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = np.cumsum(x.reshape(-1)[order] - self.weights)
+        slack = tol * widths + np.cumsum(noise.reshape(-1)[order])
+        return bool((excess <= slack).all() and excess[-1] >= -slack[-1])
+
+    def project(self, x: ArrayLike) -> Array:
+        """By isotonic regression of the difference to the weights, in the order of x (Blondel et al. 2020)."""
+        x = finite_array(x, "x")
+        wide = x.reshape(-1).astype(np.float64, copy=False)
+        if self.near(wide, FEW, np.zeros_like(wide)):
+            return x
+        order = np.argsort(-wide, kind="stable")
+        starts = isotonic_regression(wide[order] - self.weights, increasing=False).blocks
+        y, counts = wide[order], np.diff(starts)
+        # Entries of one block keep their differences and take the mean of its weights: no digit is lost to a large x.
+        of_x, of_weights = (np.add.reduceat(part, starts[:-1]) / counts for part in (y, self.weights))
+        out = np.empty_like(y)
+        out[order] = (y - np.repeat(of_x, counts)) + np.repeat(of_weights, counts)
+        return out.reshape(x.shape).astype(x.dtype, copy=False)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return float(np.linalg.norm(self.weights - self.weights[::-1]))
