@@ -102,10 +102,12 @@ class BlockCoordinate(Method):
             noise = 8 * float(np.finfo(g.dtype).eps) * float(np.abs(g) @ (np.abs(s) + np.abs(own)))
             gaps[b], looks = float(g @ (own - s)), looks + 1
             if gaps[b] > noise:
-                toward, limit = _way(problem, C, g, own, s)
+                away = _away(problem, C, g, own, s)
+                toward, limit = (s - own, 1.0) if away is None else away
                 shift = problem.objective.lift_block(place, toward, x.x.shape)
                 point, length = _moved(problem, iterate, shift, limit, gradient)
-                return Proposal(point, length, BlockGaps(gaps, looks), float(gaps.sum()))
+                following = BlockGaps(gaps, looks)
+                return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
         return Proposal(x, 0.0, BlockGaps(gaps, looks), float(gaps.sum()), finished=self.order != "gap")
 
     def _chosen(self, gaps: Array, looks: int) -> int:
@@ -125,15 +127,15 @@ def _factors(problem: Problem) -> tuple[tuple[slice, ConstraintSet], ...]:
     return problem.constraint.factors
 
 
-def _way(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float]:
-    """Where to go within a block, and how far that is possible: from the worst vertex of the face of x, if C tells."""
+def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
+    """The way from the worst vertex of the face of x to s, and how far that is possible; None if C cannot tell."""
     away = C.away_vertex(g, x)
     if away is None:
-        return s - x, 1.0
+        return None
     problem.counts.n_lmo += 1
     toward = s - np.asarray(away, dtype=g.dtype).reshape(-1)
     limit = C.max_step(x, toward)
-    return (s - x, 1.0) if limit is None else (toward, limit)
+    return None if limit is None else (toward, limit)
 
 
 def _moved(

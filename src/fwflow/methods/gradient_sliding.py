@@ -113,6 +113,8 @@ class GradientSliding(Method):
         x, u, k = iterate.point, memory.search, memory.k + 1
         gamma = 2 / (k + 1)
         z = x.mix([(gamma, u)])
+        if k > 1 and not problem.defined_at(z):
+            return self.step(problem, iterate, replace(_begun(x, memory.active), smoothness=memory.smoothness))
         g = iterate.known.gradient if iterate.known is not None and k == 1 else problem.gradient(z)
         value, slopes = iterate.fun if k == 1 else problem.value(z), np.asarray(g)
         if memory.smoothness > 0:
