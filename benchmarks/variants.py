@@ -96,9 +96,7 @@ def stochastic() -> None:
     f, C = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(5.0)
     peer, peer_time = timed(f, C, "fw", tol=1e-3, max_iter=1000)
     if not peer.success:
-        print(
-            f"(fw, given up at a gap of {peer.gap:.1e} after {peer.nit} steps, would take longer than what follows says)"
-        )
+        print(f"(fw is given up at a gap of {peer.gap:.1e} after {peer.nit} steps: it would take longer than that)")
     for estimator in ("spider", "saga"):
         ours, ours_time = timed(f, C, fw.Stochastic(1000, estimator), tol=1e-3)
         name = f"stochastic ({estimator}), logistic 1e6 x 100, gap 1e-3: seconds, ours and fw"

@@ -76,8 +76,9 @@ def minimize(
             spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
             "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
             "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
-            gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if a schedule, line search or momentum is given. Else it begins with the
-            first, and goes on with the others where that crawls, of the first line that applies:
+            gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
+            a schedule, line search or momentum is given. Else it begins with the first, and goes on with
+            the others where that crawls, of the first line that applies:
 
     {rules}
         schedule : Schedule
