@@ -81,8 +81,11 @@ def invariant() -> None:
     rng = np.random.default_rng(3)
     centre, curvature = rng.uniform(0, 2 * k / n, n), rng.uniform(1, 4, n)
     f, C = fw.Quadratic(sp.diags_array(curvature).tocsc(), curvature * centre), fw.HyperSimplex(k)
-    ours, ours_time = timed(f, C, "decomposition-invariant", tol=0, rtol=1e-4)
-    peer, peer_time = timed(f, C, "blended-pairwise", tol=0, rtol=1e-4)
+    runs = [
+        [timed(f, C, m, tol=0, rtol=1e-4) for _ in range(3)] for m in ("decomposition-invariant", "blended-pairwise")
+    ]
+    (ours, *_), (peer, *_) = ([result for result, _ in some] for some in runs)
+    ours_time, peer_time = (float(np.median([seconds for _, seconds in some])) for some in runs)
     used = int((ours.x > 0).sum())
     name = f"decomposition-invariant, hypersimplex 10000, {used} non-zeros, rtol 1e-4: seconds, and blended-pairwise"
     verdict(name, ours_time, peer_time, 1, ours.success and peer.success)
@@ -106,7 +109,7 @@ def stochastic() -> None:
 def optimum(f: Callable[[Any], Any], constraints: Callable[[Any], list[Any]], n: int) -> float:
     x = cp.Variable(n)
     problem = cp.Problem(cp.Minimize(f(x)), constraints(x))
-    return float(problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11))
+    return float(problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9))
 
 
 def optima() -> None:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.methods.boosted import Boosted
+from tests import catalogue
 from tests.catalogue import design, targets
 from tests.methods.test_guards import Barrier
+from tests.test_hostile_inputs import FillsOneBuffer, l1_oracle, writes_to_g
 
 M, N = 30, 12
 A, B = design(M, N), targets(M)
@@ -184,6 +186,38 @@ def test_momentum_and_schedules_go_where_they_mean_something(method):
     else:
         with pytest.raises(ValueError, match="belong"):
             fw.minimize(model(), EVERY[method], method=method, schedule=fw.LogOpenLoop())
+
+
+@settings(deadline=None, max_examples=70, derandomize=True)
+@given(
+    method=st.sampled_from([name for name in EVERY if name != "block"]),
+    name=st.sampled_from([name for name, (_, shape) in catalogue.SETS.items() if len(shape) == 1]),
+    objective=st.sampled_from(sorted(catalogue.OBJECTIVES)),
+    seed=st.integers(0, 100),
+    tol=st.sampled_from([0.0, 1e-14, 1e-6, 1e-3]),
+)
+def test_success_is_a_gap_within_the_tolerance_on_any_problem(method, name, objective, seed, tol):
+    C, shape = catalogue.SETS[name]
+    f = catalogue.OBJECTIVES[objective](shape[0], seed)
+    try:
+        r = fw.minimize(f, C, C.start(shape), method=method, tol=tol, max_iter=30)
+    except ValueError as error:
+        if "needs" not in str(error):  # a mean over rows, or a set that knows the faces of its members
+            raise
+        return
+    assert r.success == (r.gap <= tol and r.feasible is not False)
+    assert r.feasible is not False
+    assert r.fun <= r.trace["fun"][0] + 1e-12 or method in ("lazy-fw", "stochastic")
+
+
+@pytest.mark.parametrize("method", ["blended", "boosted", "lazy-fw", "sliding", "stochastic"])
+@pytest.mark.parametrize("oracle", [writes_to_g, FillsOneBuffer()], ids=["g", "buffer"])
+def test_a_plain_oracle_may_write_to_what_it_gets_and_gives(oracle, method):
+    f = fw.LinearModel(design(12, 6), targets(12))
+    expected = fw.minimize(f, l1_oracle, method=method, max_iter=20)
+    r = fw.minimize(f, oracle, method=method, max_iter=20)
+    np.testing.assert_array_equal(r.x, expected.x)
+    assert (r.gap, r.success) == (expected.gap, expected.success)
 
 
 # Lazy
