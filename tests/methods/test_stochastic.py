@@ -167,6 +167,7 @@ def test_rows_that_disagree_with_columns_are_found_out():
     ("arguments", "message"),
     [
         ({"batch": 0}, "batch"),
+        ({"tableau": "rk44"}, r'tableau must be a Tableau, such as fw.tableaus\["rk44"\]'),
         ({"seed": -1}, "seed"),
         ({"estimator": "sagaa"}, "estimator='sagaa' is not known; did you mean 'saga'"),
     ],

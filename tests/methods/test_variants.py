@@ -248,6 +248,8 @@ def test_the_cache_is_bounded_and_keeps_what_is_used():
     assert r.state.memory.used.max() >= r.nit - 1
     with pytest.raises(ValueError, match="cache"):
         fw.LazyFrankWolfe(cache=0)
+    with pytest.raises(ValueError, match="tableau must be a Tableau"):
+        fw.LazyFrankWolfe("rk44")
 
 
 def test_the_oracle_is_asked_only_if_no_vertex_promises_half_of_the_least_gap():

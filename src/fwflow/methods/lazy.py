@@ -12,7 +12,7 @@ from fwflow._validation import Array, whole
 from fwflow.atoms import Atoms, Decomposition, Record
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate
-from fwflow.methods.multistep import Answers, Multistep, StageMemory
+from fwflow.methods.multistep import Answers, Multistep, StageMemory, check_tableau
 from fwflow.momentum import Momentum
 from fwflow.points import Lifted, Point
 from fwflow.problem import Problem
@@ -62,6 +62,7 @@ class LazyFrankWolfe(Multistep):
     cache: int = 1000
 
     def __post_init__(self) -> None:
+        check_tableau(self.tableau)
         whole(self.cache, "cache", 1)
 
     @property

@@ -28,6 +28,12 @@ class StageMemory:
     record: Record | None = None
 
 
+def check_tableau(tableau: Any) -> None:
+    """Complain if it is none: names are for `minimize`."""
+    if not isinstance(tableau, Tableau):
+        raise ValueError(f'tableau must be a Tableau, such as fw.tableaus["rk44"]; got {tableau!r}')
+
+
 def numbers(tableau: Tableau) -> str:
     """What there is to a tableau besides its name, which others may have."""
     return f"A={tableau.A.tolist()}, beta={tableau.beta.tolist()}, omega={tableau.omega.tolist()}"

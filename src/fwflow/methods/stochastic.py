@@ -13,7 +13,7 @@ import numpy as np
 from fwflow._validation import Array, suggest, whole
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.multistep import numbers
+from fwflow.methods.multistep import check_tableau, numbers
 from fwflow.mixture import stages
 from fwflow.objectives.base import Batch
 from fwflow.points import Lifted, Point
@@ -136,6 +136,7 @@ class Stochastic(Method):
     schedule: Schedule = field(default_factory=OpenLoop)
 
     def __post_init__(self) -> None:
+        check_tableau(self.tableau)
         whole(self.batch, "batch", 1)
         whole(self.seed, "seed", 0)
         if self.estimator not in get_args(EstimatorName):
