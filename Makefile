@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.documented
+
+SMOKE  := .venv-smoke
 
 BENCH       := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
@@ -11,7 +14,7 @@ BENCH_ARGS  ?=
 # Folders with networks in the TNTP format, besides the one that comes along.
 NETWORKS    ?=
 
-.PHONY: test reproduce check format bench clean
+.PHONY: test reproduce check format docs bench dist clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +38,16 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $(DOCS_STAMP)
+
+# Every example is executed, and every warning is an error.
+docs: $(DOCS_STAMP)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -n -q \
+		-d docs/_build/doctrees docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 # One by one: a peer that cannot be installed is named in the tables, and does not keep the others out.
 $(BENCH_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
@@ -51,5 +64,18 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/auto.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
+# Wheel and source, checked, and the wheel tried where nothing else is installed: the core alone, then the command line.
+dist: $(STAMP)
+	rm -rf dist $(SMOKE)
+	$(BIN)/pip install --quiet build twine check-wheel-contents
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv $(SMOKE)
+	$(SMOKE)/bin/pip install --quiet dist/*.whl
+	cd $(SMOKE) && bin/python ../tests/smoke.py
+	$(SMOKE)/bin/pip install --quiet "$$(ls dist/*.whl)[cli]"
+	cd $(SMOKE) && bin/python ../tests/smoke.py cli
+
 clean:
-	rm -rf $(VENV) $(BENCH) build dist reproduction
+	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated

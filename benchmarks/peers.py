@@ -198,6 +198,33 @@ def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def digest(results: Sequence[tuple[Problem, Sequence[Outcome]]]) -> str:
+    """What a whole call of fwflow takes to a verified gap, and what the quickest peer takes: the README's table."""
+    level = 1e-4
+    lines = ["| problem | fwflow | quickest peer | times as fast |", "| --- | --- | --- | --- |"]
+    for problem, outcomes in results:
+        ran = [o for o in outcomes if o.repeats]
+        peers = {o.solver.name: o.seconds(level) for o in ran if o.solver.package != "fwflow"}
+        ours = min(o.seconds(level) for o in ran if o.solver.name == "fwflow auto, whole call")
+        name = min(peers, key=lambda name: peers[name])
+        said, times = f"{name}, {peers[name]:.2g} s", f"{peers[name] / ours:.2g}"
+        if not np.isfinite(peers[name]):
+            waited = max(o.elapsed for o in ran if o.solver.name in peers)
+            said, times = f"none of {len(peers)} in {waited:.2g} s", f"> {waited / ours:.2g}"
+        lines.append(f"| {problem.title} | {ours:.2g} s | {said} | {times} |")
+    return "\n".join(lines)
+
+
+def into_readme(text: str) -> None:
+    """Put the table where the README has its place for it."""
+    readme = HERE.parent / "README.md"
+    head, begin, rest = readme.read_text(encoding="utf-8").partition("<!-- make bench -->\n")
+    _, end, tail = rest.partition("<!-- end -->\n")
+    if not (begin and end):
+        raise ValueError("README.md has no place for the table: lines <!-- make bench --> and <!-- end -->")
+    readme.write_text(head + begin + text + "\n" + end + tail, encoding="utf-8")
+
+
 def value_target(problem: Problem, rows: Array) -> tuple[float, str]:
     """The value to reach, and in words why there is none: nobody has found f* closely enough."""
     first, first_gap = problem.measure(problem.x0)
@@ -297,7 +324,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--total", type=float, default=480.0, help="seconds of the whole run, roughly")
     parser.add_argument("--repeats", type=int, default=5, help="most repeats of quick runs")
     parser.add_argument("--quick", action="store_true", help="2 seconds per solver and problem, no repeats")
-    parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md and its figures")
+    parser.add_argument(
+        "--write", action="store_true", help="write benchmarks/RESULTS.md, its figures, the README's table"
+    )
     parser.add_argument("--out", type=Path, help="folder of the plots; build/bench, or benchmarks/figures with --write")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -311,20 +340,24 @@ def main() -> None:
     out = arguments.out or (HERE / "figures" if arguments.write else HERE.parent / "build" / "bench")
     head = setting(arguments)
     print(head)
-    sections = []
+    sections, results = [], []
     makers = [make for name in arguments.problems for make in PROBLEMS[name]]
     deadline = time.monotonic() + arguments.total
     patience = Patience(arguments.limit, arguments.patience, deadline, len(makers) * len(SOLVERS))
     for make in makers:
         problem = make()
         outcomes = compare(problem, patience, arguments.repeats)
+        results.append((problem, outcomes))
         plot(problem, outcomes, out)
         figure = f"![Gap against seconds](figures/{problem.name}.png)\n"
         sections.append(table(problem, outcomes) + "\n" + figure)
         print(table(problem, outcomes), flush=True)
+    short = digest(results)
+    print(short)
     print(f"Plots: {os.path.relpath(out)}")
     if arguments.write:
         (HERE / "RESULTS.md").write_text("\n".join(["# fwflow and its peers", "", head, *sections]), encoding="utf-8")
+        into_readme(short)
 
 
 if __name__ == "__main__":

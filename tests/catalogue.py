@@ -57,6 +57,28 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "minkowski-boxes": (fw.MinkowskiSum(fw.Box(-1.0, 2.0), fw.LInfBall(0.5)), (6,)),
 }
 
+SETS |= {
+    "spectraplex": (fw.Spectraplex(2.0), (4, 4)),
+    "spectrahedron": (fw.Spectrahedron(2.0), (3, 3)),
+    "fantope": (fw.Fantope(2), (4, 4)),
+    "schatten": (fw.SchattenBall(np.inf, 2.0), (3, 4)),
+    "transport": (fw.TransportPolytope([2.0, 2.0], [1.0, 1.0, 2.0]), (2, 3)),
+}
+
+#: The same for sets of subgraphs and others whose oracles take long: tests/sets/test_combinatorial.py runs over them.
+COMBINATORIAL: dict[str, tuple[fw.ConstraintSet, Shape]] = {
+    "path": (fw.ShortestPath([0, 0, 1, 1, 2, 2, 3], [1, 2, 2, 3, 3, 4, 4], 0, 4), (7,)),
+    "path-cyclic": (fw.ShortestPath([0, 0, 1, 2, 1, 2, 3, 3], [1, 2, 2, 1, 3, 3, 0, 4], 0, 4), (8,)),
+    "tree": (fw.SpanningTree([0, 0, 0, 1, 1, 2, 0], [1, 2, 3, 2, 3, 3, 1]), (7,)),
+    "matching": (fw.Matching([0, 0, 1, 1, 2, 2, 0], [3, 4, 3, 5, 4, 5, 3]), (7,)),
+    "matching-perfect": (fw.Matching([0, 0, 1, 1, 2, 2], [3, 4, 3, 5, 4, 5], perfect=True), (6,)),
+    "matching-odd": (fw.Matching([0, 0, 1, 2, 2, 3], [1, 2, 2, 3, 4, 4]), (6,)),
+    "matching-odd-perfect": (fw.Matching([0, 0, 1, 2, 3, 3, 4], [1, 2, 2, 3, 4, 5, 5], perfect=True), (7,)),
+    "integers": (fw.MixedInteger([[2.0, 3.0, 4.0], [-1.0, 1.0, 0.0]], [7.0, 1.0], lower=0.0, upper=2.0), (3,)),
+    "image": (fw.LinearImage(np.random.default_rng(5).standard_normal((3, 4)), fw.LInfBall(2.0)), (3,)),
+    "image-sparse": (fw.LinearImage(sp.csr_array([[1.0, 0, 2, 0], [0, -1, 1, 3]]), fw.Birkhoff(2)), (2,)),
+}
+
 
 def design(m: int, n: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((m, n))

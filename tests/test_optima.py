@@ -76,6 +76,14 @@ CONSTRAINTS = {
     "minkowski-boxes": lambda x: [x >= -1.5, x <= 2.5],
 }
 
+CONSTRAINTS |= {
+    "spectraplex": lambda X: [X >> 0, X == X.T, cp.trace(X) == 2],
+    "spectrahedron": lambda X: [X >> 0, X == X.T, cp.trace(X) <= 2],
+    "fantope": lambda X: [X >> 0, np.eye(4) - X >> 0, X == X.T, cp.trace(X) == 2],
+    "schatten": lambda X: [cp.sigma_max(X) <= 2],
+    "transport": lambda X: [X >= 0, cp.sum(X, axis=1) == [2, 2], cp.sum(X, axis=0) == [1, 1, 2]],
+}
+
 
 def cosh(y):
     return cp.sum(cp.exp(y) + cp.exp(-y)) / 2

@@ -31,6 +31,7 @@ def test_every_status_says_what_happened():
         "CALLBACK",
         "INTERRUPTED",
         "NUMERICAL",
+        "DATA",
     }
     for status in fw.Status:
         assert status.value[0].isupper()

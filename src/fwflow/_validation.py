@@ -127,6 +127,16 @@ def whole(value: Any, name: str, least: int) -> int:
     return int(number(value, name, at_least, lambda x: math.isfinite(x) and x == int(x) and x >= least))
 
 
+def nodes(value: ArrayLike, name: str) -> Array:
+    """Nodes of a graph, which are counted from 0."""
+    found = finite_array(value, name, ndim=1)
+    wrong = (found < 0) | (found != np.floor(found))
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise ValueError(f"{name} must be nodes, counted from 0; {name}[{place}] is {found[place]:g}")
+    return found.astype(np.int64)
+
+
 def describe(value: object) -> str:
     """What was given, in a few words for an error message."""
     text = " ".join(repr(value).split())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow import storage
+from fwflow import display, storage
 from fwflow.atoms import Decomposition
 from fwflow.designs import Counts
 from fwflow.fingerprints import Origin
@@ -34,6 +34,7 @@ class Status(Enum):
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
     NUMERICAL = "The computation failed; the best point so far is returned."
+    DATA = "The data is out of reach; the best point so far is returned, and result.state continues the run."
 
 
 @storable(
@@ -183,9 +184,16 @@ class Result:
     method: Choice = Choice("", "")  # noqa: RUF009
 
     def __repr__(self) -> str:
+        return "\n".join(f"{name:>9}: {value}" for name, value in self._rows())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the same rows, and how the gap fell."""
+        return display.beside(display.fields(self._rows()), self.trace.to_svg())
+
+    def _rows(self) -> list[tuple[str, object]]:
         with np.printoptions(threshold=6, edgeitems=2, precision=4):
             x = str(self.x)
-        rows = [
+        return [
             ("message", self.message),
             ("success", self.success),
             ("status", self.status.name),
@@ -199,4 +207,3 @@ class Result:
             ("n_design", f"{self.n_design:g}"),
             ("feasible", self.feasible),
         ]
-        return "\n".join(f"{name:>9}: {value}" for name, value in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 
 from fwflow._validation import whole
 from fwflow.atoms import Decomposition
-from fwflow.designs import Counts
+from fwflow.designs import Counts, DataLost
 from fwflow.fingerprints import Origin
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import advice, rules_text
@@ -206,7 +207,7 @@ def _slack(point: Point) -> float:
 
 
 assert minimize.__doc__ is not None
-minimize.__doc__ = minimize.__doc__.replace("{rules}", rules_text(8 * " "))
+minimize.__doc__ = re.sub(r"( *)\{rules\}", lambda line: rules_text(line[1] + 8 * " "), minimize.__doc__)
 
 
 def _run(
@@ -281,6 +282,8 @@ def _run(
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
             status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
+        except DataLost as lost:
+            status, detail = Status.DATA, f" At iteration {state.k}: {lost}."
     return _finish(problem, method, state, limits, status, None, detail)
 
 
@@ -356,12 +359,15 @@ def _finish(
     """The result at the verified point or, where there is none, at the best one."""
     point = state.point if verified is not None or state.best is None else state.best
     if verified is None:
+        last = state.fun if state.best is None else state.best_fun
         try:
             verified = _verify(problem, state, point, None)
         except NumericalTrouble:  # at the very first point: there is no better one to return
             verified = Verified(point, _value(problem, point), math.nan, _feasible(problem, state, point))
-        except KeyboardInterrupt:  # once more: what is known must do
-            verified = Verified(point, state.best_fun if state.best else state.fun, math.nan, None)
+        except DataLost:  # as before: what is known must do
+            verified = Verified(point, last, math.nan, _feasible(problem, state, point))
+        except KeyboardInterrupt:  # once more
+            verified = Verified(point, last, math.nan, None)
     counts = state.counts
     return Result(
         x=verified.point.x.copy(),

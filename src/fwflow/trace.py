@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from fwflow import display
 from fwflow._validation import Array, suggest
 from fwflow.storage import storable
 
@@ -83,6 +84,18 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"Trace({len(self)} rows: {', '.join(COLUMNS)})"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: how the gap falls, and the first and the last rows."""
+        n, ends = len(self), 4
+        picked = range(n) if n <= 2 * ends else (*range(ends), None, *range(n - ends, n))
+        empty = (None,) * (1 + len(COLUMNS))
+        rows = (empty if k is None else (k, *(f"{value:.6g}" for value in self._rows[k])) for k in picked)
+        return display.beside(self.to_svg(), display.table(("k", *COLUMNS), rows))
+
+    def to_svg(self) -> str:
+        """A small plot of the gap, as notebooks show it; empty if no gap was computed after the start."""
+        return display.convergence(np.arange(len(self)), self["gap"])
 
     def to_pandas(self) -> pd.DataFrame:
         """The trace as a DataFrame indexed by k."""

@@ -217,6 +217,6 @@ def _followed(result: Result) -> Result:
     """The result, if the run came as far as it was meant to."""
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    if result.status is Status.NUMERICAL:
+    if result.status in (Status.NUMERICAL, Status.DATA):
         raise ValueError(f"the flow cannot be followed: {result.message}")
     return result

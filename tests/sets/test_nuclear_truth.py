@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.datasets import standins
-from fwflow.sets import matrices as matrix_sets
+from fwflow.sets import lanczos
 from fwflow.vertices import DenseVertex, OneHot, RankOne, Scaled, Sum
 
 METHODS = {
@@ -125,7 +125,7 @@ def test_a_hint_that_is_a_singular_vector_itself_does_not_hide_the_leading_one(g
 
 @pytest.mark.parametrize("n", [40, 700])
 def test_the_oracle_is_as_exact_where_lanczos_steps_do_not_decide(n, monkeypatch):
-    monkeypatch.setattr(matrix_sets, "_MOST", 20)
+    monkeypatch.setattr(lanczos, "_MOST", 20)
     sigma = np.sqrt(2 + 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1)))  # crowded at the top
     G, inner = sp.diags_array(sigma).tocsr(), -sigma[1]
     assert inner - fw.NuclearBall().lmo_at(G, inner).dot(G) == pytest.approx(sigma[0] - sigma[1], rel=0.12)
@@ -135,7 +135,7 @@ def test_the_oracle_is_as_exact_where_lanczos_steps_do_not_decide(n, monkeypatch
 @pytest.mark.parametrize("width", [1e-3, 1e-6, 1e-9])
 @pytest.mark.parametrize("short", [0.0, 0.1, 0.9])
 def test_certified_gaps_are_those_of_the_matrix_however_short_the_vertex(limit, width, short, monkeypatch):
-    monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", limit)
+    monkeypatch.setattr(lanczos, "_GRAM_LIMIT", limit)
     sigma = np.r_[np.linspace(1, 1 - width, 20), np.linspace(0.9, 0, 130)]
     G, U, V = clustered(sigma, 200)
     # A unit vector between the first and the last of the cluster, with a value short of the largest by that share.
@@ -148,13 +148,13 @@ def test_certified_gaps_are_those_of_the_matrix_however_short_the_vertex(limit, 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_bounds_from_lanczos_steps_hold_before_they_have_converged(seed, monkeypatch):
-    monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
+    monkeypatch.setattr(lanczos, "_GRAM_LIMIT", 0)
     G = np.random.default_rng(seed).standard_normal((150, 100))
     exact = np.linalg.norm(G, 2)
     bounds = []
     for most in (5, 10, 20, 40, 100):
-        monkeypatch.setattr(matrix_sets, "_MOST", most)
-        bounds.append(matrix_sets.spectral_bound(G, 0.0))
+        monkeypatch.setattr(lanczos, "_MOST", most)
+        bounds.append(lanczos.spectral_bound(G, 0.0))
     assert (np.array(bounds) >= exact * (1 - 1e-13)).all()
     assert (np.diff(bounds) < 0).all()
     assert bounds[-1] == pytest.approx(exact, rel=1e-12)

@@ -19,10 +19,9 @@ import fwflow.sets
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank
 from fwflow.points import FactoredPoint, Lifted, Point
-from fwflow.sets import CallableSet
-from fwflow.sets import matrices as matrix_sets
+from fwflow.sets import CallableSet, lanczos
 from fwflow.vertices import DenseVertex, OneHot, RankOne
-from tests.catalogue import SETS, TURNED
+from tests.catalogue import COMBINATORIAL, SETS, TURNED
 
 HIGHS = 1e-7  # feasibility tolerance, primal and dual, of the solver inside Polytope and inside linprog here
 EPS = float(np.finfo(np.float64).eps)
@@ -128,6 +127,22 @@ DUAL_NORMS = {
     "nuclear-wide": (2.0, lambda g: scipy.linalg.svdvals(g)[0]),
 }
 
+PLANS = np.vstack([np.kron(np.eye(2), np.ones(3)), np.kron(np.ones(2), np.eye(3))]), np.array([2.0, 2, 1, 1, 2])
+VERTICES["transport"] = corners(-np.eye(6), np.zeros(6), PLANS[0][:-1], PLANS[1][:-1])
+
+
+def eigenvalues(g):
+    return np.linalg.eigvalsh((g + g.T) / 2)
+
+
+#: name -> the minimum over sets that are neither
+MINIMA = {
+    "spectraplex": lambda g: 2 * eigenvalues(g)[0],
+    "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
+    "fantope": lambda g: eigenvalues(g)[:2].sum(),
+    "schatten": lambda g: -2 * scipy.linalg.svdvals(g).sum(),
+}
+
 
 def l1_program(radius, n):
     return {"map": np.hstack([np.eye(n), -np.eye(n)]), "A_ub": np.ones((1, 2 * n)), "b_ub": [radius]}
@@ -194,6 +209,7 @@ PROGRAMS = {
         "b_eq": [2.0],
     },
     "minkowski-boxes": box_program([-1.5] * 6, [2.5] * 6),
+    "transport": {"map": np.eye(6), "A_eq": PLANS[0], "b_eq": PLANS[1]},
 }
 
 #: name -> what to make of a random gradient
@@ -243,6 +259,8 @@ def best(name, g):
     g = g.astype(np.float64) / scale  # the norms here square their argument
     if name in VERTICES:
         return scale * float((VERTICES[name] @ g.ravel()).min())
+    if name in MINIMA:
+        return scale * float(MINIMA[name](g))
     radius, dual_norm = DUAL_NORMS[name]
     return -scale * radius * float(dual_norm(g))
 
@@ -252,10 +270,10 @@ def value(s, g):
 
 
 def test_catalogue_and_independent_answers_cover_every_set():
-    shown = {type(constraint).__name__ for constraint, _ in SETS.values()}
+    shown = {type(constraint).__name__ for constraint, _ in (SETS | COMBINATORIAL).values()}
     assert shown == set(fwflow.sets.__all__) - {"CallableSet", "ConstraintSet", "Crossing"}
     assert VERTICES.keys() == PROGRAMS.keys()
-    assert VERTICES.keys() | DUAL_NORMS.keys() == SETS.keys()
+    assert VERTICES.keys() | DUAL_NORMS.keys() | MINIMA.keys() == SETS.keys()
 
 
 @every_polytope
@@ -464,10 +482,20 @@ def test_start_is_a_member_of_the_right_shape(name):
         np.testing.assert_array_equal(np.asarray(start), np.asarray(constraint.start(shape, dtype)))
 
 
+STARTS = {
+    "spectraplex": np.full(16, 0.5),
+    "fantope": np.eye(4).ravel() / 2,
+    "transport": np.tile([0.5, 0.5, 1.0], 2),
+}
+
+
 @every_set
 def test_start_is_where_the_documentation_says(name):
     constraint, shape = SETS[name]
     start = np.asarray(constraint.start(shape)).ravel()
+    if name in STARTS:
+        np.testing.assert_allclose(start, STARTS[name], rtol=0, atol=8 * EPS)
+        return
     if name.startswith("polytope"):  # some vertex
         assert np.abs(VERTICES[name] - start).max(axis=1).min() <= HIGHS
         return
@@ -792,7 +820,7 @@ def test_nuclear_oracle_goes_on_until_it_has_converged():
 @pytest.fixture(params=["dense", "lanczos"])
 def proof(request, monkeypatch):
     if request.param == "lanczos":
-        monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
+        monkeypatch.setattr(lanczos, "_GRAM_LIMIT", 0)
     return request.param
 
 
@@ -802,7 +830,7 @@ def proof(request, monkeypatch):
 def test_spectral_bound_holds_however_bad_the_guess(proof, quality, kind, shape):
     G = np.random.default_rng(2).standard_normal(shape)
     exact = scipy.linalg.svdvals(G)[0]
-    bound = matrix_sets.spectral_bound(REPRESENTATIONS[kind](G), quality * exact)
+    bound = lanczos.spectral_bound(REPRESENTATIONS[kind](G), quality * exact)
     n = min(shape)
     assert bound >= exact * (1 - 8 * n * EPS)
     assert bound <= exact * (1 + 8 * n * EPS)  # Lanczos steps, too: as many as there are dimensions
@@ -810,24 +838,24 @@ def test_spectral_bound_holds_however_bad_the_guess(proof, quality, kind, shape)
 
 def test_spectral_bound_of_zero_is_zero(proof):
     for G in (np.zeros((4, 3)), sp.csr_array((4, 3))):
-        assert matrix_sets.spectral_bound(G, 0.0) == 0
+        assert lanczos.spectral_bound(G, 0.0) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_spectral_bound_of_huge_and_tiny_matrices(proof, scale):
     G = np.diag([1.0, 2.0, 3.0])
-    bound = matrix_sets.spectral_bound(scale * G, scale * 2.9)
+    bound = lanczos.spectral_bound(scale * G, scale * 2.9)
     assert 3 * (1 - 8 * EPS) <= bound / scale <= 3.1
 
 
 def test_spectral_bound_holds_where_lanczos_has_not_converged(monkeypatch):
-    monkeypatch.setattr(matrix_sets, "_GRAM_LIMIT", 0)
+    monkeypatch.setattr(lanczos, "_GRAM_LIMIT", 0)
     # Eigenvalues crowd towards 4 like those of a long path: 300 steps stop short of the largest one. Before they are
     # taken, they are known to come this close with a chance of 1 - 1e-10 (Kuczynski & Wozniakowski, 1992).
     n = 1000
     sigma = np.sqrt(2 + 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1)))
     epsilon = (math.log(1.648 * math.sqrt(n) / 1e-10) / 599) ** 2
-    bound = matrix_sets.spectral_bound(sp.diags_array(sigma).tocsr(), 0.0)
+    bound = lanczos.spectral_bound(sp.diags_array(sigma).tocsr(), 0.0)
     assert sigma[0] <= bound <= sigma[0] / math.sqrt(1 - epsilon)
 
 
@@ -1171,3 +1199,26 @@ def test_repr_names_the_set(name):
     text = repr(constraint)
     assert "object at" not in text
     assert type(constraint).__name__ in text or name in ("scaled", "translated")
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda C: 2.0 * C,
+        lambda C: C + np.ones(4),
+        lambda C: fw.Product([(C, 4)]),
+        lambda C: fw.Product([(fw.L1Ball(1.0), 1), (C, 3)]),
+        lambda C: fw.MinkowskiSum(C, fw.L1Ball(1.0)),
+    ],
+    ids=["multiple", "translate", "product", "block", "sum"],
+)
+def test_the_call_for_the_start_of_a_users_oracle_is_counted(wrapped):
+    asked = []
+
+    def oracle(g):
+        asked.append(g)
+        return np.eye(len(g))[g.argmin()]
+
+    C = wrapped(CallableSet(oracle))
+    result = fw.minimize(fw.Quadratic(np.eye(4), [1.0, 0.5, 0.2, 0.3]), C, method="fw", max_iter=5, tol=0)
+    assert result.n_lmo == len(asked)

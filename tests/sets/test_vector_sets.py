@@ -393,7 +393,7 @@ def test_what_cannot_be_meant_is_refused(make, message):
 @given(
     x=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=6, max_size=6), power=st.integers(-250, 250)
 )
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=100, derandomize=True)
 def test_whatever_is_finite_projects_to_a_member(x, power):
     for make in UNITS:
         C = make(2.0**power)

@@ -1,4 +1,4 @@
-"""The matrix A of a linear model: dense, sparse, or any `Design` of one's own."""
+"""The matrix A of a linear model: dense, sparse, on disk, on a cluster, or any `Design` of one's own."""
 
 from __future__ import annotations
 
@@ -6,18 +6,32 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
 from fwflow.designs.dense import DenseDesign
+from fwflow.designs.distributed import Distributed, is_dask_array
+from fwflow.designs.files import open
 from fwflow.designs.sparse import SparseDesign
 
-__all__ = ["CountedDesign", "Counts", "DenseDesign", "Design", "SparseDesign", "as_design"]
+__all__ = [
+    "CountedDesign",
+    "Counts",
+    "DataLost",
+    "DenseDesign",
+    "Design",
+    "Distributed",
+    "SparseDesign",
+    "as_design",
+    "open",
+]
 
 
 def as_design(A: Any, name: str = "A") -> Design:
-    """Wrap a dense array or a SciPy sparse matrix; a `Design` is passed through. `name` is for errors."""
+    """Wrap a dense array, a SciPy sparse matrix or a Dask array; a `Design` is passed through. `name` is for errors."""
     if isinstance(A, Design):
         return A
+    if is_dask_array(A):
+        return Distributed(A, name=name)
     if callable(getattr(A, "rmatvec", None)):
         raise ValueError(
             f"{name} must be an array, a SciPy sparse matrix or a fw.Design; derive {type(A).__name__} from it"

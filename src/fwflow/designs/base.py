@@ -11,6 +11,10 @@ from fwflow._validation import Array
 from fwflow.vertices import DenseVertex, Scaled, Sum, Vertex
 
 
+class DataLost(RuntimeError):
+    """A product with the matrix cannot be had, because the data is out of reach; the run ends with its best point."""
+
+
 class Design(ABC):
     """The matrix behind a linear model. ``matvec`` and ``rmatvec`` are passes over the data; ``column`` is not.
 
@@ -37,7 +41,7 @@ class Design(ABC):
     def fingerprint(self) -> str | None:
         """What tells this matrix from others: a text made of its data, else None.
 
-        A state continues only with the data that it comes from, as far as that can be told; see `fingerprints`.
+        A state continues only with the data that it comes from, as far as that can be told; see ``fingerprints``.
         """
         return None
 
@@ -52,6 +56,8 @@ class Design(ABC):
 
     #: What a pass costs, counted in entries of a dense matrix; None where that is not known.
     pass_cost: int | None = None
+    #: Whether the data lies on disk or with other processes, so that passes are what a run costs.
+    far: bool = False
     #: Up to this share of the columns, `some_columns` is quicker than `rmatvec`.
     cheap_share: float = 0.0
 

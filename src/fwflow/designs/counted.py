@@ -34,7 +34,7 @@ class CountedDesign(Design):
     def __init__(self, design: Design, counts: Counts) -> None:
         self.design, self.counts = design, counts
         self.shape, self.dtype = design.shape, design.dtype
-        self.pass_cost, self.cheap_share = design.pass_cost, design.cheap_share
+        self.pass_cost, self.far, self.cheap_share = design.pass_cost, design.far, design.cheap_share
         self._checked: set[str] = set()
 
     def matvec(self, x: Array) -> Array:

@@ -193,7 +193,7 @@ def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **({"method": "fw"} | options))
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    if result.status is Status.NUMERICAL:
+    if result.status in (Status.NUMERICAL, Status.DATA):
         raise ValueError(result.message)
     return result
 

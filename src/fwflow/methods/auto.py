@@ -52,6 +52,10 @@ def _wide(problem: Problem, x: Point) -> bool:
     return rows is not None and math.prod(x.x.shape) >= _WIDE * rows
 
 
+def _far(problem: Problem, x: Point) -> bool:
+    return problem.objective.far
+
+
 # From so many columns per row on, passes over the data cost more than correcting the weights of a sparse solution.
 _WIDE = 10
 
@@ -73,10 +77,10 @@ RULES = (
     ),
     Rule(
         ("corrective", "apg", "blended-pairwise"),
-        "squared loss, ten times as many columns as rows",
+        "squared loss, ten times as many columns as rows; any linear model of data on disk or on a cluster",
         "with a projection",
         "passes over the data are what costs, and corrective steps need few",
-        lambda p, x: _projects(p, x) and _correctable(p, x) and _wide(p, x) and p.objective.quadratic,
+        lambda p, x: _projects(p, x) and _correctable(p, x) and (_far(p, x) or (_wide(p, x) and p.objective.quadratic)),
     ),
     Rule(
         ("apg", "corrective", "blended-pairwise"),

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from fwflow._validation import Array, finite_array, float_dtype, whole
+from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.sets.base import KnownSet
@@ -34,7 +34,7 @@ class FlowPolytope(KnownSet):
     The zones are the first nodes. Those below `first_through` are closed: trips start and end there, and no others pass
     through. Links may be parallel, or loops. Trips from a zone to itself use no link.
 
-    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; `diameter` bounds
+    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; ``diameter`` bounds
     the distance of flows without. Membership takes a linear program with a variable for every origin and link. Beyond
     20000 of them flows whose balance at every node is right are neither called members nor not.
 
@@ -70,7 +70,7 @@ class FlowPolytope(KnownSet):
     def __init__(
         self, tails: ArrayLike, heads: ArrayLike, demand: Any, n_nodes: int | None = None, first_through: int = 0
     ) -> None:
-        self.tails, self.heads = _nodes(tails, "tails"), _nodes(heads, "heads")
+        self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
         if len(self.tails) != len(self.heads) or not len(self.tails):
             counts = f"{len(self.tails)} and {len(self.heads)}"
             raise ValueError(f"tails and heads need an entry for every link, and there must be a link; got {counts}")
@@ -206,15 +206,6 @@ class FlowPolytope(KnownSet):
             )
         largest = float(costs.max())
         return costs / largest if largest > _HUGE else costs
-
-
-def _nodes(value: ArrayLike, name: str) -> Array:
-    nodes = finite_array(value, name, ndim=1)
-    wrong = (nodes < 0) | (nodes != np.floor(nodes))
-    if wrong.any():
-        place = int(wrong.argmax())
-        raise ValueError(f"{name} must be nodes, counted from 0; {name}[{place}] is {nodes[place]:g}")
-    return nodes.astype(np.int64)
 
 
 def _matrix(demand: Any) -> sp.csr_array:

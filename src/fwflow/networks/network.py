@@ -42,7 +42,7 @@ class Network:
     demand : (n_zones, n_zones) array
         Trips between the zones, which are the first nodes.
     n_nodes, first_through : int
-        As `FlowPolytope` has them.
+        As `fwflow.FlowPolytope` has them.
     toll_weight, distance_weight : float
         What a unit of toll and of length costs, in units of time.
     coordinates : (n_nodes, 2) array, optional

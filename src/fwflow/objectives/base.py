@@ -80,6 +80,8 @@ class Objective(ABC):
         Number of entries of the image that points carry, or None where they carry none.
     pass_cost
         What a pass over the data costs, counted in entries of a dense matrix, or None where that is not known.
+    far
+        Whether the data lies on disk or with other processes, so that passes over it are what a run costs.
     factored
         Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
     convex
@@ -99,6 +101,7 @@ class Objective(ABC):
     dtype: np.dtype[Any] | None = None
     image_size: int | None = None
     pass_cost: int | None = None
+    far: bool = False
     factored: bool = False
     convex: bool = False
     smoothness: float | None = None
@@ -136,7 +139,7 @@ class Objective(ABC):
     def fingerprint(self) -> str | None:
         """What tells this function from others of its kind: a text made of its data. None: that cannot be told.
 
-        A state continues only the objective with the fingerprint of the one that it comes from; see `fingerprints`.
+        A state continues only the objective with the fingerprint of the one that it comes from; see ``fingerprints``.
         """
         return None
 

@@ -30,7 +30,7 @@ class DesignImage(Objective):
         self.design = as_design(A, name)
         self.dtype = self.design.dtype
         self.shape, self.image_size = (self.design.shape[1],), self.design.shape[0]
-        self.pass_cost = self.design.pass_cost
+        self.pass_cost, self.far = self.design.pass_cost, self.design.far
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)

@@ -44,9 +44,10 @@ class LinearModel(DesignImage, LossOfImage):
 
     Parameters
     ----------
-    A : (m, n) array, SciPy sparse matrix, or Design
+    A : (m, n) array, SciPy sparse matrix, Dask array, or Design
         Dense data is not copied; sparse data is kept as CSC, converted once if it is not. Data that is not copied or
-        converted may be changed in place between two runs, and the second sees the new numbers.
+        converted may be changed in place between two runs, and the second sees the new numbers. A Dask array stays with
+        its workers, see `designs.Distributed`; for files that memory cannot hold there is `designs.open`.
     b : (m,) array_like
         Targets, or labels -1 and +1 for the logistic loss. Not copied either.
     loss : {"squared", "logistic", "huber"} or Loss

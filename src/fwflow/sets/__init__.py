@@ -3,11 +3,16 @@
 from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
 from fwflow.sets.callables import CallableSet
 from fwflow.sets.ellipsoids import Ellipsoid
+from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
+from fwflow.sets.images import LinearImage
+from fwflow.sets.integers import MixedInteger
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
+from fwflow.sets.spectral import Fantope, SchattenBall, Spectrahedron, Spectraplex
+from fwflow.sets.transport import TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [
@@ -18,6 +23,7 @@ __all__ = [
     "ConvexHull",
     "Crossing",
     "Ellipsoid",
+    "Fantope",
     "GroupBall",
     "HyperSimplex",
     "KNormBall",
@@ -25,16 +31,25 @@ __all__ = [
     "L1Ball",
     "L2Ball",
     "LInfBall",
+    "LinearImage",
     "LpBall",
+    "Matching",
     "MinkowskiSum",
+    "MixedInteger",
     "NuclearBall",
     "OWLBall",
     "Permutahedron",
     "Polytope",
     "Product",
     "ScaledSet",
+    "SchattenBall",
+    "ShortestPath",
     "Simplex",
+    "SpanningTree",
+    "Spectrahedron",
+    "Spectraplex",
     "Translated",
+    "TransportPolytope",
     "UnitHyperSimplex",
     "UnitSimplex",
 ]

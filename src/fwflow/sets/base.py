@@ -106,7 +106,7 @@ class ConstraintSet(ABC):
     def fingerprint(self) -> str | None:
         """What tells this set from others of its kind: a text made of its data. None: that cannot be told.
 
-        A state continues only on the set with the fingerprint of the one that it comes from; see `fingerprints`.
+        A state continues only on the set with the fingerprint of the one that it comes from; see ``fingerprints``.
         """
         return None
 
@@ -157,7 +157,7 @@ class ConstraintSet(ABC):
         return None
 
     def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        """The vertices, one of each of the `n_summands` sets, of which the oracle's answer is the sum.
+        """The vertices, one of each of the ``n_summands`` sets, of which the oracle's answer is the sum.
 
         Methods that keep a mixture for every one of these sets need fewer oracle calls. None: that cannot be told.
         """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
@@ -16,15 +15,8 @@ from fwflow._validation import Array, finite_array, float_dtype, number, positiv
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
 from fwflow.sets.base import ConstraintSet, KnownSet, few_ulps, finite, first_bound, needs_shape, size_of
+from fwflow.sets.lanczos import SHARE, leading_pair, spectral_bound
 from fwflow.vertices import Permutation, RankOne, Shape, Vertex
-
-# How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
-_SHARE = 0.1
-# The chance that it is not, and that a bound fails: the random start might hide the leading vector from Lanczos steps.
-_DOUBT, _FAILURE = 1e-4, 1e-10
-# Most Lanczos steps. Up to this smaller dimension a dense eigenvalue decides where they do not.
-_MOST = 300
-_GRAM_LIMIT = 2000
 
 
 class NuclearBall(ConstraintSet):
@@ -64,11 +56,11 @@ class NuclearBall(ConstraintSet):
         return self.radius
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> RankOne:
-        share = 1e-9 if hint is None else _SHARE
+        share = 1e-9 if hint is None else SHARE
         return self._vertex(g, hint, lambda sigma: share * sigma)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> RankOne:
-        return self._vertex(g, hint, lambda sigma: _SHARE * abs(inner / self.radius + sigma))
+        return self._vertex(g, hint, lambda sigma: SHARE * abs(inner / self.radius + sigma))
 
     def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float], float]) -> RankOne:
         G = _matrix(g)
@@ -109,145 +101,6 @@ def _matrix(g: Any) -> Any:
     if g.ndim != 2:
         raise ValueError(f"g must be a matrix for NuclearBall; got shape {g.shape}")
     return g if g.dtype == float_dtype(g.dtype) else g.astype(float_dtype(g.dtype))
-
-
-def _largest(G: Any) -> float:
-    """The largest entry in modulus, by which the Gram matrix is scaled so that it does not overflow or vanish."""
-    entries = G.data if sp.issparse(G) else G
-    return float(np.abs(entries).max(initial=0.0)) or 1.0
-
-
-def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float], float]) -> tuple[Array, Array]:
-    """Right and left leading singular vectors of a tall G, by Lanczos steps on ``G.T @ G``.
-
-    The value that they attain falls short of the largest by more than ``slack(value)`` only with probability `_DOUBT`.
-    """
-    n, transpose = G.shape[1], G.T
-    start, hidden = _random_start(n, near, 0, _DOUBT)
-    start = start.astype(G.dtype)
-    # Products are scaled so that squares neither overflow nor vanish.
-    unit = np.abs(G @ start).max()
-    if unit == 0:
-        return np.eye(1, n, dtype=G.dtype)[0], np.eye(1, G.shape[0], dtype=G.dtype)[0]
-
-    def gram(w: Array) -> Array:
-        return np.asarray(transpose @ ((G @ w) / unit)) / unit
-
-    def settled(ritz: Ritz) -> bool:
-        value = math.sqrt(max(0.0, ritz.values[-1]))
-        rounding = 4 * float(np.finfo(G.dtype).eps) * value
-        return ritz.excludes((value + max(slack(float(unit) * value) / float(unit), rounding)) ** 2)
-
-    w, ritz = _lanczos(gram, start, hidden, steps, settled)
-    if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not settled(ritz):
-        w = scipy.linalg.eigh(_gram_matrix(G / unit), subset_by_index=(n - 1, n - 1))[1][:, 0].astype(G.dtype)
-    z = np.asarray(G @ w) / unit
-    return w, z / np.linalg.norm(z)
-
-
-def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
-    """A random vector, or one near the direction of a given one; and the logarithm of how well it may hide another.
-
-    It has an inner product of modulus below ``exp(-hidden)`` times its length with a unit vector only with
-    probability `doubt`.
-    """
-    start = np.random.default_rng(seed).standard_normal(n)
-    length = 0.0 if near is None else float(np.linalg.norm(near))
-    if near is not None and 0 < length < math.inf:  # else it has no direction
-        start += 10 * math.sqrt(n) / length * near
-    return start, math.log(float(np.linalg.norm(start)) / (math.sqrt(math.pi / 2) * doubt))
-
-
-class Ritz(NamedTuple):
-    """What Lanczos steps tell of a positive semidefinite operator.
-
-    Ascending Ritz values, the norms of what the steps left, and how well the start may hide an eigenvector.
-    """
-
-    values: Array
-    norms: Array
-    hidden: float
-
-    def excludes(self, level: float) -> bool:
-        r"""Whether an eigenvalue of at least `level`, which is above the Ritz values, would have been seen.
-
-        Step k leaves the unit vector :math:`p_k(A) b` with
-        :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) / \beta_i`, so that
-        :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz values
-        :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
-        """
-        return self.norms[-1] == 0 or float(np.log((level - self.values) / self.norms).sum()) >= self.hidden
-
-    def bound(self) -> float:
-        """A level that is excluded, close to the least."""
-        largest = excess = max(0.0, float(self.values[-1]))
-        while not self.excludes(largest + excess):
-            excess *= 2
-        while excess > 1e-15 * largest and self.excludes(largest + 0.8 * excess):
-            excess *= 0.8
-        return largest + excess
-
-
-def _lanczos(
-    apply: Callable[[Array], Array], start: Array, hidden: float, steps: int, settled: Callable[[Ritz], bool]
-) -> tuple[Array, Ritz]:
-    """Leading Ritz vector and what the steps tell, which are `_MOST` unless they have `settled` the matter before."""
-    n = len(start)
-    basis = np.empty((min(steps, n), n), start.dtype)
-    alpha: list[float] = []
-    beta: list[float] = []
-    w, look = start / np.linalg.norm(start), steps
-    for k in range(min(_MOST, n)):
-        if k == len(basis):
-            basis = np.concatenate([basis, np.empty_like(basis)])
-        basis[k] = w
-        image = apply(w)
-        alpha.append(float(w @ image))
-        # Once against the last two and once against all is orthogonal to working precision.
-        image -= alpha[-1] * w
-        if k > 0:
-            image -= beta[-1] * basis[k - 1]
-        image -= (basis[: k + 1] @ image) @ basis[: k + 1]
-        beta.append(float(np.linalg.norm(image)))
-        if beta[-1] <= np.finfo(w.dtype).eps * max(alpha) * math.sqrt(n):
-            beta[-1] = 0.0
-        if k + 1 in (look, _MOST, n) or beta[-1] == 0:
-            ritz = Ritz(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1]), np.array(beta), hidden)
-            if beta[-1] == 0 or settled(ritz):
-                break
-            look = k + 1 + max(steps, k // 8)
-        w = image / w.dtype.type(beta[-1])
-    last = len(alpha) - 1
-    leading = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(last, last))[1][:, 0]
-    vector = leading.astype(start.dtype) @ basis[: last + 1]
-    return vector / np.linalg.norm(vector), ritz
-
-
-def spectral_bound(G: Any, sigma: float) -> float:
-    """An upper bound on the spectral norm of G, of which `sigma` is a lower bound."""
-    G = sp.csr_array(G, dtype=np.float64) if sp.issparse(G) else np.asarray(G, dtype=np.float64)
-    unit = _largest(G)
-    G = (G if G.shape[0] >= G.shape[1] else G.T) / unit
-    return unit * _unit_bound(G, sigma / unit)
-
-
-def _unit_bound(G: Any, sigma: float) -> float:
-    n, transpose = G.shape[1], G.T
-    if n <= _GRAM_LIMIT:
-        largest = float(scipy.linalg.eigvalsh(_gram_matrix(G), subset_by_index=(n - 1, n - 1))[0])
-        return math.sqrt(max(0.0, largest, sigma**2) * (1 + n * np.finfo(np.float64).eps))
-    start, hidden = _random_start(n, None, 1, _FAILURE)
-
-    def settled(ritz: Ritz) -> bool:
-        return ritz.excludes((1 + 1e-12) * ritz.values[-1])
-
-    ritz = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, hidden, 50, settled)[1]
-    return math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * np.finfo(np.float64).eps))
-
-
-def _gram_matrix(G: Any) -> Array:
-    gram = G.T @ G
-    return gram.toarray() if sp.issparse(gram) else gram
 
 
 # Matrices with entries up to this are projected directly, larger ones by way of multiples that grow by this factor,

@@ -303,12 +303,15 @@ class Permutahedron(KnownSet):
         if self.near(wide, FEW, np.zeros_like(wide)):
             return x
         order = np.argsort(-wide, kind="stable")
-        starts = isotonic_regression(wide[order] - self.weights, increasing=False).blocks
-        y, counts = wide[order], np.diff(starts)
-        # Entries of one block keep their differences and take the mean of its weights: no digit is lost to a large x.
-        of_x, of_weights = (np.add.reduceat(part, starts[:-1]) / counts for part in (y, self.weights))
-        out = np.empty_like(y)
-        out[order] = (y - np.repeat(of_x, counts)) + np.repeat(of_weights, counts)
+        # Entries further apart than any two weights share no block, however far: no digit is lost to a large x.
+        with np.errstate(over="ignore"):
+            apart = np.minimum(-np.diff(wide[order]), self.weights[0] - self.weights[-1])
+        z = -np.append(0.0, np.cumsum(apart))
+        starts = isotonic_regression(z - self.weights, increasing=False).blocks
+        counts = np.diff(starts)
+        of_z, of_weights = (np.add.reduceat(part, starts[:-1]) / counts for part in (z, self.weights))
+        out = np.empty_like(z)
+        out[order] = (z - np.repeat(of_z, counts)) + np.repeat(of_weights, counts)
         return out.reshape(x.shape).astype(x.dtype, copy=False)
 
     def diameter(self, shape: Shape | None = None) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from scipy.spatial.distance import pdist
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.sets.base import KnownSet
+from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
 from fwflow.vertices import DenseVertex, Shape, Vertex
 
@@ -180,6 +182,17 @@ class Polytope(KnownSet):
         self._start = self._program.vertex(np.zeros(self.shape))[0]
 
     polytope = True
+
+    @classmethod
+    def read_mps(cls, path: str | PathLike[str]) -> Self:
+        """The polytope of a linear program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
+
+        Its objective is left alone; `fwflow.sets.mps.read` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
+        """
+        found = read(path)
+        if found.integrality.any():
+            raise ValueError(f"{path} has columns that must be integers; MixedInteger.read_mps reads it")
+        return cls(*found.rows, lower=found.lower, upper=found.upper)
 
     def __repr__(self) -> str:
         return f"Polytope(dimension {self.shape[0]})"

@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import nnls
 
 from fwflow._validation import Array, finite_array, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.sets.base import ConstraintSet, KnownSet, part_of, size_of
+from fwflow.sets.membership import MOST_ASKED, mixes, widths
 from fwflow.sets.vectors import Box
 from fwflow.vertices import Shape, Slice, SparseVertex, Sum, Vertex
 
 # Weights that add up to one within this are whole.
 _WHOLE = 1e-9
-# Membership of a point with more entries than these takes too many oracle calls.
-_MOST_ASKED = 100
 
 
 class Product(KnownSet):
@@ -63,6 +61,7 @@ class Product(KnownSet):
             for inner, C in constraint.factors or ((slice(0, n), constraint),)
         )
         self.polytope = all(constraint.polytope or length == 1 for constraint, length in self.blocks)
+        self.start_asks = any(constraint.start_asks for constraint, _ in self.blocks)
         self.n_summands = sum(constraint.n_summands for constraint, _ in self.blocks)
 
     def __repr__(self) -> str:
@@ -240,32 +239,13 @@ class MinkowskiSum(KnownSet):
         return np.asarray(sum(np.asarray(c.start(shape or self.shape, dtype)) for c in self.sets), dtype=dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        """By bounds or else, as Wolfe (1976) does, by the nearest point of a growing hull of vertices."""
+        """By bounds or else by the oracle."""
         ends = self.bounds(x.shape)
         if ends is not None:
             return Box(*ends).near(x, tol, noise)
-        if x.size > _MOST_ASKED or self.start_asks:  # functions of users are asked, and counted, in runs alone
+        if x.size > MOST_ASKED or self.start_asks:  # functions of users are asked, and counted, in runs alone
             return None
-        slack = tol * self._widths(x.shape) + noise
-        rows, y = np.zeros((0, x.size)), np.asarray(self.start(x.shape))
-        for _ in range(4 * x.size + 20):
-            g = y - x
-            vertex = self.lmo(g)
-            s = np.asarray(vertex)
-            if not (rows == s.reshape(-1)).all(axis=1).any():
-                rows = np.vstack([rows, s.reshape(1, -1)])
-            if (np.abs(g) <= slack).all():
-                return True
-            if self.lower_bound(g, vertex) - np.vdot(g, x) > np.vdot(np.abs(g), slack):
-                return False
-            y = _nearest(rows, x.reshape(-1)).reshape(x.shape)
-        return None
-
-    def _widths(self, shape: Shape) -> Array:
-        """Of the set along every coordinate."""
-        units = np.eye(size_of(shape)).reshape(-1, *shape)
-        widths = [self.lmo(-unit).dot(unit) - self.lmo(unit).dot(unit) for unit in units]
-        return np.array(widths).reshape(shape)
+        return mixes(self, x, tol * widths(self, x.shape) + noise)
 
     def project(self, x: ArrayLike) -> Array | None:
         ends = self.bounds(np.shape(x))
@@ -286,13 +266,6 @@ class MinkowskiSum(KnownSet):
             return float(np.linalg.norm(ends[1] - ends[0]))
         lengths = [c.diameter(shape) for c in self.sets]
         return None if any(length is None for length in lengths) else float(sum(lengths))  # type: ignore[arg-type]
-
-
-def _nearest(rows: Array, x: Array) -> Array:
-    """The member nearest to x of the hull of some rows."""
-    size = float(np.abs(rows - x).max()) or 1.0
-    weights, _ = nnls(np.vstack([(rows - x).T / size, np.ones(len(rows))]), np.append(np.zeros(len(x)), 1.0))
-    return (weights / weights.sum()) @ rows
 
 
 def _joined(found: Sequence[tuple[Vertex, ...] | None]) -> tuple[Vertex, ...] | None:

@@ -1,0 +1,88 @@
+"""How does a run look in a notebook? Tables and a small plot, as HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import numpy as np
+
+from fwflow._validation import Array
+
+_WIDTH, _HEIGHT = 340, 190
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 8, 34
+_POINTS = 200
+
+
+def fields(rows: Iterable[tuple[str, object]]) -> str:
+    """A table of names and values."""
+    cells = (f"<tr><th style='text-align:right'>{escape(name)}</th>{_cell(value)}</tr>" for name, value in rows)
+    return f"<table>{''.join(cells)}</table>"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table with a header; what is None is left out, as dots."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def beside(*parts: str) -> str:
+    """Parts next to one another, as far as the page is wide."""
+    inner = "".join(f"<div>{part}</div>" for part in parts if part)
+    return f"<div style='display:flex;flex-wrap:wrap;gap:1.5em;align-items:center'>{inner}</div>"
+
+
+def convergence(k: Array, gap: Array) -> str:
+    """The gap along the iterations on logarithmic axes, in the colours of the page; empty if there is none."""
+    shown = (k > 0) & (gap > 0) & np.isfinite(gap)
+    if not shown.any():
+        return ""
+    x, y = np.log10(k[shown]), np.log10(gap[shown])
+    right, (low, high) = max(float(x[-1]), 1e-9), _decades(y)
+    few = np.unique(np.searchsorted(x, np.linspace(0.0, right, _POINTS)).clip(0, x.size - 1))
+    across = _LEFT + (_WIDTH - _LEFT - _RIGHT) * x[few] / right
+    down = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - y[few]) / (high - low)
+    points = " ".join(f"{a:.1f},{d:.1f}" for a, d in zip(across, down, strict=True))
+    line = f"<polyline points='{points}' fill='none' stroke='#1f77b4' stroke-width='1.8'/>"
+    if few.size == 1:
+        line = f"<circle cx='{across[0]:.1f}' cy='{down[0]:.1f}' r='3' fill='#1f77b4'/>"
+    label = f"The gap falls to {gap[shown][-1]:.1e} in {int(k[shown][-1])} iterations"
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{_HEIGHT}' role='img' "
+        f"viewBox='0 0 {_WIDTH} {_HEIGHT}' font-size='11' fill='currentColor'><title>{label}</title>"
+        f"{_rules(right, low, high)}{line}"
+        f"<text x='{(_LEFT + _WIDTH - _RIGHT) / 2:.0f}' y='{_HEIGHT - 4}' text-anchor='middle'>iteration</text>"
+        f"<text x='11' y='{(_TOP + _HEIGHT - _BOTTOM) / 2:.0f}' text-anchor='middle' "
+        f"transform='rotate(-90 11 {(_TOP + _HEIGHT - _BOTTOM) / 2:.0f})'>gap</text></svg>"
+    )
+
+
+def _cell(value: object) -> str:
+    return f"<td style='text-align:left'>{'…' if value is None else escape(str(value))}</td>"
+
+
+def _decades(y: Array) -> tuple[int, int]:
+    low, high = math.floor(y.min()), math.ceil(y.max())
+    return low, max(high, low + 1)
+
+
+def _rules(right: float, low: int, high: int) -> str:
+    """Frame and rules at powers of ten, at most six each way."""
+    drawn = []
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    for power in range(low, high + 1, max(1, math.ceil((high - low) / 5))):
+        at = _TOP + height * (high - power) / (high - low)
+        drawn.append(f"<path d='M{_LEFT} {at:.1f}h{width}' stroke='currentColor' stroke-opacity='.15'/>")
+        drawn.append(f"<text x='{_LEFT - 5}' y='{at + 4:.1f}' text-anchor='end'>{_power(power)}</text>")
+    for power in range(0, math.floor(right) + 1, max(1, math.ceil(right / 5))):
+        at = _LEFT + width * power / right
+        drawn.append(f"<path d='M{at:.1f} {_TOP}v{height}' stroke='currentColor' stroke-opacity='.15'/>")
+        drawn.append(f"<text x='{at:.1f}' y='{_HEIGHT - _BOTTOM + 14}' text-anchor='middle'>{10**power}</text>")
+    frame = f"<rect x='{_LEFT}' y='{_TOP}' width='{width}' height='{height}' fill='none' stroke='currentColor'/>"
+    return "".join(drawn) + frame
+
+
+def _power(power: int) -> str:
+    return f"10<tspan dy='-4' font-size='8'>{power}</tspan>"

@@ -1,0 +1,204 @@
+"""Is the site true? Its code runs as written, it names every public name, and every page and example is in it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import sys
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
+
+import fwflow as fw
+from fwflow import checks, datasets, models, networks
+from fwflow import sklearn as estimators
+from tests.test_cli import invoke
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+NO_PAGES = ("_*", "gallery/*", "api/generated/*")
+PAGES = {
+    page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text(encoding="utf-8")
+    for suffix in ("md", "rst")
+    for page in sorted(DOCS.rglob(f"*.{suffix}"))
+    if not any(fnmatch(page.relative_to(DOCS).as_posix(), pattern) for pattern in NO_PAGES)
+}
+#: Examples that the gallery does not run, and why.
+NOT_RUN: dict[str, str] = {}
+
+
+def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
+    """The fenced blocks of some kinds on a page, with their kinds."""
+    return re.findall(rf"^```({'|'.join(kinds)})\n(.*?)^```", PAGES[page], flags=re.M | re.S)
+
+
+def run(code: str, page: str, names: dict[str, Any]) -> None:
+    exec(compile(code, f"docs/{page}", "exec"), names)
+
+
+def comparable(output: str) -> str:
+    """What a command prints, without its seconds and what lies beyond the last character of a line."""
+    return re.sub(r"[\d.]+ s$", "", "\n".join(map(str.rstrip, output.splitlines())), flags=re.M)
+
+
+@pytest.fixture
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("in_a_folder_of_its_own")
+@pytest.mark.parametrize("page", ["index", "start", "theory"])
+def test_code_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    printed = ""
+    for kind, text in blocks(page, "python", "console", "text"):
+        if kind == "python":
+            run(text, page, names)
+            printed = capsys.readouterr().out
+        elif kind == "console":
+            results = [invoke(*shlex.split(line)[2:]) for line in text.splitlines()]
+            assert [(result.exit_code, result.exception) for result in results] == [(0, None)] * len(results)
+            printed = results[0].stdout
+        else:
+            assert comparable(printed) == comparable(text)
+
+
+def test_every_way_in_is_shown() -> None:
+    kinds = Counter(kind for kind, _ in blocks("start", "python", "console", "text"))
+    assert kinds["python"] >= 5
+    assert kinds["console"] == 1
+    assert kinds["text"] >= 5
+
+
+def rows(heading: str) -> list[str]:
+    """The right column of the table under a heading."""
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGES["coming_from"], flags=re.M | re.S)
+    assert section
+    return [line.split(" | ")[-1].rstrip(" |") for line in section[1].splitlines() if line.startswith("| ")][1:]
+
+
+def code(cell: str) -> str:
+    spans = re.findall(r"`([^`]+)`", cell)
+    assert len(spans) == 1, f"one piece of code, please: {cell}"
+    return str(spans[0])
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Any]:
+    """What the page says that its names stand for."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 4))
+    target = np.array([0.5, -0.2, 0.0, 0.1])
+    names: dict[str, Any] = {
+        "np": np,
+        "A": A,
+        "X": A,
+        "b": A @ target + 1.0,
+        "y": np.sign(A[:, 0] + 0.5 * rng.standard_normal(30)),
+        "g": A[0],
+        "x0": np.zeros(4),
+        "fun": lambda x: float(((x - target) ** 2).sum()),
+        "grad": lambda x: 2 * (x - target),
+        "pairs": np.argwhere(rng.random((8, 6)) < 0.7),
+    }
+    names["ratings"] = 3 + names["pairs"][:, 0] % 2 - names["pairs"][:, 1] % 3
+    for _, text in blocks("coming_from", "python"):
+        run(text, "coming_from", names)
+    return names
+
+
+@pytest.mark.parametrize("cell", [cell for heading in ("copt", "FrankWolfe.jl") for cell in rows(heading)])
+def test_calls_for_those_of_other_frank_wolfe_libraries(cell: str, data: dict[str, Any]) -> None:
+    value = eval(code(cell), dict(data))
+    for result in value if isinstance(value, tuple) else (value,):
+        if isinstance(result, fw.Result) and "callback" not in cell:
+            assert result.success, f"{cell}: {result.message}"
+
+
+@pytest.mark.parametrize("cell", rows("scikit-learn"))
+def test_calls_for_those_of_scikit_learn(cell: str, data: dict[str, Any]) -> None:
+    value = eval(code(cell), dict(data))
+    if isinstance(value, BaseEstimator) and not isinstance(value, GridSearchCV):
+        few = {"n_radii": 4} if "n_radii" in value.get_params() else {}
+        value.set_params(**few).fit(data["X"], data["y"])
+
+
+def test_the_code_of_the_flow_runs() -> None:
+    assert blocks("flow", "python")
+    for _, text in blocks("flow", "python"):
+        run(text, "flow", {})
+
+
+def public_names() -> set[str]:
+    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, networks, datasets) for name in m.__all__}
+    own = {
+        f"{module.__name__}.{name}"
+        for module in (checks, models)
+        for name, value in vars(module).items()
+        if inspect.getmodule(value) is module and not name.startswith("_")
+    }
+    modules = {"fwflow.checks", "fwflow.networks"}
+    again = {f"fwflow.networks.{name}" for name in networks.__all__ if name in fw.__all__}
+    return (listed | own) - modules - again
+
+
+def reference() -> Counter[str]:
+    """The names that the tables of the reference list, in full."""
+    found: Counter[str] = Counter()
+    for name, text in PAGES.items():
+        if name.startswith("api/"):
+            for line in text.splitlines():
+                if module := re.match(r"\.\. currentmodule:: (\S+)", line):
+                    current = module[1]
+                elif entry := re.match(r"   (\w+)$", line):
+                    found[f"{current}.{entry[1]}"] += 1
+    return found
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    assert reference() == Counter(public_names())
+
+
+def test_every_page_is_in_one_table_of_contents() -> None:
+    entries = Counter(
+        (Path(page).parent / entry).as_posix()
+        for page, text in PAGES.items()
+        for toctree in re.findall(r"^```\{toctree\}\n(.*?)^```", text, flags=re.M | re.S)
+        for entry in re.findall(r"^(?!:)(?:.*<)?([\w/]+)>?$", toctree, flags=re.M)
+    )
+    assert entries == Counter({*PAGES, "gallery/index"} - {"index"})
+
+
+def test_the_gallery_runs_every_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path.copy())  # to which the configuration adds a folder
+    names: dict[str, Any] = {"__file__": str(DOCS / "conf.py")}
+    run((DOCS / "conf.py").read_text(encoding="utf-8"), "conf.py", names)
+    gallery = names["sphinx_gallery_conf"]
+    examples = sorted((DOCS / gallery["examples_dirs"]).glob("*.py"))
+    assert examples
+    run_by_it = {path.name for path in examples if re.search(gallery["filename_pattern"], str(path))}
+    assert {path.name for path in examples} - run_by_it == NOT_RUN.keys()
+    assert gallery["abort_on_example_error"]
+
+
+def test_examples_are_pages_of_the_gallery() -> None:
+    """A title, text in cells, and a picture."""
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        assert re.match(r'r?"""\n?(.+)\n([=*-])\2+\n', text), f"{path.name} needs a title that is underlined"
+        assert re.search(r"^# %%", text, flags=re.M), f"{path.name} needs cells"
+        assert "plt." in text, f"{path.name} needs a figure"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page, text in PAGES.items():
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
+            generated = target == "gallery/index.rst"
+            assert generated or (DOCS / page).parent.joinpath(target).exists(), f"{page}: {target}"
