@@ -62,6 +62,7 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/choices.py
 	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
 	$(BENCH)/bin/python benchmarks/auto.py
+	$(BENCH)/bin/python benchmarks/paths.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
 # Wheel and source, checked, and the wheel tried where nothing else is installed: the core alone, then the command line.

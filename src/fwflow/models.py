@@ -28,6 +28,7 @@ class FittedModel:
     names : tuple of str
         Of the columns that the coefficients belong to, all different.
     intercept : float
+        Zero where none was fitted.
     loss : str
         "squared", "logistic" or "huber".
     constraint : str

@@ -342,7 +342,7 @@ def _verify(problem: Problem, state: State, point: Point, known: Evaluation | No
     if gap < 0:
         # No member has a negative gap but by rounding, of which it then is a measure. Where the vertex is the origin,
         # all terms may be rounding: the first gap tells the size of those that have cancelled on the way.
-        drift = float(np.finfo(point.x.dtype).eps) * abs(state.first_gap)
+        drift = float(np.finfo(point.x.dtype).eps) * abs(np.nan_to_num(state.first_gap))
         gap, feasible = (gap, False) if gap < -_slack(point) * size - drift else (-gap, feasible)
     return Verified(point, precise.raw_value(fresh), gap, feasible)
 

@@ -2,8 +2,10 @@
 
 import csv
 import json
-import sys
+import os
+import signal
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -77,16 +79,97 @@ def test_a_path_without_a_slope_is_refused(capsys, monkeypatch, tmp_path):
     assert "no coefficient lowers the objective" in message
 
 
-def test_paths_that_are_not_certified_or_interrupted(run, monkeypatch, shop):
-    command = ("path", shop, *REGRESSION, "--radii", "1,2")
-    code, _, error = run(*command, "-m", "fw", "--max-iter", 2)
+def test_paths_that_are_not_certified(run, shop):
+    code, _, error = run("path", shop, *REGRESSION, "--radii", "1,2", "-m", "fw", "--max-iter", 2)
     assert (code, error) == (3, "2 of 2 models did not reach the tolerance\n")
 
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["fwflow.cli.path"], "_from_before", interrupt)
+@pytest.fixture
+def interrupted_at(monkeypatch):
+    """Press Ctrl-C as the n-th run begins."""
+
+    def press(n):
+        runs, minimize = [], fw.minimize
+
+        def pressed(f, C, *given, callback, **options):
+            runs.append(C)
+
+            def watch(state):
+                if len(runs) == n:
+                    os.kill(os.getpid(), signal.SIGINT)
+                callback(state)
+
+            return minimize(f, C, *given, callback=watch, **options)
+
+        monkeypatch.setattr(fw, "minimize", pressed)
+
+    return press
+
+
+@pytest.mark.parametrize("radii", ["1,2,3", "3"])
+def test_a_path_that_is_interrupted_at_once_is_not_written(run, shop, tmp_path, interrupted_at, radii):
+    interrupted_at(1)
+    command = ("path", shop, *REGRESSION, "--radii", radii, "--out", tmp_path / "path.csv")
     assert run(*command) == (130, "", "interrupted; no path is written\n")
+    assert not (tmp_path / "path.csv").exists()
+
+
+def test_of_a_path_that_is_interrupted_what_is_done_is_written(run, shop, tmp_path, interrupted_at):
+    out, plot = tmp_path / "path.csv", tmp_path / "path.svg"
+    command = ("path", shop, *REGRESSION, "--radii", "1,2,3", "--json")
+    whole = json.loads(run(*command, "--out", out)[1])["path"]
+    rows = out.read_text().splitlines()
+    interrupted_at(3)
+    code, output, error = run(*command, "--out", out, "--plot", plot)
+    assert (code, error) == (130, f"interrupted; what is done, 2 of 3 radii, is in {out}\n")
+    assert json.loads(output)["path"] == whole[:2]
+    assert out.read_text().splitlines() == rows[:3]
+    assert "<svg" in plot.read_text()
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_an_intercept_is_fitted_kept_and_used(run, tmp_path, loss):
+    signs = np.where(Y > 1, 1.0, -1.0)  # not as often as the other: a constant pays
+    target = signs if loss == "logistic" else Y + 7
+    np.savez(tmp_path / "a.npz", X=A[:, :5] + 3, y=target)
+    x, c = cp.Variable(5), cp.Variable()
+    z = (A[:, :5] + 3) @ x + c
+    f = {
+        "squared": cp.sum_squares(z - target) / 2,
+        "huber": cp.sum(cp.huber(z - target, 0.4)) / 2,
+        "logistic": cp.sum(cp.logistic(-cp.multiply(signs, z))),
+    }[loss]
+    cp.Problem(cp.Minimize(f / 60), [cp.norm1(x) <= 2]).solve(solver=cp.CLARABEL)
+    asked = (tmp_path / "a.npz", "--loss", loss, "--rho", 0.4, "--intercept", "--rtol", 1e-10)
+    code, output, _ = run("solve", *asked, "--set", "l1:2", "--out", tmp_path / "m.npz")
+    kept = FittedModel.load(tmp_path / "m.npz")
+    assert code == 0
+    np.testing.assert_allclose([*kept.coefficients, kept.intercept], [*x.value, c.value], atol=1e-3)
+    assert f"intercept: {kept.intercept:.6g}\n" in output
+    assert f"intercept: {kept.intercept:.6g}\n" in run("inspect", tmp_path / "m.npz")[1]
+    assert json.loads(run("inspect", tmp_path / "m.npz", "--json")[1])["intercept"] == kept.intercept
+    rows = list(csv.DictReader(run("predict", tmp_path / "m.npz", tmp_path / "a.npz")[1].splitlines()))
+    scores = (A[:, :5] + 3) @ kept.coefficients + kept.intercept
+    if loss == "logistic":
+        assert [float(row["prediction"]) for row in rows] == np.sign(scores).tolist()
+        np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-scores)), rtol=1e-9)
+    else:
+        np.testing.assert_allclose([float(row["prediction"]) for row in rows], scores, rtol=1e-12)
+    code, output, _ = run("path", *asked, "--radii", "1,2", "--out", tmp_path / "path.csv", "--json")
+    header, *rows = csv.reader((tmp_path / "path.csv").read_text().splitlines())
+    assert (code, header) == (0, ["radius", "intercept", "1", "2", "3", "4", "5"])
+    np.testing.assert_allclose(np.array(rows[1], float), [2.0, kept.intercept, *kept.coefficients], atol=1e-3)
+    assert json.loads(output)["path"][1]["intercept"] == float(rows[1][1])
+
+
+def test_automatic_radii_do_not_mind_what_an_intercept_takes_away(run, tmp_path):
+    found = []
+    for shift in (0.0, 1e3):
+        np.savez(tmp_path / "a.npz", X=A[:, :5], y=Y + shift)
+        found.append(json.loads(run("path", tmp_path / "a.npz", "--intercept", "--radii", 5, "--json")[1])["path"])
+    for row, moved in zip(*found, strict=True):
+        assert moved["radius"] == pytest.approx(row["radius"], rel=1e-6)
+        assert moved["intercept"] == pytest.approx(row["intercept"] + 1e3, rel=1e-6)
 
 
 @pytest.fixture

@@ -368,11 +368,32 @@ def test_ctrl_c_in_a_real_run(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_shells_can_complete():
-    asked = {"_FWFLOW_COMPLETE": "complete_bash", "COMP_WORDS": "fwflow so", "COMP_CWORD": "1"}
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("so", ["solve"]),
+        ("solve shop.csv --set l", ["l1:", "l2:", "linf:"]),
+        ("path shop.csv --set l", ["l1", "l2", "linf"]),
+        ("path shop.csv --set b", []),
+        ("path shop.csv --loss ", ["squared", "logistic", "huber"]),
+        ("solve shop.csv --method pol", ["polished"]),
+        ("solve shop.csv -m rk4", ["rk44"]),
+        ("solve shop.csv --target ", [*NAMES, "y", "bought"]),
+        ("path shop.csv --set l1 --drop b", ["b, or c", "bought"]),
+        ("predict model.npz shop.csv --drop v", ["visits"]),
+        ("solve none.csv --target ", []),
+        ("solve a.svm --target ", []),
+        ("solve --target ", []),
+    ],
+)
+def test_shells_can_complete(monkeypatch, shop, line, words):
+    monkeypatch.chdir(shop.parent)
+    Path("a.svm").write_text("1 1:2\n")
+    asked = {"COMP_WORDS": f"fwflow {line}", "COMP_CWORD": str(line.count(" ") + 1)}
+    asked |= {"_FWFLOW_COMPLETE": "complete_bash"}
     result = CliRunner().invoke(cli.app, [], prog_name="fwflow", env=asked, catch_exceptions=False)
     assert result.exit_code == 0
-    assert result.output.split() == ["solve"]
+    assert [word for word in result.output.split("\n") if word] == words
 
 
 def test_the_first_screen_shows_the_way():

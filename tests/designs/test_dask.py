@@ -14,6 +14,8 @@ from pathlib import Path
 import dask
 import dask.array as da
 import joblib
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -258,8 +260,11 @@ def test_folds_are_fitted_by_workers(cluster):
 
 def test_the_example_finds_on_workers_what_it_finds_alone(cluster, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
-    found = importlib.import_module("cluster").main(cluster.scheduler.address, m=300, n=30, chunks=3)
-    assert all(r.success for r in found.values())
+    plt.switch_backend("Agg")
+    with mpl.rc_context():
+        found = importlib.import_module("cluster").main(cluster.scheduler.address, m=300, n=30, chunks=3)
+    plt.close("all")
+    assert [name for name, r in found.items() if not r.success] == ["fw"]  # which is to show how many passes it takes
     np.testing.assert_allclose(found["auto"].x, found["alone"].x, atol=1e-3)
     assert found["auto"].n_design < found["apg"].n_design
 

@@ -68,6 +68,7 @@ def show_model(model: FittedModel, largest: int, more: dict[str, str]) -> None:
         "effort": f"{model.iterations} iterations, {model.passes:g} passes over the data, {model.seconds:.2f} s",
         "data": f"{model.data}, {model.rows} x {len(model.names)}",
         "model": f"{model.loss} loss, {model.constraint}",
+        "intercept": f"{model.intercept:.6g}",
         "not zero": f"{model.nonzero} of {len(model.names)} coefficients",
     }
     if model.classes is not None:

@@ -18,7 +18,7 @@ from fwflow._validation import Array, suggest
 from fwflow.methods import methods
 from fwflow.objectives.losses import losses
 from fwflow.tableau import find_tableau
-from fwflow.tables import Target, read, read_target
+from fwflow.tables import Target, column_names, read, read_target
 
 #: Sets by name: how they are made, and of which numbers. A radius comes last, for `path` to vary.
 SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = MappingProxyType(
@@ -37,16 +37,29 @@ def _complete(names: Collection[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
+def _complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns of the data: the last word of the line that belongs to no option."""
+    try:
+        return [name for path in ctx.args[-1:] for name in column_names(path) if name.startswith(incomplete)]
+    except (ValueError, OSError):  # it is no table, or not there
+        return []
+
+
 DataFile = Annotated[
     Path, typer.Argument(help="Your data: .csv, .tsv, .svm, .libsvm, .txt (libsvm), .parquet, .npz or .mtx; also .gz.")
 ]
 TargetOption = Annotated[
-    str | None, typer.Option(help="The column to predict. Columns without names are numbered from 1.")
+    str | None,
+    typer.Option(
+        help="The column to predict. Columns without names are numbered from 1.", autocompletion=_complete_column
+    ),
 ]
 TargetFileOption = Annotated[
     Path | None, typer.Option(help="A file with the target alone: .csv, .txt, .npy, .npz or .mtx.")
 ]
-DropOption = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
+DropOption = Annotated[
+    list[str] | None, typer.Option(help="A column to leave out; may be repeated.", autocompletion=_complete_column)
+]
 HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first row has names (default: found out).")
 ]
@@ -54,6 +67,9 @@ LossOption = Annotated[
     str, typer.Option(help="squared, huber, or logistic for two classes.", autocompletion=_complete([*losses]))
 ]
 RhoOption = Annotated[float, typer.Option(help="Where the Huber loss turns linear.")]
+InterceptOption = Annotated[
+    bool, typer.Option("--intercept", help="Add a constant to the model, free of the set, and fit it too.")
+]
 MethodOption = Annotated[
     str,
     typer.Option("--method", "-m", help="What minimises.", autocompletion=_complete([*methods, *fw.tableaus])),
@@ -111,6 +127,12 @@ SetOption = Annotated[
         autocompletion=_complete([f"{name}:" for name in SETS]),
     ),
 ]
+#: Sets with a radius alone, by name.
+FAMILIES = tuple(name for name, (_, parameters) in SETS.items() if parameters == ("R",))
+FamilyOption = Annotated[
+    str,
+    typer.Option("--set", help=f"A set with a radius: {', '.join(FAMILIES)}.", autocompletion=_complete(FAMILIES)),
+]
 
 
 def tolerances(tol: float | None, rtol: float | None) -> tuple[float, float]:
@@ -164,6 +186,7 @@ def read_problem(
     header: bool | None,
     loss: str,
     rho: float,
+    intercept: bool,
 ) -> Problem:
     """The objective of a file of data."""
     if target is not None and target_file is not None:
@@ -178,7 +201,7 @@ def read_problem(
         assert table.target is not None
         values, name, where = table.target, table.target_name, lambda i: f"{data}, {table.place(i)}"
     b, classes = labelled(values, name, data) if loss == "logistic" else (numbers(values, name, loss, where), None)
-    return Problem(fw.LinearModel(table.X, b, loss, rho=rho), table.names, name, classes)
+    return Problem(fw.LinearModel(table.X, b, loss, rho=rho, intercept=intercept), table.names, name, classes)
 
 
 def labelled(values: Target, name: str, path: Path) -> tuple[Array, tuple[str, str]]:

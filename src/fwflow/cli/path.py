@@ -14,10 +14,12 @@ import fwflow as fw
 from fwflow._validation import positive
 from fwflow.cli import figures
 from fwflow.cli.options import (
-    SETS,
+    FAMILIES,
     DataFile,
     DropOption,
+    FamilyOption,
     HeaderOption,
+    InterceptOption,
     JsonOption,
     LossOption,
     MethodOption,
@@ -29,13 +31,12 @@ from fwflow.cli.options import (
     find_set,
     read_problem,
 )
-from fwflow.cli.screen import continued, heard, note, print_json, print_table
+from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
 from fwflow.experiments.framework import replacing
 from fwflow.result import Status
 
-_FAMILIES = [name for name, (_, parameters) in SETS.items() if parameters == ("R",)]
 #: Balls that contain the smaller ones, and the origin.
-_NESTED = [name for name in _FAMILIES if name != "simplex"]
+_NESTED = [name for name in FAMILIES if name != "simplex"]
 
 # A larger radius is not worth looking at if doubling it could gain no more than this share of what was gained.
 _ENOUGH = 0.01
@@ -47,13 +48,14 @@ Family = Callable[[float], fw.ConstraintSet]
 def path(
     data: DataFile,
     target: TargetOption = None,
-    constraint: Annotated[str, typer.Option("--set", help=f"A set with a radius: {', '.join(_FAMILIES)}.")] = "l1",
+    constraint: FamilyOption = "l1",
     radii: Annotated[str, typer.Option(help="How many, or which: 20, or 0.5,1,2.")] = "20",
     loss: LossOption = "squared",
     method: MethodOption = "auto",
     max_iter: Annotated[int, typer.Option(help="Iterations per radius.", min=0)] = 10_000,
     rtol: Annotated[float, typer.Option(help="Certify each to this share of the gap at its set's centre.")] = 1e-6,
     rho: RhoOption = 1.0,
+    intercept: InterceptOption = False,
     target_file: TargetFileOption = None,
     drop: DropOption = None,
     header: HeaderOption = None,
@@ -63,38 +65,44 @@ def path(
 ) -> None:
     """Fit models along growing radii, from the one that lets a first coefficient in to where the set does not matter.
 
+    Exit codes are those of fwflow solve: 3 if some model missed the tolerance, 130 if interrupted, and then the models
+    of the radii that are done are written.
+
     [bold]Example[/bold]
 
     fwflow path shop.csv --target bought --loss logistic --set l1 --radii 20 --plot path.svg
     """
     make, parameters = find_set(constraint, constraint)
     if parameters != ("R",):
-        raise ValueError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, _FAMILIES))}")
+        raise ValueError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, FAMILIES))}")
     wanted = _parse_radii(radii)
     check_names(loss, method)
     figures.check(plot)
     check_writable({"--out": out, "--plot": plot}, (data, target_file))
-    results: list[fw.Result] = []
     with continued("no path is written"), heard() as interrupt:
-        problem = read_problem(data, target, target_file, drop or (), header, loss, rho)
+        problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
         options = {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
         if isinstance(wanted, int):
             if constraint.lower() not in _NESTED:
                 raise ValueError(f"--set {constraint} needs the radii themselves, as --radii 0.5,1,2")
             wanted = automatic_radii(problem.f, make, wanted, options)
-        for radius in wanted:
-            results.append(_from_before(problem.f, make, radius, wanted, results, rtol, options))
-            if results[-1].status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-    X = np.stack([result.x for result in results]) + 0.0  # no zero has a sign
-    if out is not None:
-        with replacing(out) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["radius", *problem.names])
-            writer.writerows([radius, *x.tolist()] for radius, x in zip(wanted, X, strict=True))
-    if plot is not None:
-        figures.paths(wanted, X, problem.names, constraint).savefig(plot)
-    _show(problem.names, wanted, results, as_json)
+        results = _followed(problem.f, make, wanted, rtol, options)
+    done = wanted[: len(results)]
+    kept = f"what is done, {len(done)} of {len(wanted)} radii, is {f'in {out}' if out else 'above'}"
+    with continued(kept), unbroken():
+        X = np.stack([result.x for result in results]) + 0.0  # no zero has a sign
+        constants = [problem.f.intercept_at(result.x) for result in results]
+        if out is not None:
+            with replacing(out) as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(["radius", *(["intercept"] if intercept else []), *problem.names])
+                for radius, constant, x in zip(done, constants, X, strict=True):
+                    writer.writerow([radius, *([constant] if intercept else []), *x.tolist()])
+        if plot is not None:
+            figures.paths(done, X, problem.names, constraint).savefig(plot)
+        _show(problem.names, done, results, constants, as_json)
+        if len(done) < len(wanted):
+            raise KeyboardInterrupt
     if short := sum(not result.success for result in results):
         note(f"{short} of {len(results)} models did not reach the tolerance")
         raise typer.Exit(3)
@@ -138,6 +146,23 @@ def automatic_radii(f: fw.LinearModel, make: Family, count: int, options: dict[s
     return np.geomspace(first / 10, radius, count).tolist()
 
 
+def _followed(
+    f: fw.LinearModel, make: Family, radii: Sequence[float], rtol: float, options: dict[str, Any]
+) -> list[fw.Result]:
+    """The models of all radii or, if Ctrl-C comes in between, of those that are done; if none is, it is raised."""
+    results: list[fw.Result] = []
+    try:
+        for radius in radii:
+            result = _from_before(f, make, radius, radii, results, rtol, options)
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            results.append(result)
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return results
+
+
 def _from_before(
     f: fw.LinearModel,
     make: Family,
@@ -158,19 +183,26 @@ def _from_before(
     return fw.minimize(f, C, x0, tol=rtol * first_gap, **options)
 
 
-def _show(names: Sequence[str], radii: Sequence[float], results: Sequence[fw.Result], as_json: bool) -> None:
+def _show(
+    names: Sequence[str],
+    radii: Sequence[float],
+    results: Sequence[fw.Result],
+    intercepts: Sequence[float],
+    as_json: bool,
+) -> None:
     rows: list[dict[str, Any]] = [
         {
             "radius": radius,
             "fun": float(r.fun),
             "gap": float(r.gap),
+            "intercept": constant,
             "nonzero": int(np.count_nonzero(r.x)),
             "iterations": r.nit,
             "passes": float(r.n_design),
             "certified": bool(r.success),
             "largest": names[int(np.abs(r.x).argmax())],
         }
-        for radius, r in zip(radii, results, strict=True)
+        for radius, r, constant in zip(radii, results, intercepts, strict=True)
     ]
     if as_json:
         print_json({"path": rows})

@@ -15,6 +15,7 @@ from fwflow.cli.options import (
     DataFile,
     DropOption,
     HeaderOption,
+    InterceptOption,
     JsonOption,
     LargestOption,
     LossOption,
@@ -56,6 +57,7 @@ def solve(
     tol: TolOption = None,
     rtol: RtolOption = None,
     rho: RhoOption = 1.0,
+    intercept: InterceptOption = False,
     target_file: TargetFileOption = None,
     drop: DropOption = None,
     header: HeaderOption = None,
@@ -86,7 +88,7 @@ def solve(
     limits: dict[str, Any] = dict(zip(("tol", "rtol"), tolerances(tol, rtol), strict=True))
     state = resumed(checkpoint, resume)
     with continued("there was no model yet, so none is written"):
-        problem = read_problem(data, target, target_file, drop or (), header, loss, rho)
+        problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
         saved = Checkpoints(checkpoint, every)
         shown = progress(limits["tol"], limits["rtol"])
         with heard() as interrupt, shown as show, warnings.catch_warnings(record=True) as warned:
@@ -120,6 +122,7 @@ def solve(
             classes=problem.classes,
             dropped=tuple(drop or ()),
             data=str(data),
+            intercept=problem.f.intercept_at(result.x),
             message=_SAID.get(result.status, ""),
         )
         saved.save(result.state)

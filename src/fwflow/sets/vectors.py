@@ -163,7 +163,7 @@ class L1Ball(Ball):
         while True:
             y = x + t * d
             excess, slope = float(np.abs(y).sum()) - 1, float(np.sign(y) @ d)
-            if excess <= slack or slope <= 0:  # along a face the slope is rounding
+            if not (excess > slack and slope > 0):  # along a face the slope is rounding
                 return max(t, 0.0)
             t -= excess / slope
 

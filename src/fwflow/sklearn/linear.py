@@ -23,6 +23,7 @@ from fwflow._validation import Array
 from fwflow.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
+from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
 # Steps that correct k coefficients cost k^2 m, and a pass over the data n m: up to so many times that it pays.
@@ -74,6 +75,10 @@ class BallEstimator(BaseEstimator):
 
     def _size(self, x: Any) -> float | None:
         """The least radius of a ball with x in it, None where that does not say when the constraint stops binding."""
+        return None
+
+    def _corners(self, task: Task) -> CornerPath | None:
+        """The minimisers for all radii at once, None where they do not lie on straight lines, or are many to find."""
         return None
 
     @abstractmethod
@@ -299,6 +304,7 @@ _PARAMETERS = """fit_intercept : bool
         Begin with the coefficients of the fit before."""
 
 _ATTRIBUTES = """n_iter_ : int
+        Iterations; of a search by least squares also the corners of the path on the way to the radius.
     dual_gap_ : float
         The loss is above its least value by no more; computed afresh at the coefficients.
     trace_ : Trace
@@ -399,6 +405,11 @@ class L1Regression(L1Ball, LinearRegressor):
 
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.rho)
+
+    def _corners(self, task: Task) -> CornerPath | None:
+        if self.loss != "squared" or self.method != "auto" or sp.issparse(task.X):
+            return None
+        return CornerPath(task.X, task.y, task.weights, self.fit_intercept)
 
 
 def regression_loss(loss: Any, rho: float) -> Loss:

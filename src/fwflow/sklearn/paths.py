@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sklearn.base import clone
 import fwflow as fw
 from fwflow._validation import Array, finite_array, whole
 from fwflow.gradients import as_gradient
+from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class RadiusPath:
     dual_gaps : (n_radii,) array
         Certified at each radius.
     n_iters : (n_radii,) array
+        Iterations of each run, and the corners of the path before it where these were followed.
     """
 
     radii: Array
@@ -83,6 +86,12 @@ def radius_path(
         "auto" ends where a larger radius lowers the loss at this share of the rate at which it does at first.
     sample_weight : array, optional
 
+    Notes
+    -----
+    Least squares over the l1 ball is piecewise linear in the radius: for dense data all of its corners are found, and
+    every fit begins at its minimiser and verifies it. The products of columns that takes need up to twice the memory
+    of the data.
+
     Examples
     --------
     >>> import numpy as np
@@ -96,33 +105,41 @@ def radius_path(
     """
     model = clone(L1Regression() if estimator is None else estimator)
     task = model._task(X, y, sample_weight)
-    chosen = chosen_radii(model, task, radii, n_radii, eps)
-    fits = [(model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in along(model, task, chosen)]
+    corners = model._corners(task)
+    chosen = chosen_radii(model, task, corners, radii, n_radii, eps)
+    fits = [
+        (model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in along(model, task, corners, chosen)
+    ]
     return RadiusPath(chosen, *(np.array(part) for part in zip(*fits, strict=True)))
 
 
-def along(model: BallEstimator, task: Task, radii: Array) -> Any:
+def along(model: BallEstimator, task: Task, corners: CornerPath | None, radii: Array) -> Iterator[float]:
     """Fit a model at one radius after the other, and say so after each."""
-    start = None
+    before = None
     for radius in radii.tolist():
-        model._fit(task, radius, start)
-        start = model._kept()
+        start = None if corners is None else corners.at(radius)
+        model._fit(task, radius, before if start is None else start)
+        if corners is not None:
+            model.n_iter_ += corners.passed(radius)
+        before = model._kept()
         yield radius
 
 
-def chosen_radii(model: BallEstimator, task: Task, radii: Any, count: int, eps: float) -> Array:
+def chosen_radii(
+    model: BallEstimator, task: Task, corners: CornerPath | None, radii: Any, count: int, eps: float
+) -> Array:
     """The radii that were asked for, in ascending order."""
     if isinstance(radii, str):
         if radii != "auto":
             raise ValueError(f"radii={radii!r} is not known; give an array, or 'auto'")
-        return _auto(model, task, whole(count, "n_radii", 1), eps)
+        return _auto(model, task, corners, whole(count, "n_radii", 1), eps)
     given = np.unique(finite_array(radii, "radii", ndim=1))
     if not len(given) or given[0] <= 0:
         raise ValueError("radii must be positive, and at least one")
     return given.astype(np.float64)
 
 
-def _auto(model: BallEstimator, task: Task, count: int, eps: float) -> Array:
+def _auto(model: BallEstimator, task: Task, corners: CornerPath | None, count: int, eps: float) -> Array:
     f: Any = model._objective(task)
     origin = f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape))
     unit = model._ball(1.0, f.shape)
@@ -139,6 +156,9 @@ def _auto(model: BallEstimator, task: Task, count: int, eps: float) -> Array:
     line = f.along(origin, origin.mix([(1.0, vertex)]), f.value(origin))
     curvature = line.second(0.0)
     first = _FIRST * (at_first / curvature if curvature > 0 else line.value0 / at_first)
+
+    if corners is not None and (end := corners.radius_at(eps)) is not None:
+        return np.geomspace(first, max(end, first), count)
 
     def fitted(radius: float, start: Any) -> Any:
         return model._minimised(f, model._ball(radius, f.shape), start, tol=_COARSE * eps, max_iter=1000).x

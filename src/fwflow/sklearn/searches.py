@@ -78,14 +78,15 @@ class RadiusSearch(BallEstimator):
         if self.rule not in ("min", "1se"):
             raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
         task = self._task(X, y, sample_weight)
-        self.radii_ = chosen_radii(self, task, self.radii, self.n_radii, self.eps)
+        corners = self._corners(task)
+        self.radii_ = chosen_radii(self, task, corners, self.radii, self.n_radii, self.eps)
         X, y = self._plain(X, y)
         weights = checked_weights(sample_weight, len(y))
         splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
         folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
         self.losses_ = np.array(Parallel(n_jobs=self.n_jobs)(folds))
         self._choose()
-        list(along(self, task, self.radii_[self.radii_ <= self.radius_]))
+        list(along(self, task, corners, self.radii_[self.radii_ <= self.radius_]))
         return self
 
     def _plain(self, X: Any, y: Any) -> tuple[Any, Array]:
@@ -122,7 +123,8 @@ def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, tes
     if held_out is not None and not held_out.any():
         return [float("nan")] * len(radii)
     task = model._task(X[train], y[train], inner)
-    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in along(model, task, radii)]
+    path = along(model, task, model._corners(task), radii)
+    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in path]
 
 
 @searching

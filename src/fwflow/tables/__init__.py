@@ -15,9 +15,9 @@ from typing import Any
 from fwflow._validation import suggest
 from fwflow.tables.arrays import read_mtx, read_npy, read_npz, read_parquet
 from fwflow.tables.table import Table, Target, Wanted
-from fwflow.tables.text import read_csv, read_libsvm
+from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
 
-__all__ = ["FORMATS", "Table", "Target", "read", "read_target"]
+__all__ = ["FORMATS", "Table", "Target", "column_names", "read", "read_target"]
 
 Reader = Callable[[Path, Wanted], Table]
 
@@ -87,8 +87,17 @@ def read_target(path: str | Path, header: bool | None = None) -> Target:
     return table.target
 
 
+def column_names(path: str | Path) -> list[str]:
+    """What the columns of a CSV file are called, by its first row; of other files, whose head does not tell, none."""
+    return names_of_csv(Path(path)) if FORMATS.get(_suffix(Path(path))) is read_csv else []
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
 def _read(path: Path, wanted: Wanted, readers: Any) -> Table:
-    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+    suffix = _suffix(path)
     if suffix not in readers:
         raise ValueError(f"{path}: files ending in {suffix!r} are not known; {suggest(suffix, readers)}, also with .gz")
     try:

@@ -48,11 +48,7 @@ def read_csv(path: Path, wanted: Wanted) -> Table:
     """Cells between commas, semicolons or tabs. Lines that begin with # are remarks if they come first."""
     with _text(path) as file:
         rows = _rows(path, file)
-        first = next(rows, None)
-        if first is None:
-            raise ValueError(f"{path} is empty")
-        header = _is_header(first[1], wanted) if wanted.header is None else wanted.header
-        names = [cell if header and cell else str(j + 1) for j, cell in enumerate(first[1])]
+        first, header, names = _head(path, rows, wanted)
         features, target = wanted.divide(path, names)
         cells = _Cells(path, names, features)
         texts: list[str] = []
@@ -69,7 +65,22 @@ def read_csv(path: Path, wanted: Wanted) -> Table:
     return Table(path, X, picked, as_target(path, texts, cells.place, names[target]), names[target], cells.place)
 
 
+def names_of_csv(path: Path) -> list[str]:
+    """The names of the columns, as the first row has them."""
+    with _text(path) as file:
+        return _head(path, _rows(path, file), Wanted())[2]
+
+
 Row = tuple[int, list[str]]
+
+
+def _head(path: Path, rows: Iterator[Row], wanted: Wanted) -> tuple[Row, bool, list[str]]:
+    """The first row, whether it is a header, and the names of the columns."""
+    first = next(rows, None)
+    if first is None:
+        raise ValueError(f"{path} is empty")
+    header = _is_header(first[1], wanted) if wanted.header is None else wanted.header
+    return first, header, [cell if header and cell else str(j + 1) for j, cell in enumerate(first[1])]
 
 
 def _rows(path: Path, file: TextIO) -> Iterator[Row]:

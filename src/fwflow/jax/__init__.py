@@ -1,0 +1,49 @@
+"""Whole runs compiled by JAX: on a GPU, for batches of problems, over meshes of devices.
+
+Needs the extra ``jax``. It shares tableaus, schedules, certificates and statuses with the core; `minimize` and `path`
+show how it is used.
+"""
+
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError("fwflow.jax needs JAX; pip install 'fwflow[jax]' brings it") from error
+
+from fwflow.jax.derivatives import solution
+from fwflow.jax.objectives import LinearModel, Smooth
+from fwflow.jax.paths import path
+from fwflow.jax.result import Result
+from fwflow.jax.sets import (
+    Box,
+    Host,
+    L1Ball,
+    L2Ball,
+    LInfBall,
+    LpBall,
+    NuclearBall,
+    Oracle,
+    Product,
+    Simplex,
+    as_jax_set,
+)
+from fwflow.jax.solve import minimize
+
+__all__ = [
+    "Box",
+    "Host",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "LinearModel",
+    "LpBall",
+    "NuclearBall",
+    "Oracle",
+    "Product",
+    "Result",
+    "Simplex",
+    "Smooth",
+    "as_jax_set",
+    "minimize",
+    "path",
+    "solution",
+]

@@ -1,0 +1,132 @@
+"""All radii at once: a batch that finished problems leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fwflow.jax import loop
+from fwflow.jax.methods import Method
+from fwflow.jax.objectives import Objective
+from fwflow.jax.result import RUNNING, Result
+from fwflow.jax.sets import Set, as_jax_set
+from fwflow.jax.solve import checked_limits, posed
+from fwflow.jax.trees import Array, floating, positive
+from fwflow.methods import DEFAULT_SCHEDULE
+from fwflow.steps import Schedule
+from fwflow.tableau import Tableau
+
+# After so many iterations the host looks which problems have finished.
+_ROUND = 100
+# A batch shrinks to no fewer problems than this, and by no less than this factor: every size is compiled for itself.
+_SHRINK = 4
+
+
+def path(
+    f: Objective,
+    C: Set | Any,
+    radii: Any,
+    x0: Any = None,
+    *,
+    method: str | Tableau = "auto",
+    schedule: Schedule = DEFAULT_SCHEDULE,
+    line_search: str | None = None,
+    momentum: str | None = None,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_iter: int = 10_000,
+    check_every: int | None = None,
+) -> Result:
+    """Minimise over the same set at many radii, all at once.
+
+    One product of matrices serves the gradients of all radii. Problems that have finished leave the batch where it
+    shrinks to a quarter or less. Its sizes are powers of two, and each is compiled once: three for 64 radii.
+
+    Parameters
+    ----------
+    f : LinearModel or Smooth
+    C : set
+        Any with a radius, of which it has another for each problem.
+    radii : (k,) array
+    x0 : array or tree of arrays, optional
+        Where all start: a member of the smallest set. Default: each at the start of its own.
+    tol, rtol : float or (k,) array
+    method, schedule, line_search, momentum, max_iter, check_every
+        As for `minimize`.
+
+    Returns
+    -------
+    Result
+        With a leading axis, in the order of the radii.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> R = fwj.path(fwj.LinearModel(jnp.eye(2), jnp.array([3.0, 1.0])), fwj.L1Ball(), [1.0, 2.0, 3.0])
+    >>> R.x.round(3)
+    Array([[1. , 0. ],
+           [2. , 0. ],
+           [2.5, 0.5]], dtype=float32)
+    """
+    template = as_jax_set(C)
+    radii = positive(floating(radii), "radii")
+    if radii.ndim != 1 or not radii.size:
+        raise ValueError(f"radii must be a vector that is not empty; got shape {radii.shape}")
+    smallest = template.with_radius(radii.min())
+    if smallest is None:
+        raise ValueError(f"C must be a set with a radius; got {template!r}")
+    problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
+    dtype = problem.x.dtype
+    limits = checked_limits(tol, rtol, max_iter, dtype)
+    each = (radii.astype(dtype), *(jnp.broadcast_to(part, radii.shape) for part in limits))
+    given = problem.f, template, problem.method
+    places = _padded(np.arange(len(radii)))
+    batch = [part[places] for part in each]
+    now = whole = _begun(*given, problem.x, *batch, started=x0 is not None)
+    while True:
+        now = _played(*given, now, *batch, every=problem.every)
+        running = np.flatnonzero(np.asarray(now.status) == RUNNING)
+        chosen = _padded(running)
+        if len(running) and _SHRINK * len(chosen) > len(places):
+            continue
+        whole = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), whole, now)
+        if not len(running):
+            ended = jax.tree.map(lambda leaf: leaf[: len(radii)], whole)
+            found = loop.result(ended, loop.Limits(*each[1:]), problem.name)
+            return replace(found, x=jax.vmap(problem.tree)(found.x))
+        batch, now = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, now))
+        places = places[chosen]
+
+
+def _padded(places: Any) -> Any:
+    """As many places as the next power of two, some of them twice."""
+    return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
+
+
+@partial(jax.jit, static_argnames="started")
+def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.State:
+    def begun(radius: Array, *limits: Array) -> loop.State:
+        member = _at(C, radius)
+        start = x if started else member.start(x.shape, x.dtype)
+        return loop.begin(f, member, method, loop.Limits(*limits), start, 0)
+
+    return jax.vmap(begun)(*each)
+
+
+@partial(jax.jit, static_argnames="every")
+def _played(f: Objective, C: Set, method: Method, states: loop.State, *each: Array, every: int) -> loop.State:
+    def played(state: loop.State, radius: Array, *limits: Array) -> loop.State:
+        return loop.play(f, _at(C, radius), method, loop.Limits(*limits), every, _ROUND, state)
+
+    return jax.vmap(played)(states, *each)
+
+
+def _at(C: Set, radius: Array) -> Set:
+    member = C.with_radius(radius)
+    assert member is not None  # or the path would have been refused
+    return member
