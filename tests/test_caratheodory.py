@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.atoms import ActiveSet, Atoms, caratheodory
-from fwflow.methods import active as active_methods
+from fwflow.methods import ACTIVE_SET
 from fwflow.points import Lifted, Point
 from fwflow.vertices import DenseVertex, OneHot, RankOne, SparseVertex
 
@@ -133,15 +133,27 @@ def test_results_have_an_atom_per_dimension_and_one(blocks, method):
 
 @pytest.mark.parametrize("method", ["pairwise", "away"])
 @pytest.mark.parametrize("blocks", ["simplices", "mixed"])
-def test_fewer_atoms_do_not_take_many_more_steps(blocks, method, monkeypatch):
+def test_fewer_atoms_do_not_take_many_more_steps(blocks, method):
     n, C = sum(size for _, size in PRODUCTS[blocks]), fw.Product(PRODUCTS[blocks])
     problems = [regression(n, seed) for seed in range(3)]
 
-    def steps():
-        results = [fw.minimize(f, C, method=method, tol=1e-6) for f in problems]
+    def steps(**options):
+        results = [fw.minimize(f, C, method=ACTIVE_SET[method](**options), tol=1e-6) for f in problems]
         assert all(r.success for r in results)
         return sum(r.nit for r in results)
 
-    reduced = steps()
-    monkeypatch.setattr(active_methods, "_MOST_TIMES", 10**9)
-    assert reduced <= 1.2 * steps()
+    assert steps() <= 1.2 * steps(prune=10**9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pruned_runs_keep_an_atom_per_dimension_and_one(method):
+    C, most = fw.ConvexHull(np.random.default_rng(5).standard_normal((60, 4))), []
+    f = fw.Quadratic(np.diag([1.0, 2.0, 3.0, 4.0]), [0.1, 0.2, 0.0, -0.1])
+    pruned, kept = (
+        fw.minimize(f, C, method=ACTIVE_SET[method](prune=prune), callback=lambda s: most.append(len(s.memory.active)))
+        for prune in (1, 10**9)
+    )
+    assert pruned.success
+    assert max(most[: pruned.nit + 1]) <= 5
+    assert max(most[pruned.nit + 1 :]) > 5 or method != "pairwise"
+    assert pruned.fun == pytest.approx(kept.fun, abs=1e-6)

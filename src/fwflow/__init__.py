@@ -9,13 +9,23 @@ True
 
 from fwflow import checks, networks
 from fwflow._version import __version__ as __version__
-from fwflow.atoms import ActiveSet
+from fwflow.atoms import ActiveSet, caratheodory
 from fwflow.blocks import BlockSet
 from fwflow.designs import Design
 from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
 from fwflow.gradients import Gradient
+from fwflow.intersections import Alternation, alternate
 from fwflow.lowrank import LowRank
-from fwflow.methods import Iterate, Method, Proposal, UncertifiedWarning
+from fwflow.methods import (
+    BlockCoordinate,
+    Boosted,
+    Iterate,
+    LazyFrankWolfe,
+    Method,
+    Proposal,
+    Stochastic,
+    UncertifiedWarning,
+)
 from fwflow.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
 from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
 from fwflow.objectives import Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
@@ -81,10 +91,13 @@ __all__ = [
     "ActiveSet",
     "Adaptive",
     "Aggressive",
+    "Alternation",
     "Armijo",
     "Beckmann",
     "Birkhoff",
+    "BlockCoordinate",
     "BlockSet",
+    "Boosted",
     "Box",
     "Certificate",
     "ConstantSchedule",
@@ -109,6 +122,7 @@ __all__ = [
     "L2Ball",
     "LInfBall",
     "LMOAveraging",
+    "LazyFrankWolfe",
     "Line",
     "LineSearch",
     "LinearImage",
@@ -153,6 +167,7 @@ __all__ = [
     "Spectraplex",
     "State",
     "Status",
+    "Stochastic",
     "Tableau",
     "Trace",
     "Trajectory",
@@ -163,6 +178,8 @@ __all__ = [
     "UnitSimplex",
     "Vertex",
     "ZigZag",
+    "alternate",
+    "caratheodory",
     "checks",
     "exact_flow",
     "fit_rate",

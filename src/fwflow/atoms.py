@@ -375,10 +375,9 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
     Examples
     --------
     >>> import numpy as np, fwflow as fw
-    >>> from fwflow.atoms import caratheodory
     >>> f, C = fw.Quadratic(np.eye(2), [0.3, 0.1]), fw.ConvexHull([[1, 0], [0, 1], [-1, 0], [0, -1]])
     >>> r = fw.minimize(f, C, method="fw", tol=0, max_iter=100)
-    >>> few = caratheodory(r.active_set)
+    >>> few = fw.caratheodory(r.active_set)
     >>> len(r.active_set), len(few), np.allclose(few.x, r.x)
     (4, 3, True)
     """

@@ -72,6 +72,17 @@ class Problem:
         self.counts.n_grad += len(points)
         return gradients
 
+    def partial(self, point: Point, place: slice) -> Array | None:
+        """The entries of the gradient at a place, if that costs no more than their share, or trouble."""
+        self._check_domain(point)
+        g = self.objective.partial(point, place)
+        if g is None:
+            return None
+        self.counts.n_grad += 1
+        if not np.isfinite(g).all():
+            raise NumericalTrouble("the gradient has NaN or infinite entries")
+        return g
+
     def raw_value(self, point: Point) -> float:
         """f at a point, whatever it is."""
         together = self._both(point)

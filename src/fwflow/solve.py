@@ -71,11 +71,15 @@ def minimize(
             Default: ``C.start()``, the centre for norm balls.
         method : str, Tableau or Method
             "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
-            "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "corrective", which keep an
-            active set of vertices; "flow", the flow itself, followed exactly on polytopes; "apg",
-            accelerated projected gradient; "polished", the same until x is sparse and then corrective
-            steps. "auto" is "fw" if a schedule, line search or momentum is given. Else it begins with the
-            first, and goes on with the others where that crawls, of the first line that applies:
+            "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
+            keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
+            "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
+            spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
+            "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
+            "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
+            gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
+            a schedule, line search or momentum is given. Else it begins with the first, and goes on with
+            the others where that crawls, of the first line that applies:
 
     {rules}
         schedule : Schedule

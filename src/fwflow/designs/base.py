@@ -65,6 +65,14 @@ class Design(ABC):
         """``A[:, columns].T @ r`` without a pass, else None."""
         return None
 
+    def from_columns(self, x: Array, columns: Any) -> Vertex:
+        """``A[:, columns] @ x`` for so many columns that they count as their share of a pass."""
+        return self.combined(np.asarray(columns), x)
+
+    def some_rows(self, rows: Array) -> Any | None:
+        """``A[rows]`` as an array or a sparse matrix without a pass, else None."""
+        return None
+
     def column_norms(self) -> Array | None:
         """Euclidean norms of the columns in double precision, else None."""
         return None

@@ -91,6 +91,22 @@ class CountedDesign(Design):
             self._check("some_columns", product[0], column @ r, _length(column) * _length(r))
         return product
 
+    def from_columns(self, x: Array, columns: Any) -> Vertex:
+        self.counts.n_design += len(columns) / self.shape[1]
+        return self.design.from_columns(x, columns)
+
+    def some_rows(self, rows: Array) -> Any | None:
+        """Counted twice: they are multiplied with x, and their transpose with what comes of it."""
+        found = self.design.some_rows(rows)
+        if found is None:
+            return None
+        self.counts.n_design += 2 * len(rows) / self.shape[0]
+        if "some_rows" not in self._checked and len(rows):
+            j = self.shape[1] // 2
+            expected = self._dense(j)[rows[:1]]
+            self._check("some_rows", found[:1, [j]] @ np.ones(1), expected, _length(expected))
+        return found
+
     def column_norms(self) -> Array | None:
         norms = self.design.column_norms()
         if norms is None:

@@ -50,6 +50,9 @@ class DenseDesign(Design):
     def some_columns(self, r: Array, columns: Any) -> Array | None:
         return r @ self.A[:, columns]
 
+    def some_rows(self, rows: Array) -> Array:
+        return self.A[rows]
+
     def column_norms(self) -> Array | None:
         return np.sqrt(np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64))
 

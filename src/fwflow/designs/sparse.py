@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,14 @@ class SparseDesign(Design):
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
         return np.asarray(self._transpose[columns] @ r)
+
+    @cached_property
+    def _by_rows(self) -> sp.csr_array:
+        return self.A.tocsr()
+
+    def some_rows(self, rows: Array) -> sp.csr_array:
+        """From a copy in CSR form, which is made when rows are first asked for."""
+        return self._by_rows[rows]
 
     def column_norms(self) -> Array | None:
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])

@@ -15,7 +15,7 @@ from fwflow._validation import Array
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import columns, find_problem, solve
 from fwflow.experiments.style import best_so_far, colours, convergence, gains, label
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING
+from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 
 Variants = Mapping[str, dict[str, Any]]
 
@@ -41,8 +41,8 @@ def _content(path: str) -> str:
 
 
 def takes(method: str, variant: Mapping[str, Any]) -> bool:
-    """Whether a method has that variant: momentum is for tableaus, line search for those and for active sets."""
-    if method in ACTIVE_SET:
+    """Whether a method has that variant: momentum is for tableaus, line search for those, their kin and active sets."""
+    if method in ACTIVE_SET or method in STAGED:
         return "momentum" not in variant
     return not variant or not (method == "auto" or method in SELF_STEPPING)
 

@@ -13,26 +13,37 @@ from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
 from fwflow.methods.adaptive import Adaptive
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.blended import Blended
+from fwflow.methods.block import BlockCoordinate
+from fwflow.methods.boosted import Boosted
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact import ExactBoxFlow, ExactFlow
+from fwflow.methods.gradient_sliding import GradientSliding
+from fwflow.methods.invariant import DecompositionInvariant
+from fwflow.methods.lazy import LazyFrankWolfe
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.newton import BoxNewton, FlowNewton
 from fwflow.methods.polished import Polished
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.span import SpanCorrective
+from fwflow.methods.stochastic import Stochastic
 from fwflow.momentum import Momentum, find_momentum
 from fwflow.points import Point
 from fwflow.problem import Problem
-from fwflow.steps import LineSearch, OpenLoop, Schedule, find_line_search
-from fwflow.tableau import Tableau, find_tableau
+from fwflow.steps import ExactSearch, LineSearch, OpenLoop, Schedule, find_line_search
+from fwflow.tableau import Tableau, find_tableau, tableaus
 
 __all__ = [
     "DEFAULT_SCHEDULE",
+    "BlockCoordinate",
+    "Boosted",
     "Iterate",
+    "LazyFrankWolfe",
     "Method",
     "Multistep",
     "Proposal",
     "Request",
+    "Stochastic",
     "UncertifiedWarning",
     "find_method",
     "methods",
@@ -48,6 +59,7 @@ ACTIVE_SET: Mapping[str, Callable[..., Method]] = MappingProxyType(
         "lazy-away": partial(AwayStep, lazy=True),
         "lazy-pairwise": partial(Pairwise, lazy=True),
         "lazy-blended-pairwise": partial(BlendedPairwise, lazy=True),
+        "blended": Blended,
     }
 )
 
@@ -58,11 +70,23 @@ SELF_STEPPING: Mapping[str, Callable[[Problem, Point], Method]] = MappingProxyTy
         "apg": lambda problem, x: AcceleratedProjectedGradient(),
         "polished": lambda problem, x: Polished(),
         "flow": lambda problem, x: _flow(problem, x),
+        "decomposition-invariant": lambda problem, x: DecompositionInvariant(),
+        "sliding": lambda problem, x: GradientSliding(),
+        "block": lambda problem, x: BlockCoordinate(),
+        "stochastic": lambda problem, x: Stochastic(),
+    }
+)
+
+#: Variants of Frank-Wolfe that, as objects, go with any tableau, by name.
+STAGED: Mapping[str, Callable[..., Method]] = MappingProxyType(
+    {
+        "lazy-fw": partial(LazyFrankWolfe, tableaus["euler"]),
+        "boosted": lambda schedule, search: Multistep(tableaus["euler"], schedule, search or ExactSearch(), Boosted()),
     }
 )
 
 #: Names of all methods that are no tableaus.
-methods: tuple[str, ...] = ("auto", *ACTIVE_SET, *SELF_STEPPING)
+methods: tuple[str, ...] = ("auto", *ACTIVE_SET, *SELF_STEPPING, *STAGED)
 
 #: What runs unless told otherwise; passing another schedule, even an equal one, asks for a tableau.
 DEFAULT_SCHEDULE = OpenLoop()
@@ -120,6 +144,10 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
             candidates = tuple(_candidate(name, request, problem, x) for name in names)
             return candidates[0] if len(names) == 1 else Adaptive(names, candidates), Choice(names[0], why)
         choice = Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
+    if choice in STAGED:
+        if request.momentum is not None:
+            raise ValueError(f"momentum belongs to tableaus; method={choice!r} has its own way to choose where to aim")
+        return STAGED[choice](request.schedule, request.search), choice
     if choice in ACTIVE_SET or choice in SELF_STEPPING:
         return _named(choice, request, problem, x), choice
     tableau = method if isinstance(method, Tableau) else find_tableau(choice)

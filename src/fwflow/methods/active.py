@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, whole
 from fwflow.atoms import ActiveSet, Decomposition, caratheodory
 from fwflow.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.gradients import Gradient
@@ -34,9 +34,6 @@ _REBUILD_EVERY = 100
 _MOST_TIMES = 10
 # To be rid of an atom takes the square of the dimension: in more than these, longer than the step that brought it.
 _MOST_DIMENSIONS = 1000
-
-# A block of a sum of sets keeps so many times the atoms that an affine basis of it has: few cost steps.
-_MOST_TIMES_BLOCK = 10
 
 
 @storable("atom-memory")
@@ -98,7 +95,7 @@ class KeepsBlocks(KeepsAtoms):
 
 
 @dataclass(frozen=True)
-class _ActiveSetMethod(KeepsAtoms):
+class ActiveSetMethod(KeepsAtoms):
     """Steps that shift weight between atoms.
 
     Parameters
@@ -107,10 +104,17 @@ class _ActiveSetMethod(KeepsAtoms):
     lazy : bool
         Try the atoms before the oracle: one that promises half of the gap last seen will do (Braun, Pokutta & Zink,
         2017). For sets whose oracle costs more than a gradient; the gap is then known only where it is checked.
+    prune : int
+        x is put together from an affine basis of its atoms whenever they are more than so many times its dimension (of
+        at most 1000), and one: 1 keeps the bound of Caratheodory at the price of more steps.
     """
 
     line_search: LineSearch = field(default_factory=ExactSearch)
     lazy: bool = False
+    prune: int = field(default=_MOST_TIMES, repr=False)  # states of any are alike
+
+    def __post_init__(self) -> None:
+        whole(self.prune, "prune", 1)
 
     @property
     def oracle_only(self) -> bool:
@@ -142,7 +146,7 @@ class _ActiveSetMethod(KeepsAtoms):
         line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
         length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
         length = float(length)
-        moved = _reduced(active.moved(length, terms), math.prod(x.x.shape), _MOST_TIMES)
+        moved = _reduced(active.moved(length, terms), math.prod(x.x.shape), self.prune)
         point = x.mix((length * w, atom) for w, atom in terms)
         if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
             rebuilt = moved.point(x)
@@ -174,7 +178,7 @@ class _ActiveSetMethod(KeepsAtoms):
 
 
 @dataclass(frozen=True)
-class AwayStep(_ActiveSetMethod):
+class AwayStep(ActiveSetMethod):
     r"""Frank-Wolfe steps or steps away from the worst atom, whichever promises more (Lacoste-Julien & Jaggi, 2015)."""
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
@@ -186,7 +190,7 @@ class AwayStep(_ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class Pairwise(_ActiveSetMethod):
+class Pairwise(ActiveSetMethod):
     """Move weight from the worst atom to the Frank-Wolfe vertex."""
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
@@ -195,7 +199,7 @@ class Pairwise(_ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class BlendedPairwise(KeepsBlocks, _ActiveSetMethod):
+class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
 
     It needs no swap steps, and its active sets stay small. Where the set is a sum of sets, weight moves in all of their
@@ -235,7 +239,7 @@ class BlendedPairwise(KeepsBlocks, _ActiveSetMethod):
         line = problem.along(x, x.mix(terms), iterate.fun, g)
         length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
         length = float(length)
-        moved = active.weighted(active.weights + length * toward).few(_MOST_TIMES_BLOCK)
+        moved = active.weighted(active.weights + length * toward).few(self.prune)
         point = x.mix((length * w, atom) for w, atom in terms)
         if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
             rebuilt = moved.point(x)

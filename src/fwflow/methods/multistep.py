@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fwflow.atoms import ActiveSet, Decomposition, Record
-from fwflow.gradients import as_gradient
+from fwflow.gradients import Gradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.mixture import stages
 from fwflow.momentum import Momentum
@@ -28,6 +28,42 @@ class StageMemory:
     record: Record | None = None
 
 
+def check_tableau(tableau: Any) -> None:
+    """Complain if it is none: names are for `minimize`."""
+    if not isinstance(tableau, Tableau):
+        raise ValueError(f'tableau must be a Tableau, such as fw.tableaus["rk44"]; got {tableau!r}')
+
+
+def numbers(tableau: Tableau) -> str:
+    """What there is to a tableau besides its name, which others may have."""
+    return f"A={tableau.A.tolist()}, beta={tableau.beta.tolist()}, omega={tableau.omega.tolist()}"
+
+
+class Answers:
+    """What the stages of one step get to know: gradients where they are, and vertices for these."""
+
+    def __init__(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> None:
+        self.problem, self.x, self.known = problem, iterate.point, iterate.known
+        self.hints: list[Lifted | None] = list(memory.hints)
+
+    def gradient(self, point: Point) -> Gradient:
+        """The gradient at a stage."""
+        return self.known.gradient if self.known is not None and point is self.x else self.problem.gradient(point)
+
+    def vertex(self, i: int, x_bar: Point, g: Any) -> Lifted:
+        """What stage i at x_bar gets for a gradient, or for an average of some."""
+        if self.known is not None and (g is self.known.gradient or g is self.known.gradient.question()):
+            answer: Lifted = self.known.vertex
+        else:
+            answer = self.problem.lmo(as_gradient(g), self.hints[i])
+        self.hints[i] = answer
+        return answer
+
+    def memory(self, averages: Any, search: Any, record: Record | None) -> StageMemory:
+        """What the next step is to know of this one."""
+        return StageMemory(tuple(self.hints), averages, search, record)
+
+
 @dataclass(frozen=True)
 class Multistep(Method):
     """x moves by one step of the tableau; a line search rescales the combined direction.
@@ -45,8 +81,7 @@ class Multistep(Method):
     @property
     def signature(self) -> str:
         """With the numbers of the tableau: others may have its name."""
-        t = self.tableau
-        return f"{self!r} with A={t.A.tolist()}, beta={t.beta.tolist()}, omega={t.omega.tolist()}"
+        return f"{self!r} with {numbers(self.tableau)}"
 
     @property
     def uses_iterate(self) -> bool:
@@ -66,30 +101,26 @@ class Multistep(Method):
         folded = None if memory.record is None else memory.record.folded()
         return None if folded is None else folded.active
 
+    def answers(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Answers:
+        """Whom the stages of a step ask."""
+        return Answers(problem, iterate, memory)
+
     def step(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         gammas = self.schedule.stage_gammas(iterate.k, self.tableau.omega.tolist())
         W, p = self.tableau.mixture(gammas)
-        hints: list[Lifted | None] = list(memory.hints)
-        averages = memory.momentum
+        averages, answers = memory.momentum, self.answers(problem, iterate, memory)
 
         def gradient(point: Point) -> Any:
-            g = known.gradient if known is not None and point is x else problem.gradient(point)
-            return g if self.oracle_only else g.question()
+            return answers.gradient(point) if self.oracle_only else answers.gradient(point).question()
 
         def target(i: int, x_bar: Point) -> Atom:
             nonlocal averages
-
-            def oracle(g: Any) -> Lifted:
-                if known is not None and (g is known.gradient or g is known.gradient.question()):
-                    hints[i] = known.vertex
-                else:
-                    hints[i] = problem.lmo(as_gradient(g), hints[i])
-                return hints[i]  # type: ignore[return-value]
-
             if self.momentum is None:
-                return oracle(gradient(x_bar))
-            aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, oracle)
+                return answers.vertex(i, x_bar, answers.gradient(x_bar))
+            aimed, averages = self.momentum.aim(
+                x_bar, gammas[i], averages, gradient, lambda g: answers.vertex(i, x_bar, g)
+            )
             return aimed
 
         s = stages(x, W, target)
@@ -103,5 +134,5 @@ class Multistep(Method):
             length = float(length)
             weights = [length * w for w, _ in direction]
         record = None if memory.record is None else memory.record.after(weights, s)
-        following = StageMemory(tuple(hints), averages, search, record)
+        following = answers.memory(averages, search, record)
         return Proposal(x.mix(zip(weights, s, strict=True)), length, following, mixture=is_convex(weights))

@@ -78,7 +78,7 @@ class AcceleratedProjectedGradient(Method):
         g, value = np.asarray(gradient), iterate.fun if y is x else problem.value(y)
         answer = known.vertex if known is not None and y is x else problem.lmo(gradient, lift=False)
         vertex = answer.vertex
-        first = self._first(problem, y, value, g, vertex) if memory.first is None else memory.first
+        first = low_smoothness(problem, y, value, g, vertex) if memory.first is None else memory.first
         relax = _RELAX_QUADRATIC if problem.objective.quadratic else _RELAX
         L = first if memory.smoothness is None else max(relax * memory.smoothness, _LEAST * first)
         rounding = 4 * float(np.finfo(y.x.dtype).eps)
@@ -109,27 +109,6 @@ class AcceleratedProjectedGradient(Method):
         kept = (memory.smoothness, memory.first) if still else (L, first)
         return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
 
-    def _first(self, problem: Problem, y: Point, value: float, g: Array, vertex: Vertex) -> float:
-        """A low guess at the smoothness, from the curvature along the gradient on the scale of the set.
-
-        No lower than where a step would be so long that adding it to y rounds y away.
-        """
-        largest = float(np.abs(g).max())
-        if largest == 0:
-            return 1.0
-        reach = float(np.abs(np.asarray(vertex) - y.x).max()) or float(np.abs(y.x).max()) or 1.0
-        end = problem.objective.refresh(Point(_descended(y.x, g, largest / reach)))
-        line = problem.along(y, end, value, as_gradient(g))
-        eps = float(np.finfo(y.x.dtype).eps)
-        curvature = line.curvature
-        if curvature is None:
-            small = problem.segment_inside(y, [(1.0, end)], eps ** (1 / 3))
-            curvature = (line.slope(small) - line.slope0) / small
-        d = end.x - y.x
-        norm2 = float(np.vdot(d, d))
-        share = 1.0 if line.quadratic else 0.1  # of a bound for the whole line, which may be far from tight here
-        return max(share * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
-
     def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: Array, bound: float) -> bool:
         """Whether f is below its quadratic model: by curvature or slopes where values drown in rounding."""
         line = problem.along(y, moved, value, as_gradient(g))
@@ -140,6 +119,28 @@ class AcceleratedProjectedGradient(Method):
         if line.curvature is None and 0.5 * bound <= rounding:
             return line.slope(1.0) - line.slope0 <= bound
         return end - value - line.slope0 <= 0.5 * bound
+
+
+def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: Vertex) -> float:
+    """A low guess at the smoothness, from the curvature along the gradient on the scale of the set.
+
+    No lower than where a step would be so long that adding it to y rounds y away.
+    """
+    largest = float(np.abs(g).max())
+    if largest == 0:
+        return 1.0
+    reach = float(np.abs(np.asarray(vertex) - y.x).max()) or float(np.abs(y.x).max()) or 1.0
+    end = problem.objective.refresh(Point(_descended(y.x, g, largest / reach)))
+    line = problem.along(y, end, value, as_gradient(g))
+    eps = float(np.finfo(y.x.dtype).eps)
+    curvature = line.curvature
+    if curvature is None:
+        small = problem.segment_inside(y, [(1.0, end)], eps ** (1 / 3))
+        curvature = (line.slope(small) - line.slope0) / small
+    d = end.x - y.x
+    norm2 = float(np.vdot(d, d))
+    share = 1.0 if line.quadratic else 0.1  # of a bound for the whole line, which may be far from tight here
+    return max(share * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
 
 
 def _descended(x: Array, g: Array, L: float) -> Array:

@@ -23,6 +23,7 @@ import numpy as np
 from fwflow.atoms import ActiveSet, Atoms
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.descent import descent
 from fwflow.methods.exact import Event, box_bounds, compact
 from fwflow.methods.newton import BoxNewton, FlowNewton
 from fwflow.objectives.base import NumericalTrouble
@@ -103,30 +104,17 @@ def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> S
     assert objective is not None
     method = BoxNewton() if memory.mixture is None else FlowNewton()
     shorter = replace(problem, objective=objective, _joint={})
-    target, mixture = _minimiser(method, shorter, memory.target, memory.mixture)
+    target, mixture = memory.target, memory.mixture
+    for steps, place in enumerate(descent(shorter, method, target, mixture)):
+        if steps > _MOST:
+            raise NumericalTrouble(f"the end of a step was not found in {_MOST} Newton steps")
+        target, mixture = place.point, place.memory
     before = _moving(problem, memory.target, memory.mixture) if memory.events else {}
     moving = _moving(problem, target, mixture)
     entered = tuple(name for key, name in moving.items() if key not in before)
     left = tuple(name for key, name in before.items() if key not in moving)
     event = Event(memory.tau, compact(target.x), entered, left, tuple(moving.values()))
     return SlidingMemory(until, target, mixture, (*memory.events, event))
-
-
-def _minimiser(
-    method: Method, problem: Problem, x: Point, memory: AtomMemory | None
-) -> tuple[Point, AtomMemory | None]:
-    """Where a method ends that begins at x: when the gap is down to rounding, or neither it nor the value falls."""
-    value, least = math.inf, math.inf
-    for k in range(_MOST):
-        known = problem.evaluate(x)
-        found = problem.value(x)
-        noise = 4 * float(np.finfo(x.x.dtype).eps) * problem.size(x, known)
-        if known.gap <= noise or (known.gap > least / 2 and found >= value):
-            return x, memory
-        value, least = min(value, found), min(least, known.gap)
-        proposal = method.step(problem, Iterate(k, x, found, known), memory)
-        x, memory = proposal.point, proposal.memory
-    raise NumericalTrouble(f"the end of a step was not found in {_MOST} Newton steps")
 
 
 def _moving(problem: Problem, x: Point, mixture: AtomMemory | None) -> dict[Hashable, Any]:

@@ -14,7 +14,7 @@ from fwflow._validation import Array, finite_array
 from fwflow.designs import Counts
 from fwflow.objectives.models import Model
 from fwflow.points import Lifted, Point
-from fwflow.vertices import Vertex
+from fwflow.vertices import Shape, SparseVertex, Vertex
 
 
 class NumericalTrouble(ArithmeticError):
@@ -51,6 +51,18 @@ class Line:
     quadratic: bool = False
 
 
+class Batch(ABC):
+    """Some of the rows of which f is the mean."""
+
+    @abstractmethod
+    def slopes(self, x: Array) -> Array:
+        """The derivative of each row's function in its prediction, at x."""
+
+    @abstractmethod
+    def gradient(self, slopes: Array) -> Array:
+        """The mean of the rows' gradients with these derivatives: that of f, but for the choice of rows."""
+
+
 class Objective(ABC):
     """A smooth function. `value` and `gradient` suffice; every other member offers more, and its default does not.
 
@@ -78,6 +90,8 @@ class Objective(ABC):
         Whether f is a quadratic, so that `model` is f itself wherever it is taken.
     smoothness
         A Lipschitz constant of the gradient, or None where it is not known.
+    n_rows
+        Of how many functions f is the mean, as far as `batch` offers some of them; None: it does not.
     domain
         ``domain(point) -> bool``: whether f is defined there. None: everywhere. Stage points of some tableaus leave the
         constraint set.
@@ -91,6 +105,10 @@ class Objective(ABC):
     factored: bool = False
     convex: bool = False
     smoothness: float | None = None
+
+    @property
+    def n_rows(self) -> int | None:
+        return None
 
     @property
     def quadratic(self) -> bool:
@@ -141,6 +159,14 @@ class Objective(ABC):
         """The gradients at several points, one per row, where one pass over the data gives them all; else None."""
         return None
 
+    def partial(self, point: Point, place: slice) -> Array | None:
+        """The entries of the gradient at a place, where they cost no more than their share of it; else None."""
+        return None
+
+    def batch(self, rows: Array) -> Batch | None:
+        """Some of the `n_rows` functions of which f is the mean, if they cost no more than their share; else None."""
+        return None
+
     def image(self, vertex: Vertex) -> Vertex | None:
         """The image of a vertex, for objectives whose points carry one; else None."""
         return None
@@ -148,6 +174,10 @@ class Objective(ABC):
     def lift(self, vertex: Vertex) -> Lifted:
         """Attach to a vertex what must be mixed along with it: its `image`."""
         return Lifted(vertex, self.image(vertex))
+
+    def lift_block(self, place: slice, values: Array, shape: Shape) -> Lifted:
+        """The same for a vector that has entries at one place only."""
+        return self.lift(SparseVertex(np.arange(place.start, place.stop), values, shape))
 
     def refresh(self, point: Point) -> Point:
         """The point with its image computed afresh from x, free of accumulated rounding."""

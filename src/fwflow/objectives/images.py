@@ -17,8 +17,8 @@ from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.intercepts import average, best_shift
 from fwflow.objectives.losses import Ahead, Loss
 from fwflow.objectives.models import CentredModel, Model
-from fwflow.points import Point
-from fwflow.vertices import DenseVertex, Scaled, Sum, Vertex, read_only
+from fwflow.points import Lifted, Point
+from fwflow.vertices import DenseVertex, Scaled, Shape, SparseVertex, Sum, Vertex, read_only
 
 
 class DesignImage(Objective):
@@ -72,6 +72,10 @@ class DesignImage(Objective):
         if rest:  # parts without structure share one product
             found.append(DenseVertex(self._product(Sum(tuple(rest)).to_dense(self.dtype))))
         return found[0] if len(found) == 1 else Sum(tuple(found))
+
+    def lift_block(self, place: slice, values: Array, shape: Shape) -> Lifted:
+        columns = np.arange(place.start, place.stop)
+        return Lifted(SparseVertex(columns, values, shape), self.design.from_columns(values, columns))
 
     def _combined(self, indices: Any, values: Any) -> Vertex:
         if len(indices) == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 from weakref import ref
 
@@ -11,12 +12,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
-from fwflow.objectives.base import Objective
+from fwflow.objectives.base import Batch, Objective
 from fwflow.objectives.images import DesignImage, LossOfImage, checked_weights, image_of, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
 from fwflow.points import Point
 from fwflow.vertices import freeze
+
+
+@dataclass(frozen=True, eq=False)
+class RowBatch(Batch):
+    """Rows of the data, with their targets and factors."""
+
+    A: Any
+    b: Array
+    factor: Any
+    loss: Loss
+
+    def slopes(self, x: Array) -> Array:
+        return np.asarray(self.factor * self.loss.derivative(np.asarray(self.A @ x), self.b))
+
+    def gradient(self, slopes: Array) -> Array:
+        return np.asarray(slopes @ self.A) / len(slopes)
 
 
 class LinearModel(DesignImage, LossOfImage):
@@ -115,3 +132,18 @@ class LinearModel(DesignImage, LossOfImage):
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
         return self.design.rmatmat(np.stack([self.dual(point) for point in points]))
+
+    def partial(self, point: Point, place: slice) -> Array | None:
+        return self.design.some_columns(self.dual(point), np.arange(place.start, place.stop))
+
+    @property
+    def n_rows(self) -> int | None:
+        """None with an intercept, which is known only from all rows."""
+        return None if self.intercept else self.design.shape[0]
+
+    def batch(self, rows: Array) -> RowBatch | None:
+        A = None if self.intercept else self.design.some_rows(rows)
+        if A is None:
+            return None
+        factor = self.factor * len(self.b)
+        return RowBatch(A, self.b[rows], factor if self.weights is None else factor * self.weights[rows], self.loss)

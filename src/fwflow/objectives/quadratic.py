@@ -70,6 +70,9 @@ class Quadratic(DesignImage):
     def gradient(self, point: Point) -> Array:
         return image_of(point) - self.b
 
+    def partial(self, point: Point, place: slice) -> Array:
+        return image_of(point)[place] - self.b[place]
+
     def rounding(self, point: Point) -> float:
         moved = np.abs(image_of(point)) + np.abs(self.b)
         return float(np.finfo(moved.dtype).eps) * length(moved * point.x)

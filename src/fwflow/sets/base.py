@@ -51,6 +51,8 @@ class ConstraintSet(ABC):
     start_asks: bool = False
     #: Of how many sets this one is the sum, as far as `summands` and `split` tell.
     n_summands: int = 1
+    #: The places of a vector and the sets on them of which this one is the product; None: not offered.
+    factors: tuple[tuple[slice, ConstraintSet], ...] | None = None
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
@@ -251,6 +253,8 @@ class ScaledSet(KnownSet):
         self.shape, self.polytope, self.factored = constraint.shape, constraint.polytope, constraint.factored
         self.screenable, self.start_asks = constraint.screenable, constraint.start_asks
         self.n_summands = constraint.n_summands
+        if constraint.factors is not None:
+            self.factors = tuple((place, self.factor * C) for place, C in constraint.factors)
         radius = constraint.nuclear_radius
         self.nuclear_radius = None if radius is None else abs(self.factor) * radius
 
@@ -363,6 +367,8 @@ class Translated(KnownSet):
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
         self.polytope, self.start_asks = constraint.polytope, constraint.start_asks
+        if constraint.factors is not None:
+            self.factors = tuple((place, C + self.shift[place]) for place, C in constraint.factors)
         self.n_summands = constraint.n_summands + (constraint.n_summands > 1)  # the shift is a set of its own
 
     def __repr__(self) -> str:

@@ -55,6 +55,11 @@ class Product(KnownSet):
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
+        self.factors = tuple(
+            (slice(at.start + inner.start, at.start + inner.stop), C)
+            for (constraint, n), at in zip(self.blocks, self._slices, strict=True)
+            for inner, C in constraint.factors or ((slice(0, n), constraint),)
+        )
         self.polytope = all(constraint.polytope or length == 1 for constraint, length in self.blocks)
         self.start_asks = any(constraint.start_asks for constraint, _ in self.blocks)
         self.n_summands = sum(constraint.n_summands for constraint, _ in self.blocks)

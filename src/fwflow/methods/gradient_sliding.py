@@ -1,0 +1,167 @@
+"""Conditional gradient sliding: accelerated steps whose subproblems the oracle solves, for gradients that cost most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.atoms import ActiveSet, Decomposition
+from fwflow.designs import Counts
+from fwflow.methods.active import AtomMemory, BlendedPairwise
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.descent import Place, descent
+from fwflow.methods.projected import low_smoothness
+from fwflow.objectives.base import Line, NumericalTrouble, Objective
+from fwflow.objectives.quadratic import parabola
+from fwflow.points import Lifted, Point
+from fwflow.problem import Problem
+from fwflow.storage import storable
+from fwflow.vertices import Vertex
+
+# A step first tries a smoothness constant this much smaller than the last, and gives up at so many times the first.
+_RELAX, _MOST_TIMES = 0.9, 2.0**100
+# All begins anew when the gap is this share of what it was.
+_ANEW = 0.25
+# Most oracle calls of a subproblem.
+_MOST = 200
+
+
+class _Proximal(Objective):
+    r""":math:`\langle g, u\rangle + \tfrac\beta2 \|u - c\|^2`, on the points of another objective."""
+
+    convex, quadratic = True, True
+
+    def __init__(self, objective: Objective, g: Array, centre: Point, beta: float) -> None:
+        self.objective, self.g, self.centre, self.beta = objective, g, centre, beta
+        self.shape, self.dtype, self.image_size = objective.shape, objective.dtype, objective.image_size
+
+    def value(self, point: Point) -> float:
+        d = point.x - self.centre.x
+        return float(np.vdot(self.g + 0.5 * self.beta * d, d))
+
+    def gradient(self, point: Point) -> Array:
+        return np.asarray(self.g + self.beta * (point.x - self.centre.x), dtype=self.g.dtype)
+
+    def along(self, start: Point, end: Point, value0: float) -> Line:
+        d = end.x - start.x
+        norm2 = float(np.vdot(d, d))
+        return parabola(value0, float(np.vdot(self.gradient(start), d)), self.beta * norm2, norm2)
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        return self.objective.lift(vertex)
+
+    def refresh(self, point: Point) -> Point:
+        return self.objective.refresh(point)
+
+
+@storable("sliding-gradients")
+@dataclass(frozen=True)
+class SlidingGradients:
+    """What x is made of; where the subproblems have come to and what that is made of; steps since they began anew, and
+    the gap there; and the smoothness."""
+
+    active: ActiveSet
+    search: Point
+    mixture: AtomMemory
+    k: int = 0
+    gap: float = math.inf
+    smoothness: float = math.nan
+
+
+@dataclass(frozen=True)
+class GradientSliding(Method):
+    r"""Nesterov's steps, each of which asks for one gradient and for as many vertices as it takes (Lan & Zhou, 2016).
+
+    .. math::
+        z = (1 - \gamma) x + \gamma u, \quad
+        u \approx \arg\min_{v \in C} \langle \nabla f(z), v\rangle + \tfrac{\gamma L}{2} \|v - u\|^2, \quad
+        x \leftarrow (1 - \gamma) x + \gamma u
+
+    with :math:`\gamma = 2 / (k + 1)`. Blended pairwise steps solve the subproblems, on the vertices that made the last
+    one's answer, until their gap is as small as the rate of :math:`O(1/k^2)` needs. L is found on the way. When the gap
+    is a quarter of what it was, all begins anew from x, which makes the rate linear where f is strongly convex.
+    """
+
+    @property
+    def uses_iterate(self) -> bool:
+        return False
+
+    @property
+    def check_every(self) -> int:
+        return 20
+
+    @property
+    def lifts(self) -> bool:
+        return False
+
+    def init(self, problem: Problem, x: Point) -> SlidingGradients:
+        return self.init_from(problem, x, ActiveSet.starting_at(x))
+
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> SlidingGradients:
+        if x.factored:
+            raise ValueError('method="sliding" needs distances between points: it is not for factored x')
+        return _begun(x, active.single().lifted(problem.objective))
+
+    def active_set(self, memory: SlidingGradients) -> ActiveSet:
+        return memory.active
+
+    def step(self, problem: Problem, iterate: Iterate, memory: SlidingGradients) -> Proposal:
+        x, u, k = iterate.point, memory.search, memory.k + 1
+        gamma = 2 / (k + 1)
+        z = x.mix([(gamma, u)])
+        if k > 1 and not problem.defined_at(z):
+            return self.step(problem, iterate, replace(_begun(x, memory.active), smoothness=memory.smoothness))
+        g = iterate.known.gradient if iterate.known is not None and k == 1 else problem.gradient(z)
+        value, slopes = iterate.fun if k == 1 else problem.value(z), np.asarray(g)
+        if memory.smoothness > 0:
+            L = first = _RELAX * memory.smoothness
+        else:
+            L = first = low_smoothness(problem, z, value, slopes, problem.lmo(g, lift=False).vertex)
+        while True:
+            place, gap = _nearest(problem, slopes, u, memory, gamma * L, k)
+            share = problem.segment_inside(x, [(1.0, place.point)], gamma)
+            moved = x.mix([(share, place.point)])
+            if _below(problem, moved, value, slopes, moved.x - z.x, L):
+                break
+            L *= 2
+            if not _MOST_TIMES * first > L:
+                raise NumericalTrouble("no step length is short enough")
+        terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
+        active = memory.active.moved(share, terms)
+        # The first vertex of a subproblem is that of the gradient itself.
+        estimate = gap + float(np.vdot(slopes, moved.x - u.x))
+        scale = gap if k == 1 else memory.gap
+        if estimate <= _ANEW * scale or share < gamma:
+            after = replace(_begun(moved, active), smoothness=L)
+        else:
+            after = SlidingGradients(active, place.point, place.memory, k, scale, L)
+        return Proposal(moved, share, after, estimate, mixture=True)
+
+
+def _begun(x: Point, active: ActiveSet) -> SlidingGradients:
+    return SlidingGradients(active, x, AtomMemory(active))
+
+
+def _nearest(
+    problem: Problem, g: Array, u: Point, memory: SlidingGradients, beta: float, k: int
+) -> tuple[Place, float]:
+    """The answer of a subproblem, and its gap at u."""
+    inner = replace(problem, objective=_Proximal(problem.objective, g, u, beta), counts=Counts(), _joint={})
+    places = islice(descent(inner, BlendedPairwise(), u, memory.mixture), _MOST)
+    place = next(places)
+    gap = place.known.gap
+    enough = min(gap, memory.gap) / (k * (k + 1))
+    while place.known.gap > enough and (following := next(places, None)) is not None:
+        place = following
+    problem.counts.n_lmo += inner.counts.n_lmo
+    return place, gap
+
+
+def _below(problem: Problem, moved: Point, value: float, g: Array, d: Array, L: float) -> bool:
+    """Whether f is below the quadratic with curvature L that touches it a step d before."""
+    found, slope, bound = problem.raw_value(moved), float(np.vdot(g, d)), 0.5 * L * float(np.vdot(d, d))
+    return found <= value + slope + bound + 8 * float(np.finfo(d.dtype).eps) * (abs(value) + abs(found))

@@ -1,0 +1,51 @@
+"""Decomposition-invariant pairwise steps: away from the worst vertex of the face that x is on, with no active set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.points import Point
+from fwflow.problem import Problem
+from fwflow.steps import ExactSearch, LineSearch
+
+
+@dataclass(frozen=True)
+class DecompositionInvariant(Method):
+    """Move from the worst vertex of the minimal face of x to the oracle's.
+
+    Garber & Meshi (2016); Bashiri & Zhang (2017). The set tells both that vertex and how far x may move, so that
+    nothing is kept of what x is made of: steps cost the same at an optimum made of many vertices.
+
+    Parameters
+    ----------
+    line_search : LineSearch
+    """
+
+    line_search: LineSearch = field(default_factory=ExactSearch)
+
+    def init(self, problem: Problem, x: Point) -> Any:
+        g = np.zeros(x.x.shape)
+        if x.factored or problem.constraint.away_vertex(g, x.x) is None or problem.constraint.max_step(x.x, g) is None:
+            raise ValueError(
+                f'method="decomposition-invariant" needs a set with an in-face oracle; {problem.constraint!r} has none'
+            )
+        return None
+
+    def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
+        x, known = iterate.point, iterate.known
+        assert known is not None
+        problem.counts.n_lmo += 1
+        away = problem.constraint.away_vertex(known.gradient.question(), x.x)
+        assert away is not None
+        worst = problem.objective.lift(away)
+        terms = [(1.0, known.vertex), (-1.0, worst)]
+        limit = problem.constraint.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
+        assert limit is not None
+        limit = problem.segment_inside(x, terms, limit)
+        line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
+        length, memory = self.line_search.step(line, min(1.0, limit), limit, memory)
+        return Proposal(x.mix((float(length) * w, s) for w, s in terms), float(length), memory)

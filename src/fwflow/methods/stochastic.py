@@ -1,0 +1,189 @@
+"""Stochastic Frank-Wolfe: gradients from a few rows of the data at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from fwflow._validation import Array, suggest, whole
+from fwflow.gradients import as_gradient
+from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.multistep import check_tableau, numbers
+from fwflow.mixture import stages
+from fwflow.objectives.base import Batch
+from fwflow.points import Lifted, Point
+from fwflow.problem import Problem
+from fwflow.steps import OpenLoop, Schedule
+from fwflow.tableau import Tableau, is_convex, tableaus
+
+EstimatorName = Literal["momentum", "spider", "saga"]
+
+
+class Estimator(Protocol):
+    """What some rows at a time tell of the gradient, at points of which each is close to the one before."""
+
+    def at(self, batch: Batch, rows: Array, x: Array, t: int) -> Array:
+        """The estimate at x, in step t, from some rows more."""
+
+    @property
+    def memory(self) -> Any:
+        """What the next iteration is to know."""
+
+
+class AveragedBatches:
+    r"""Averages, with :math:`\rho_t = 4/(t+8)^{2/3}` (Mokhtari, Hassani & Karbasi, 2020).
+
+    .. math:: \theta \leftarrow (1-\rho_t)\theta + \rho_t \nabla f_B(x)
+    """
+
+    def __init__(self, problem: Problem, iterate: Iterate, memory: Array | None) -> None:
+        self.memory = memory
+
+    def at(self, batch: Batch, rows: Array, x: Array, t: int) -> Array:
+        rho, g = 4 / (t + 8) ** (2 / 3), batch.gradient(batch.slopes(x))
+        self.memory = g if self.memory is None else (1 - rho) * self.memory + rho * g
+        return self.memory
+
+
+class Spider:
+    r"""A whole gradient per iteration, and its changes since (Fang et al., 2018; Yurtsever, Sra & Cevher, 2019).
+
+    .. math:: g \leftarrow g + \nabla f_B(x) - \nabla f_B(x_-)
+    """
+
+    memory = None
+
+    def __init__(self, problem: Problem, iterate: Iterate, memory: None) -> None:
+        assert iterate.known is not None
+        self.g, self.x = np.asarray(iterate.known.gradient), iterate.point.x
+
+    def at(self, batch: Batch, rows: Array, x: Array, t: int) -> Array:
+        if x is not self.x:
+            self.g = self.g + batch.gradient(batch.slopes(x) - batch.slopes(self.x))
+            self.x = x
+        return self.g
+
+
+class Saga:
+    r"""The mean over all rows of their last gradients, corrected by those that are new (Defazio et al., 2014).
+
+    Of a row's gradient its derivative in the prediction is kept, which is one number.
+    """
+
+    def __init__(self, problem: Problem, iterate: Iterate, memory: tuple[Array, Array] | None) -> None:
+        count, x = problem.objective.n_rows, iterate.point.x
+        assert count is not None
+        slopes, mean = (np.zeros(count, x.dtype), np.zeros_like(x)) if memory is None else memory
+        self.slopes: Array = slopes.copy()
+        self.mean: Array = mean
+
+    def at(self, batch: Batch, rows: Array, x: Array, t: int) -> Array:
+        slopes = batch.slopes(x)
+        new = batch.gradient(slopes - self.slopes[rows])
+        g = self.mean + new
+        self.mean, self.slopes[rows] = self.mean + (len(rows) / len(self.slopes)) * new, slopes
+        return g
+
+    @property
+    def memory(self) -> tuple[Array, Array]:
+        return self.slopes, self.mean
+
+
+_ESTIMATORS: Mapping[str, Callable[[Problem, Iterate, Any], Estimator]] = MappingProxyType(
+    {"momentum": AveragedBatches, "spider": Spider, "saga": Saga}
+)
+
+
+@dataclass(frozen=True)
+class Stochastic(Method):
+    r"""Steps for gradients that are estimated from a few rows each; an iteration makes as many as use every row once.
+
+    x is followed without its image, which is made anew at the end of an iteration: a pass over the data for the rows
+    and back, and one for the image. The gap at an iterate is that of the whole gradient.
+
+    Parameters
+    ----------
+    batch : int
+        Rows per gradient.
+    estimator : {"momentum", "spider", "saga"}
+        How gradients are made of these. "momentum" averages them; "spider" adds up their changes since the whole
+        gradient, of which it computes one per iteration; "saga" keeps a number for every row.
+    seed : int
+        The same seed gives the same run, also one that is continued.
+    tableau : Tableau
+        Every stage of which takes rows of its own.
+    schedule : Schedule
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((5000, 20))
+    >>> f = fw.LinearModel(A, A[:, :3].sum(axis=1))
+    >>> r = fw.minimize(f, fw.L1Ball(2.0), method=fw.Stochastic(batch=50, estimator="saga"), tol=1e-2)
+    >>> r.success, r.n_design < fw.minimize(f, fw.L1Ball(2.0), method="fw", tol=1e-2).n_design
+    (True, True)
+    """
+
+    batch: int = 256
+    estimator: EstimatorName = "spider"
+    seed: int = 0
+    tableau: Tableau = tableaus["euler"]
+    schedule: Schedule = field(default_factory=OpenLoop)
+
+    def __post_init__(self) -> None:
+        check_tableau(self.tableau)
+        whole(self.batch, "batch", 1)
+        whole(self.seed, "seed", 0)
+        if self.estimator not in get_args(EstimatorName):
+            raise ValueError(f"estimator={self.estimator!r} is not known; {suggest(self.estimator, _ESTIMATORS)}")
+
+    @property
+    def signature(self) -> str:
+        return f"{self!r} with {numbers(self.tableau)}"
+
+    @property
+    def uses_iterate(self) -> bool:
+        return self.estimator == "spider"
+
+    @property
+    def check_every(self) -> int:
+        return 10
+
+    @property
+    def lifts(self) -> bool:
+        return False
+
+    def init(self, problem: Problem, x: Point) -> Any:
+        if problem.objective.n_rows is None or problem.objective.batch(np.zeros(0, dtype=np.intp)) is None:
+            raise ValueError('method="stochastic" needs a mean over rows of data: a LinearModel without an intercept')
+        return None
+
+    def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
+        count = problem.objective.n_rows
+        assert count is not None
+        size, rng = min(self.batch, count), np.random.default_rng([self.seed, iterate.k])
+        steps = math.ceil(count / (size * self.tableau.stages))
+        estimator = _ESTIMATORS[self.estimator](problem, iterate, memory)
+        x, convex, gap = iterate.point.bare(), True, math.nan
+        for t in range(iterate.k * steps, (iterate.k + 1) * steps):
+
+            def target(i: int, x_bar: Point, t: int = t) -> Lifted:
+                nonlocal gap
+                rows = np.unique(rng.integers(count, size=size)) if size < count else np.arange(count)
+                batch = problem.objective.batch(rows)
+                assert batch is not None
+                g = as_gradient(estimator.at(batch, rows, x_bar.x, t))
+                s = problem.lmo(g, lift=False)
+                gap = g.inner(x_bar) - g.dot(s.vertex)
+                return s
+
+            gammas = self.schedule.stage_gammas(t, self.tableau.omega.tolist())
+            W, p = self.tableau.mixture(gammas)
+            x = x.mix(zip(p, stages(x, W, target), strict=True))
+            convex = convex and is_convex(p)
+        return Proposal(problem.objective.refresh(x), gammas[0], estimator.memory, gap, mixture=convex)
