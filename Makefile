@@ -74,9 +74,9 @@ dist: $(STAMP)
 	$(BIN)/check-wheel-contents dist/*.whl
 	$(PYTHON) -m venv $(SMOKE)
 	$(SMOKE)/bin/pip install --quiet dist/*.whl
-	cd $(SMOKE) && bin/python ../tests/smoke.py
+	cd $(SMOKE) && bin/python ../.ci/smoke.py
 	$(SMOKE)/bin/pip install --quiet "$$(ls dist/*.whl)[cli]"
-	cd $(SMOKE) && bin/python ../tests/smoke.py cli
+	cd $(SMOKE) && bin/python ../.ci/smoke.py cli
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated

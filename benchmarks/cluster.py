@@ -43,7 +43,7 @@ def matrix(m: int, n: int, chunks: int) -> da.Array:
 
 def passes(workers: int, m: int, n: int, chunks: int) -> tuple[float, ...]:
     """Seconds of our pass, of Dask's, and of one over next to nothing; and of a run."""
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
         A = matrix(m, n, chunks).persist()
         D, tiny = Distributed(A), Distributed(matrix(chunks, 2, chunks))
         r = np.random.default_rng(1).standard_normal(m)

@@ -44,7 +44,8 @@ def main(
     address: str | None = None, m: int = 20_000, n: int = 500, radius: float = 5.0, chunks: int = 10
 ) -> dict[str, Any]:
     """Fit on the cluster, and once more in the memory of this process."""
-    with tempfile.TemporaryDirectory() as folder, Client(address, **({} if address else {"n_workers": 2})) as client:
+    own = {} if address else {"n_workers": 2, "dashboard_address": ":0"}
+    with tempfile.TemporaryDirectory() as folder, Client(address, **own) as client:
         A, b = stored(Path(folder) / "A.zarr", m, n, chunks)
         f, C = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(radius)
         limits = {"auto": 1000, "flow": 1000, "apg": 1000, "fw": 40}

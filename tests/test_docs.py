@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 import fwflow as fw
 from fwflow import checks, datasets, models, networks
+from fwflow import jax as fwj
 from fwflow import sklearn as estimators
 from tests.test_cli import invoke
 
@@ -54,7 +55,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("in_a_folder_of_its_own")
-@pytest.mark.parametrize("page", ["index", "start", "theory"])
+@pytest.mark.parametrize("page", ["index", "start", "theory", "beyond"])
 def test_code_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     printed = ""
@@ -137,16 +138,17 @@ def test_the_code_of_the_flow_runs() -> None:
 
 
 def public_names() -> set[str]:
-    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, networks, datasets) for name in m.__all__}
+    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets) for name in m.__all__}
     own = {
         f"{module.__name__}.{name}"
         for module in (checks, models)
         for name, value in vars(module).items()
         if inspect.getmodule(value) is module and not name.startswith("_")
     }
+    far = {f"fwflow.designs.{name}" for name in ("DataLost", "Distributed", "open")}
     modules = {"fwflow.checks", "fwflow.networks"}
     again = {f"fwflow.networks.{name}" for name in networks.__all__ if name in fw.__all__}
-    return (listed | own) - modules - again
+    return (listed | own | far) - modules - again
 
 
 def reference() -> Counter[str]:

@@ -4,9 +4,9 @@ import inspect
 from functools import cached_property
 
 import fwflow
-from fwflow import checks, datasets, models, networks, sklearn
+from fwflow import checks, datasets, designs, jax, models, networks, sklearn
 
-MODULES = (fwflow, sklearn, networks, checks, datasets, models)
+MODULES = (fwflow, sklearn, jax, designs, networks, checks, datasets, models)
 CLASSES = {
     f"{module.__name__}.{name}": value
     for module in MODULES

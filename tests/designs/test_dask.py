@@ -47,7 +47,7 @@ def chunked(A, chunks="both", kind="dense"):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as started, Client(started) as client:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as started, Client(started) as client:
         yield client
 
 

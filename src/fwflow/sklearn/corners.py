@@ -23,6 +23,8 @@ _TOGETHER = 32
 _DEPENDENT = 1e-9
 # Tied correlations that are apart by this share of the first are put right.
 _APART = 1e-11
+# A rate that is this share of the first is none.
+_NOTHING = 64 * float(np.finfo(np.float64).eps)
 # Corners per coefficient that can be in use.
 _MOST = 20
 _TINY = float(np.finfo(np.float64).tiny)
@@ -132,7 +134,7 @@ class CornerPath:
         step = min(float(reached[side, j]), float(gone.min(initial=np.inf)), rate)
         self._x, self._c, self._rate = self._x + step * d, self._c - step * turn, rate - step
         self._parted = None
-        if step == rate:
+        if self._rate <= _NOTHING * self.corners[0].rate:
             self.finished = True
         elif step == reached[side, j]:
             self._join(j, 1.0 - 2 * side)
