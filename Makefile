@@ -52,7 +52,7 @@ docs: $(DOCS_STAMP)
 $(BENCH_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --upgrade pip
-	$(BENCH)/bin/pip install --quiet --editable '.[plot,data]'
+	$(BENCH)/bin/pip install --quiet --editable '.[plot,data,dask,jax,sklearn]'
 	for peer in $(PEERS); do $(BENCH)/bin/pip install --quiet $$peer || echo "$$peer cannot be installed"; done
 	touch $(BENCH_STAMP)
 
@@ -63,6 +63,9 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
 	$(BENCH)/bin/python benchmarks/auto.py
 	$(BENCH)/bin/python benchmarks/paths.py
+	$(BENCH)/bin/python benchmarks/variants.py
+	$(BENCH)/bin/python benchmarks/accelerator.py
+	$(BENCH)/bin/python benchmarks/cluster.py
 	$(BENCH)/bin/python benchmarks/peers.py $(BENCH_ARGS)
 
 # Wheel and source, checked, and the wheel tried where nothing else is installed: the core alone, then the command line.

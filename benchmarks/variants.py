@@ -2,7 +2,7 @@
 
 Run with ``python benchmarks/variants.py``. Seconds are processor time; the limits are those that the project has set
 itself. Then every variant on a problem of its own: where it converges linearly its distance from CVXPY's optimum, and
-else the exponent a of a fit of error = C / k^a.
+else the exponent a of a fit of error = C / k^a. Last, how the costs of oracles grow with their dimension.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import fwflow as fw
+from oracles import oracle_costs
 
 MAX_TIME = 120.0
 
@@ -163,7 +164,7 @@ if __name__ == "__main__":
     if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
     print(f"{'':<92}{'ours':>10}{'peer':>10}{'ratio':>8}")
-    chosen = [lazy, sliding, block, invariant, stochastic, optima]
+    chosen = [lazy, sliding, block, invariant, stochastic, optima, oracle_costs]
     for part in chosen:
         if len(sys.argv) == 1 or part.__name__ in sys.argv[1:]:
             part()
