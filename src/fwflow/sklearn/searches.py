@@ -22,7 +22,7 @@ from fwflow.sklearn.linear import (
     checked_weights,
     documented,
 )
-from fwflow.sklearn.paths import along, chosen_radii
+from fwflow.sklearn.paths import chosen_radii, fitter
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -40,6 +40,10 @@ _SEARCH = """radii : "auto" or array
     n_jobs : int, optional
         Folds in parallel."""
 
+_DEVICE = """backend : {"numpy", "jax"}
+        "jax" fits all radii of a fold at once on the device that JAX finds, and one fold after the other; see
+        `radius_path`. It keeps no trace."""
+
 _FOUND = """radius_ : float
         The radius that was chosen.
     radii_ : (n_radii,) array
@@ -51,7 +55,8 @@ _FOUND = """radius_ : float
 def searching(cls: type[Any]) -> type[Any]:
     """Fill in what the searches have in common."""
     assert cls.__doc__ is not None
-    cls.__doc__ = cls.__doc__.replace("{search}", _SEARCH).replace("{found}", _FOUND)
+    for name, text in {"search": _SEARCH, "device": _DEVICE, "found": _FOUND}.items():
+        cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
     return documented(cls)
 
 
@@ -64,6 +69,8 @@ class RadiusSearch(BallEstimator):
     cv: Any
     rule: str
     n_jobs: int | None
+    #: Those that a device has take it as a parameter.
+    backend: str = "numpy"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the radius by cross-validation, and fit the model with it to all of the data.
@@ -79,14 +86,15 @@ class RadiusSearch(BallEstimator):
             raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
         task = self._task(X, y, sample_weight)
         corners = self._corners(task)
+        fitted_along = fitter(self, task, corners, self.backend)
         self.radii_ = chosen_radii(self, task, corners, self.radii, self.n_radii, self.eps)
         X, y = self._plain(X, y)
         weights = checked_weights(sample_weight, len(y))
         splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
         folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
-        self.losses_ = np.array(Parallel(n_jobs=self.n_jobs)(folds))
+        self.losses_ = np.array(Parallel(n_jobs=1 if self.backend == "jax" else self.n_jobs)(folds))
         self._choose()
-        list(along(self, task, corners, self.radii_[self.radii_ <= self.radius_]))
+        list(fitted_along(self.radii_[self.radii_ <= self.radius_]))
         return self
 
     def _plain(self, X: Any, y: Any) -> tuple[Any, Array]:
@@ -123,8 +131,8 @@ def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, tes
     if held_out is not None and not held_out.any():
         return [float("nan")] * len(radii)
     task = model._task(X[train], y[train], inner)
-    path = along(model, task, model._corners(task), radii)
-    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in path]
+    fitted_along = fitter(model, task, model._corners(task), model.backend)
+    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in fitted_along(radii)]
 
 
 @searching
@@ -134,6 +142,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
     Parameters
     ----------
     {search}
+    {device}
     loss : {"squared", "huber"}
     rho : float
         Residuals beyond count linearly, for the Huber loss.
@@ -166,6 +175,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
         fit_intercept: bool = True,
@@ -181,6 +191,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.backend = backend
         self.loss = loss
         self.rho = rho
         self.fit_intercept = fit_intercept
@@ -198,6 +209,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
     Parameters
     ----------
     {search}
+    {device}
     loss : {"squared", "huber"}
     rho : float
         Residuals beyond count linearly, for the Huber loss.
@@ -220,6 +232,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
         fit_intercept: bool = True,
@@ -235,6 +248,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.backend = backend
         self.loss = loss
         self.rho = rho
         self.fit_intercept = fit_intercept
@@ -314,6 +328,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
     Parameters
     ----------
     {search}
+    {device}
     class_weight : dict or "balanced", optional
         How much the samples of each class count.
     {parameters}
@@ -337,6 +352,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        backend: str = "numpy",
         fit_intercept: bool = True,
         class_weight: Any = None,
         method: Any = "auto",
@@ -351,6 +367,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.backend = backend
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.method = method
