@@ -59,11 +59,10 @@ class Batch:
                 raise ValueError(
                     "backend='jax' fits an intercept for the squared loss of dense data only; set fit_intercept=False"
                 )
-            means, mean = shares @ X, float(shares @ b)
-            X, b = (X - means).astype(X.dtype), b - mean
+            (X, means), (b, mean) = _centred(X, shares), _centred(b, shares)
         on_device = fwj.LinearModel(X, b, f.loss, weights=None if task.weights is None else shares)
         null = f.value(f.point(np.zeros(f.shape)))
-        return Batch(model, task.X.dtype, on_device, C, null, means, mean)
+        return Batch(model, task.X.dtype, on_device, C, null, means, float(mean))
 
     def intercept_at(self, x: Array) -> float:
         """The constant that is best at x."""
@@ -92,3 +91,10 @@ class Batch:
             model._keep(self, x)
             model.dual_gap_, model.n_iter_ = float(gap), int(nit)
             yield radius
+
+
+def _centred(values: Array, shares: Array) -> tuple[Array, Any]:
+    """Values less their means, and the means. What is constant leaves zeros, and no rounding to be fitted."""
+    moved = values - values[0]
+    means = shares @ moved
+    return (moved - means).astype(values.dtype), values[0] + means

@@ -93,13 +93,13 @@ def radius_path(
         "jax" fits all radii at once by `fwflow.jax.path`, on the device that JAX finds; it needs the extra ``jax``. It
         has the l1 ball and the simplex, numbers and two classes, and an intercept for least squares on dense data only.
     progress : bool
-        Show a bar that counts the radii.
+        Show a bar that counts the radii; those of a device come together.
 
     Notes
     -----
     On a device, data is in single precision unless JAX's double precision is enabled. A gap is verified in double
-    precision on the data as it is there; where rounding allows no smaller one, the tolerance may not be met. "auto"
-    finds its radii on the host.
+    precision on the data as it is there; a tolerance below 1e-6 may be out of reach for rounding. "auto" finds its
+    radii on the host.
 
     Least squares over the l1 ball is piecewise linear in the radius: for dense data all of its corners are found, and
     every fit begins at its minimiser and verifies it. The products of columns that takes need up to twice the memory

@@ -23,6 +23,7 @@ from fwflow.sklearn.linear import (
     documented,
 )
 from fwflow.sklearn.paths import chosen_radii, fitter
+from fwflow.trace import progress_bar
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -38,7 +39,9 @@ _SEARCH = """radii : "auto" or array
     rule : {"min", "1se"}
         Take the radius of the least mean loss, or the smallest whose mean loss is within one standard error of that.
     n_jobs : int, optional
-        Folds in parallel."""
+        Folds in parallel.
+    progress : bool
+        Show a bar that counts the folds."""
 
 _DEVICE = """backend : {"numpy", "jax"}
         "jax" fits all radii of a fold at once on the device that JAX finds, and one fold after the other; see
@@ -69,6 +72,7 @@ class RadiusSearch(BallEstimator):
     cv: Any
     rule: str
     n_jobs: int | None
+    progress: bool
     #: Those that a device has take it as a parameter.
     backend: str = "numpy"
 
@@ -92,7 +96,13 @@ class RadiusSearch(BallEstimator):
         weights = checked_weights(sample_weight, len(y))
         splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
         folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
-        self.losses_ = np.array(Parallel(n_jobs=1 if self.backend == "jax" else self.n_jobs)(folds))
+        jobs = 1 if self.backend == "jax" else self.n_jobs
+        losses = []
+        with progress_bar(len(folds), self.progress, " folds") as bar:
+            for of_fold in Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds):
+                losses.append(of_fold)
+                bar.update()
+        self.losses_ = np.array(losses)
         self._choose()
         list(fitted_along(self.radii_[self.radii_ <= self.radius_]))
         return self
@@ -175,6 +185,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
@@ -191,6 +202,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.backend = backend
         self.loss = loss
         self.rho = rho
@@ -232,6 +244,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
@@ -248,6 +261,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.backend = backend
         self.loss = loss
         self.rho = rho
@@ -292,6 +306,7 @@ class GroupRegressionCV(RadiusSearch, GroupRegression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         groups: Any = None,
         p: float = 2.0,
         loss: str = "squared",
@@ -309,6 +324,7 @@ class GroupRegressionCV(RadiusSearch, GroupRegression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.groups = groups
         self.p = p
         self.loss = loss
@@ -352,6 +368,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         backend: str = "numpy",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -367,6 +384,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.backend = backend
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -411,6 +429,7 @@ class GroupClassifierCV(RadiusSearch, GroupClassifier):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         groups: Any = None,
         p: float = 2.0,
         fit_intercept: bool = True,
@@ -427,6 +446,7 @@ class GroupClassifierCV(RadiusSearch, GroupClassifier):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.groups = groups
         self.p = p
         self.fit_intercept = fit_intercept
@@ -475,6 +495,7 @@ class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         loss: str = "squared",
         rho: float = 1.0,
         biases: bool = True,
@@ -492,6 +513,7 @@ class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.loss = loss
         self.rho = rho
         self.biases = biases
