@@ -30,7 +30,7 @@ RNG = np.random.default_rng(0)
 M, N = 60, 8
 X = RNG.standard_normal((M, N)) + 10 * np.arange(N)
 Y = (X - 10) @ np.r_[2.0, -1.0, 0.5, np.zeros(N - 3)] + RNG.standard_normal(M)
-WEIGHTS = 1e30 * RNG.uniform(size=M)
+WEIGHTS = 1e38 * RNG.uniform(size=M)  # of which single precision has no sum
 LABELS = np.where(np.median(Y) < Y, "high", "low")
 NEAR = sp.csr_array((X - 10 * np.arange(N)) * (RNG.uniform(size=(M, N)) < 0.7))
 RADII = [3.0, 0.1, 1.0, 2.0]
@@ -112,7 +112,15 @@ ONE_INTERCEPT = "backend='jax' fits an intercept for the squared loss of dense d
         (GroupClassifier(), X, LABELS, "the l1 ball and the simplex, but not the ball of GroupClassifier"),
         (NuclearCompletion(), np.argwhere(np.eye(3) < 2), np.arange(9.0), "not this NuclearCompletion"),
     ],
-    ids=repr,
+    ids=[
+        "logistic intercept",
+        "huber intercept",
+        "sparse intercept",
+        "three classes",
+        "group",
+        "group classes",
+        "matrix",
+    ],
 )
 def test_what_a_device_does_not_fit_is_said(estimator, data, y, why):
     with pytest.raises(ValueError, match=why):

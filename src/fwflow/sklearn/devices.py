@@ -19,7 +19,7 @@ from fwflow.sklearn.linear import BallEstimator, Task
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class DevicePath:
     """A model without a radius, as the device has it.
 
     Attributes
@@ -42,7 +42,7 @@ class Batch:
     mean: float
 
     @staticmethod
-    def of(model: BallEstimator, task: Task) -> Batch:
+    def of(model: BallEstimator, task: Task) -> DevicePath:
         """Bring the data to the device, or say what JAX does not fit."""
         f, name = model._objective(task), type(model).__name__
         if not isinstance(f, fw.LinearModel):
@@ -62,7 +62,7 @@ class Batch:
             (X, means), (b, mean) = _centred(X, shares), _centred(b, shares)
         on_device = fwj.LinearModel(X, b, f.loss, weights=None if task.weights is None else shares)
         null = f.value(f.point(np.zeros(f.shape)))
-        return Batch(model, task.X.dtype, on_device, C, null, means, float(mean))
+        return DevicePath(model, task.X.dtype, on_device, C, null, means, float(mean))
 
     def intercept_at(self, x: Array) -> float:
         """The constant that is best at x."""
@@ -95,6 +95,7 @@ class Batch:
 
 def _centred(values: Array, shares: Array) -> tuple[Array, Any]:
     """Values less their means, and the means. What is constant leaves zeros, and no rounding to be fitted."""
-    moved = values - values[0]
+    one = values[shares.argmax()]
+    moved = values - one
     means = shares @ moved
-    return (moved - means).astype(values.dtype), values[0] + means
+    return (moved - means).astype(values.dtype), one + means

@@ -137,9 +137,9 @@ def fitter(
         return partial(along, model, task, corners)
     if backend != "jax":
         raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
-    from fwflow.sklearn.devices import Batch
+    from fwflow.sklearn.devices import DevicePath
 
-    return Batch.of(model, task).along
+    return DevicePath.of(model, task).along
 
 
 def along(model: BallEstimator, task: Task, corners: CornerPath | None, radii: Array) -> Iterator[float]:
