@@ -98,6 +98,18 @@ def test_targets_without_any_loss():
     np.testing.assert_array_equal(path.intercepts, 0.1)
 
 
+def test_samples_of_no_or_hardly_any_weight_may_be_anything():
+    theirs = radius_path(X, Y, RADII, sample_weight=WEIGHTS)
+    far, weights = X.copy(), WEIGHTS.copy()
+    far[0], weights[0] = 1e15, 1e-20  # a rounding of this one is as large as the others are
+    alone = radius_path(far, Y, RADII, estimator=L1Regression(tol=1e-6), sample_weight=weights, backend="jax")
+    without = radius_path(X[1:], Y[1:], RADII, sample_weight=WEIGHTS[1:])
+    np.testing.assert_allclose(alone.coefs, without.coefs, atol=1e-4)
+    far, weights = np.vstack([np.full(N, 1e39), X]), np.append(0.0, WEIGHTS)
+    ours = radius_path(far, np.append(1e39, Y), RADII, sample_weight=weights, backend="jax")
+    agree(ours, theirs)
+
+
 ONE_INTERCEPT = "backend='jax' fits an intercept for the squared loss of dense data only; set fit_intercept=False"
 
 

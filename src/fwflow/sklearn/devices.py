@@ -44,6 +44,8 @@ class DevicePath:
     @staticmethod
     def of(model: BallEstimator, task: Task) -> DevicePath:
         """Bring the data to the device, or say what JAX does not fit."""
+        if task.weights is not None and not task.weights.all():
+            task = task.rows(np.flatnonzero(task.weights))  # what does not count may still overflow
         f, name = model._objective(task), type(model).__name__
         if not isinstance(f, fw.LinearModel):
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
