@@ -1,9 +1,10 @@
-"""How does a model grow with its radius? One fit per radius, each beginning where the one before has ended."""
+"""How does a model grow with its radius? One fit per radius, each from the one before, or all at once on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fwflow._validation import Array, finite_array, whole
 from fwflow.gradients import as_gradient
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
+from fwflow.trace import progress_bar
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -68,8 +70,10 @@ def radius_path(
     n_radii: int = 50,
     eps: float = 1e-3,
     sample_weight: Any = None,
+    backend: str = "numpy",
+    progress: bool = False,
 ) -> RadiusPath:
-    """Fit a model for growing radii, each fit from the one before.
+    """Fit a model for growing radii, each fit from the one before, or all at once on a device.
 
     Parameters
     ----------
@@ -85,9 +89,18 @@ def radius_path(
     eps : float
         "auto" ends where a larger radius lowers the loss at this share of the rate at which it does at first.
     sample_weight : array, optional
+    backend : {"numpy", "jax"}
+        "jax" fits all radii at once by `fwflow.jax.path`, on the device that JAX finds; it needs the extra ``jax``. It
+        has the l1 ball and the simplex, numbers and two classes, and an intercept for least squares on dense data only.
+    progress : bool
+        Show a bar that counts the radii; those of a device come together.
 
     Notes
     -----
+    On a device, data is in single precision unless JAX's double precision is enabled. A gap is verified in double
+    precision on the data as it is there; a tolerance below 1e-6 may be out of reach for rounding. "auto" finds its
+    radii on the host.
+
     Least squares over the l1 ball is piecewise linear in the radius: for dense data all of its corners are found, and
     every fit begins at its minimiser and verifies it. The products of columns that takes need up to twice the memory
     of the data.
@@ -106,15 +119,31 @@ def radius_path(
     model = clone(L1Regression() if estimator is None else estimator)
     task = model._task(X, y, sample_weight)
     corners = model._corners(task)
+    fitted_along = fitter(model, task, corners, backend)
     chosen = chosen_radii(model, task, corners, radii, n_radii, eps)
-    fits = [
-        (model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in along(model, task, corners, chosen)
-    ]
+    fits = []
+    with progress_bar(len(chosen), progress, " radii") as bar:
+        for _ in fitted_along(chosen):
+            fits.append((model.coef_, model.intercept_, model.dual_gap_, model.n_iter_))
+            bar.update()
     return RadiusPath(chosen, *(np.array(part) for part in zip(*fits, strict=True)))
 
 
+def fitter(
+    model: BallEstimator, task: Task, corners: CornerPath | None, backend: str
+) -> Callable[[Array], Iterator[float]]:
+    """What fits a model at one radius after the other, and says so after each."""
+    if backend == "numpy":
+        return partial(along, model, task, corners)
+    if backend != "jax":
+        raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
+    from fwflow.sklearn.devices import DevicePath
+
+    return DevicePath.of(model, task).along
+
+
 def along(model: BallEstimator, task: Task, corners: CornerPath | None, radii: Array) -> Iterator[float]:
-    """Fit a model at one radius after the other, and say so after each."""
+    """Each fit from the one before, or from the corners of the path."""
     before = None
     for radius in radii.tolist():
         start = None if corners is None else corners.at(radius)

@@ -22,7 +22,8 @@ from fwflow.sklearn.linear import (
     checked_weights,
     documented,
 )
-from fwflow.sklearn.paths import along, chosen_radii
+from fwflow.sklearn.paths import chosen_radii, fitter
+from fwflow.trace import progress_bar
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -38,7 +39,13 @@ _SEARCH = """radii : "auto" or array
     rule : {"min", "1se"}
         Take the radius of the least mean loss, or the smallest whose mean loss is within one standard error of that.
     n_jobs : int, optional
-        Folds in parallel."""
+        Folds in parallel.
+    progress : bool
+        Show a bar that counts the folds."""
+
+_DEVICE = """backend : {"numpy", "jax"}
+        "jax" fits all radii of a fold at once on the device that JAX finds, and one fold after the other; see
+        `radius_path`. It keeps no trace."""
 
 _FOUND = """radius_ : float
         The radius that was chosen.
@@ -51,7 +58,8 @@ _FOUND = """radius_ : float
 def searching(cls: type[Any]) -> type[Any]:
     """Fill in what the searches have in common."""
     assert cls.__doc__ is not None
-    cls.__doc__ = cls.__doc__.replace("{search}", _SEARCH).replace("{found}", _FOUND)
+    for name, text in {"search": _SEARCH, "device": _DEVICE, "found": _FOUND}.items():
+        cls.__doc__ = cls.__doc__.replace(f"{{{name}}}", text)
     return documented(cls)
 
 
@@ -64,6 +72,9 @@ class RadiusSearch(BallEstimator):
     cv: Any
     rule: str
     n_jobs: int | None
+    progress: bool
+    #: Those that a device has take it as a parameter.
+    backend: str = "numpy"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the radius by cross-validation, and fit the model with it to all of the data.
@@ -79,14 +90,21 @@ class RadiusSearch(BallEstimator):
             raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
         task = self._task(X, y, sample_weight)
         corners = self._corners(task)
+        fitted_along = fitter(self, task, corners, self.backend)
         self.radii_ = chosen_radii(self, task, corners, self.radii, self.n_radii, self.eps)
         X, y = self._plain(X, y)
         weights = checked_weights(sample_weight, len(y))
         splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
         folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
-        self.losses_ = np.array(Parallel(n_jobs=self.n_jobs)(folds))
+        jobs = 1 if self.backend == "jax" else self.n_jobs
+        losses = []
+        with progress_bar(len(folds), self.progress, " folds") as bar:
+            for of_fold in Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds):
+                losses.append(of_fold)
+                bar.update()
+        self.losses_ = np.array(losses)
         self._choose()
-        list(along(self, task, corners, self.radii_[self.radii_ <= self.radius_]))
+        list(fitted_along(self.radii_[self.radii_ <= self.radius_]))
         return self
 
     def _plain(self, X: Any, y: Any) -> tuple[Any, Array]:
@@ -123,8 +141,8 @@ def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, tes
     if held_out is not None and not held_out.any():
         return [float("nan")] * len(radii)
     task = model._task(X[train], y[train], inner)
-    path = along(model, task, model._corners(task), radii)
-    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in path]
+    fitted_along = fitter(model, task, model._corners(task), model.backend)
+    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in fitted_along(radii)]
 
 
 @searching
@@ -134,6 +152,7 @@ class L1RegressionCV(RadiusSearch, L1Regression):
     Parameters
     ----------
     {search}
+    {device}
     loss : {"squared", "huber"}
     rho : float
         Residuals beyond count linearly, for the Huber loss.
@@ -166,6 +185,8 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
+        backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
         fit_intercept: bool = True,
@@ -181,6 +202,8 @@ class L1RegressionCV(RadiusSearch, L1Regression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
+        self.backend = backend
         self.loss = loss
         self.rho = rho
         self.fit_intercept = fit_intercept
@@ -198,6 +221,7 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
     Parameters
     ----------
     {search}
+    {device}
     loss : {"squared", "huber"}
     rho : float
         Residuals beyond count linearly, for the Huber loss.
@@ -220,6 +244,8 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
+        backend: str = "numpy",
         loss: str = "squared",
         rho: float = 1.0,
         fit_intercept: bool = True,
@@ -235,6 +261,8 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
+        self.backend = backend
         self.loss = loss
         self.rho = rho
         self.fit_intercept = fit_intercept
@@ -278,6 +306,7 @@ class GroupRegressionCV(RadiusSearch, GroupRegression):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         groups: Any = None,
         p: float = 2.0,
         loss: str = "squared",
@@ -295,6 +324,7 @@ class GroupRegressionCV(RadiusSearch, GroupRegression):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.groups = groups
         self.p = p
         self.loss = loss
@@ -314,6 +344,7 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
     Parameters
     ----------
     {search}
+    {device}
     class_weight : dict or "balanced", optional
         How much the samples of each class count.
     {parameters}
@@ -337,6 +368,8 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
+        backend: str = "numpy",
         fit_intercept: bool = True,
         class_weight: Any = None,
         method: Any = "auto",
@@ -351,6 +384,8 @@ class L1ClassifierCV(RadiusSearch, L1Classifier):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
+        self.backend = backend
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.method = method
@@ -394,6 +429,7 @@ class GroupClassifierCV(RadiusSearch, GroupClassifier):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         groups: Any = None,
         p: float = 2.0,
         fit_intercept: bool = True,
@@ -410,6 +446,7 @@ class GroupClassifierCV(RadiusSearch, GroupClassifier):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.groups = groups
         self.p = p
         self.fit_intercept = fit_intercept
@@ -458,6 +495,7 @@ class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
         cv: Any = None,
         rule: str = "min",
         n_jobs: int | None = None,
+        progress: bool = False,
         loss: str = "squared",
         rho: float = 1.0,
         biases: bool = True,
@@ -475,6 +513,7 @@ class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
         self.cv = cv
         self.rule = rule
         self.n_jobs = n_jobs
+        self.progress = progress
         self.loss = loss
         self.rho = rho
         self.biases = biases

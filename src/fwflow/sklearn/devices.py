@@ -1,0 +1,103 @@
+"""All radii of a model at once, on the device that JAX finds. Importing this needs the extra ``jax``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+import fwflow as fw
+import fwflow.jax as fwj
+from fwflow._validation import Array
+from fwflow.methods.auto import Choice
+from fwflow.sklearn.linear import BallEstimator, Task
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePath:
+    """A model without a radius, as the device has it.
+
+    Attributes
+    ----------
+    f : fwflow.jax.LinearModel
+    C : fwflow.jax.Set
+    null : float
+        The loss without any coefficients.
+    means : (n_features,) array
+    mean : float
+        What was taken away from the features and from the targets: zero without an intercept.
+    """
+
+    model: Any
+    dtype: Any
+    f: fwj.LinearModel
+    C: Any
+    null: float
+    means: Array
+    mean: float
+
+    @staticmethod
+    def of(model: BallEstimator, task: Task) -> DevicePath:
+        """Bring the data to the device, or say what JAX does not fit."""
+        if task.weights is not None and not task.weights.all():
+            task = task.rows(np.flatnonzero(task.weights))  # what does not count may still overflow
+        f, name = model._objective(task), type(model).__name__
+        if not isinstance(f, fw.LinearModel):
+            raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
+        C = fwj.as_jax_set(model._ball(1.0, f.shape))
+        if C.with_radius(1.0) is None:
+            raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {name}")
+        X, b, m = task.X, f.b, len(f.b)
+        # Shares of one are numbers in single precision, too, however large or small the weights are.
+        shares = np.full(m, 1 / m) if task.weights is None else task.weights / task.weights.sum()
+        means, mean = np.zeros(f.shape), 0.0
+        if f.intercept:
+            if not f.loss.quadratic or sp.issparse(X):
+                raise ValueError(
+                    "backend='jax' fits an intercept for the squared loss of dense data only; set fit_intercept=False"
+                )
+            (X, means), (b, mean) = _centred(X, shares), _centred(b, shares)
+        on_device = fwj.LinearModel(X, b, f.loss, weights=None if task.weights is None else shares)
+        null = f.value(f.point(np.zeros(f.shape)))
+        return DevicePath(model, task.X.dtype, on_device, C, null, means, float(mean))
+
+    def intercept_at(self, x: Array) -> float:
+        """The constant that is best at x."""
+        return self.mean - float(self.means @ x)
+
+    def along(self, radii: Array) -> Iterator[float]:
+        """Fit the model at all radii, then set its attributes to one fit after the other, and say so after each."""
+        model = self.model
+        found = fwj.path(
+            self.f,
+            self.C,
+            radii,
+            method=model.method,
+            tol=max(model.tol * self.null, float(np.finfo(self.f.dtype).tiny)) if model.tol else 0.0,
+            rtol=model.rtol,
+            max_iter=model.max_iter,
+        )
+        unmet = ~np.asarray(found.success) & (found.statuses != fw.Status.PRECISION)
+        if unmet.any():
+            where = f"{type(model).__name__}, at {unmet.sum()} of {len(radii)} radii"
+            warnings.warn(f"{where}: {found.message[unmet][0]}", ConvergenceWarning, stacklevel=3)
+        model.method_ = Choice(found.method, "all radii at once on a device")
+        model.trace_ = model.active_set_ = None
+        fits = (np.asarray(found.x, dtype=self.dtype), np.asarray(found.gap), np.asarray(found.nit))
+        for radius, x, gap, nit in zip(radii.tolist(), *fits, strict=True):
+            model._keep(self, x)
+            model.dual_gap_, model.n_iter_ = float(gap), int(nit)
+            yield radius
+
+
+def _centred(values: Array, shares: Array) -> tuple[Array, Any]:
+    """Values less their means, and the means. What is constant leaves zeros, and no rounding to be fitted."""
+    one = values[shares.argmax()]
+    moved = values - one
+    means = shares @ moved
+    return (moved - means).astype(values.dtype), one + means
