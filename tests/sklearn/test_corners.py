@@ -41,6 +41,15 @@ def test_ties_are_followed(X, y):
     assert path.finished
 
 
+def test_no_two_corners_of_one_rate():
+    X = np.zeros((6, 5))
+    X[2], X[3], X[5, 4] = [0, 0, 0, 1, 2], [0, 0, 1, 0, 2], 1
+    path = CornerPath(X, np.eye(6)[5], None, False)
+    assert path.at(100.0) is not None
+    rates = [corner.rate for corner in path.corners]
+    assert (np.diff(rates) < 0).all()
+
+
 small = st.integers(-2, 2).map(float)
 
 

@@ -141,7 +141,7 @@ class CornerPath:
         else:
             self._drop(int(gone.argmin()))
         self._settle()
-        if step > 0 and not self.lost:
+        if self._rate < self.corners[-1].rate and not self.lost:
             self.corners.append(self._corner())
         return not self.lost
 
