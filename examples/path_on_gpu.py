@@ -4,7 +4,7 @@ All radii at once, on whatever device there is
 
 Which bound on the coefficients of a logistic regression predicts best? All radii share one compiled run: a gradient for
 all of them is one product of matrices, which is what a GPU is made for. Every fit is verified in double precision. You
-learn how `fwflow.jax` takes data, and how to use the results of a whole path. It needs the extra ``jax``.
+learn how ``fwflow.jax`` takes data, and how to use the results of a whole path. It needs the extra ``jax``.
 """
 
 from __future__ import annotations

@@ -293,8 +293,8 @@ class Box(Set):
 class NuclearBall(_Round):
     r""":math:`\{X : \|X\|_* \le r\}`, dense matrices by the sum of their singular values. It starts at zero.
 
-    A vertex is :math:`-r\,uv^T` with the leading singular pair of the gradient as `steps` power steps on a block of
-    `width` vectors find it, the first time from random ones with ten times the steps, later from the last block. Each
+    A vertex is :math:`-r\,uv^T` with the leading singular pair of the gradient as ``steps`` power steps on a block of
+    ``width`` vectors find it, the first time from random ones with ten times the steps, later from the last block. Each
     step shrinks what the block misses by :math:`(\sigma_{w+1}/\sigma_1)^2`. What the oracle may miss only costs
     iterations: the gap of a result uses the singular value itself.
     """

@@ -63,8 +63,8 @@ def minimize(
     ----------
     f : LinearModel or Smooth
     C : set, set of the core, or callable
-        Sets of `fwflow.jax`, of which parameters may be traced; those of the core, as their twins or on the host; or a
-        function ``g -> s`` that JAX can trace.
+        Sets of ``fwflow.jax``, of which parameters may be traced; those of the core, as their twins or on the host; or
+        a function ``g -> s`` that JAX can trace.
     x0 : array or tree of arrays, optional
         A point of the set. Default: the start of the set.
     method : str or Tableau

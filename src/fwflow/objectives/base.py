@@ -164,7 +164,7 @@ class Objective(ABC):
         return None
 
     def batch(self, rows: Array) -> Batch | None:
-        """Some of the `n_rows` functions of which f is the mean, if they cost no more than their share; else None."""
+        """Some of the ``n_rows`` functions of which f is the mean, if they cost no more than their share; else None."""
         return None
 
     def image(self, vertex: Vertex) -> Vertex | None:

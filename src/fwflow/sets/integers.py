@@ -83,7 +83,7 @@ class MixedInteger(KnownSet):
     def read_mps(cls, path: str | PathLike[str]) -> Self:
         """The set of a mixed-integer program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
 
-        Its objective is left alone; `fwflow.sets.mps.read` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
+        Its objective is left alone; ``fwflow.sets.mps.read`` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
         """
         found = read(path)
         return cls(*found.rows, lower=found.lower, upper=found.upper, integrality=found.integrality)

@@ -187,7 +187,7 @@ class Polytope(KnownSet):
     def read_mps(cls, path: str | PathLike[str]) -> Self:
         """The polytope of a linear program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
 
-        Its objective is left alone; `fwflow.sets.mps.read` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
+        Its objective is left alone; ``fwflow.sets.mps.read`` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
         """
         found = read(path)
         if found.integrality.any():
