@@ -327,7 +327,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--write", action="store_true", help="write benchmarks/RESULTS.md, its figures, the README's table"
     )
-    parser.add_argument("--out", type=Path, help="folder of the plots; build/bench, or benchmarks/figures with --write")
+    parser.add_argument("--out", type=Path, help="folder of the plots; build/bench unless told")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.limit, arguments.repeats = min(arguments.limit, 2.0), 1
@@ -337,7 +337,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     on_one_core()
     arguments = parse()
-    out = arguments.out or (HERE / "figures" if arguments.write else HERE.parent / "build" / "bench")
+    out = arguments.out or HERE.parent / "build" / "bench"
     head = setting(arguments)
     print(head)
     sections, results = [], []
@@ -349,8 +349,7 @@ def main() -> None:
         outcomes = compare(problem, patience, arguments.repeats)
         results.append((problem, outcomes))
         plot(problem, outcomes, out)
-        figure = f"![Gap against seconds](figures/{problem.name}.png)\n"
-        sections.append(table(problem, outcomes) + "\n" + figure)
+        sections.append(table(problem, outcomes))
         print(table(problem, outcomes), flush=True)
     short = digest(results)
     print(short)
