@@ -17,7 +17,10 @@ import fwflow as fw
 from tests.catalogue import design, labels, targets
 
 README = Path(__file__).parents[1] / "README.md"
-OPTIONAL = ("matplotlib", "pandas", "numba", "sklearn", "typer", "rich", "jax", "dask", "cvxpy", "IPython")
+OPTIONAL = (
+    *("matplotlib", "pandas", "numba", "sklearn", "typer", "rich", "jax", "dask", "distributed", "zarr", "pyarrow"),
+    *("ot", "networkx", "highspy", "cvxpy", "IPython"),
+)
 A, B = design(20, 5), labels(20)
 
 
