@@ -168,3 +168,12 @@ def test_without_jax_one_sentence_says_what_to_install():
     script = "import sys; sys.modules['jax'] = None; import fwflow.jax"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "fwflow.jax needs JAX; pip install 'fwflow[jax]'" in ended.stderr.splitlines()[-1]
+
+
+def test_a_run_that_overflows_at_once_is_judged_at_its_start():
+    b = A[:, 0]
+    r = fwj.minimize(fwj.LinearModel(A.astype(np.float32), b.astype(np.float32)), fwj.L1Ball(1e20), max_iter=20)
+    assert r.statuses is Status.NUMERICAL
+    assert not r.x.any()
+    assert r.fun == pytest.approx(0.5 * np.mean(b**2), rel=1e-5)
+    assert r.gap == pytest.approx(1e20 * np.abs(A.T @ b / len(b)).max(), rel=1e-5)

@@ -166,8 +166,9 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
         partial(_advance, f, C, method, every, end),
         state,
     )
-    point, verdict = judge(f, C, moved.point.x)
-    finite = jnp.isfinite(verdict.gap) & jnp.isfinite(verdict.fun) & jnp.isfinite(point.x).all()
+    whole = jnp.isfinite(moved.point.x).all() & jnp.isfinite(moved.known.gap)
+    point, verdict = judge(f, C, jnp.where(whole, moved.point.x, state.point.x))
+    finite = jnp.isfinite(verdict.gap) & jnp.isfinite(verdict.fun) & whole
     size = epsilon(point.x.dtype) * jnp.abs(point.x).max()
     still = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k > state.k)
     better = verdict.gap < 0.9 * state.best_gap
@@ -189,7 +190,14 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
         RUNNING,
     ).astype(jnp.int32)
     # After a failure, the point before this round: the last that was judged good.
-    kept = state._replace(k=moved.k, status=status, n_grad=judged.n_grad, n_lmo=judged.n_lmo, trace=moved.trace)
+    kept = state._replace(
+        k=moved.k,
+        status=status,
+        verdict=jax.tree.map(partial(jnp.where, whole), state.verdict, verdict),
+        n_grad=judged.n_grad,
+        n_lmo=judged.n_lmo,
+        trace=moved.trace,
+    )
     judged = jax.tree.map(partial(jnp.where, finite), judged._replace(status=status), kept)
     # A finished problem of a batch stays as it is.
     return jax.tree.map(partial(jnp.where, state.status == RUNNING), judged, state)
