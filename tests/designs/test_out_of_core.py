@@ -229,6 +229,4 @@ def test_a_large_file_takes_little_memory(tmp_path):
     size, memory, passes = map(float, found.split())
     assert size == 4e8
     assert passes >= 3
-    assert (
-        memory < 0.7 * size
-    )  # two blocks, their copies, and columns: 0.3 to 0.55 of it were seen
+    assert memory < 0.7 * size  # two blocks, their copies, and columns: 0.3 to 0.55 of it were seen
