@@ -33,6 +33,7 @@ def test_a_cut_is_bounded_by_the_semidefinite_program_of_cvxpy(monkeypatch: pyte
 
 
 @pytest.mark.filterwarnings("ignore:scipy.optimize. The `disp`:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Unknown solver options. disp")
 def test_plans_are_those_of_pot(monkeypatch: pytest.MonkeyPatch) -> None:
     found = run("optimal_transport", monkeypatch)
     r, X = found["runs"][10.0], found["runs"][10.0].x.reshape(found["n"], -1)

@@ -252,7 +252,7 @@ def minimise_by_secants(
         slopes = active.scores(at.gradient)
         gap = pool.gap(slopes, values)
         if gap >= before[0] and at.fun >= before[2].fun - at.noise:  # neither f nor the gap has fallen
-            return before[1:]
+            return before[1], before[2]._replace(secants=at.secants)  # with what the step has told of the curvature
         if gap <= tol or problem.late:
             break
         before = (gap, values, at)

@@ -62,7 +62,7 @@ def read_mtx(path: Path, wanted: Wanted) -> Table:
     """A matrix in the Matrix Market format, dense or sparse."""
     with opened(path) as file:
         try:
-            matrix = scipy.io.mmread(file)
+            matrix = scipy.io.mmread(file, spmatrix=False)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{path} is not a Matrix Market file: {error}") from error
     if wanted.alone:
