@@ -46,9 +46,7 @@ print(f"POT says   {ot.emd2(a, b, cost):.7f}")
 # :math:`f(X) = \langle c, X\rangle + \tfrac12 s \|X\|^2` is a quadratic. The corrective method minimises it
 # over the plans that the oracle has shown, which takes few calls; its plans have exactly the masses a and b, and the
 # gap proves how good they are. POT's ``smooth_ot_dual`` climbs the dual, and meets the masses only in the limit.
-warnings.filterwarnings(
-    "ignore", "(scipy.optimize: The `disp`|Unknown solver options: disp)"
-)  # of POT
+warnings.filterwarnings("ignore", "(scipy.optimize: The `disp`|Unknown solver options: disp)")  # of POT
 runs = {}
 for strength in (1.0, 10.0):
     f = fw.Quadratic(strength * sp.eye_array(n * n).tocsr(), -cost.ravel())
