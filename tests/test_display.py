@@ -58,7 +58,7 @@ def test_notebooks_show_results_and_traces(method):
         assert len(list(page.iter(f"{SVG}svg"))) == 1
 
 
-@pytest.mark.parametrize("steps", [0, 3, 50])
+@pytest.mark.parametrize("steps", [0, 3, 7, 8, 50])
 def test_traces_show_their_ends(steps):
     trace = fw.minimize(*PROBLEM, method="fw", tol=0, max_iter=steps).trace
     rows = [row[0].text for row in ElementTree.fromstring(shown(trace)).iter("tr")][1:]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -177,3 +178,9 @@ def test_a_run_that_overflows_at_once_is_judged_at_its_start():
     assert not r.x.any()
     assert r.fun == pytest.approx(0.5 * np.mean(b**2), rel=1e-5)
     assert r.gap == pytest.approx(1e20 * np.abs(A.T @ b / len(b)).max(), rel=1e-5)
+
+
+def test_a_run_of_constants_within_jit_is_that_outside():
+    f = fwj.LinearModel(A, LABELS, "logistic")
+    run = partial(fwj.minimize, f, fwj.L1Ball(4.0), tol=1e-3)
+    np.testing.assert_allclose(jax.jit(lambda: run().x)(), run().x, atol=1e-6)
