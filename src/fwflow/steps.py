@@ -121,6 +121,11 @@ class ConstantSchedule(Schedule):
 class LineSearch(ABC):
     """Chooses the length of a step along the combined direction."""
 
+    @property
+    def descends(self) -> bool:
+        """Whether no step raises a convex f, but for rounding."""
+        return False
+
     @abstractmethod
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         """The length, and a memory for the next step.
@@ -196,6 +201,10 @@ class ExactSearch(LineSearch):
 
     newton: bool = True
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
             return 0.0, None
@@ -231,6 +240,10 @@ class ShortStep(LineSearch):
     Linear models know the bound along each direction; `Smooth` needs its ``smoothness``.
     """
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.curvature is None:
             raise ValueError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
@@ -249,6 +262,10 @@ class Armijo(LineSearch):
     def __post_init__(self) -> None:
         _set(self, "sigma", number(self.sigma, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1))
         _set(self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1))
+
+    @property
+    def descends(self) -> bool:
+        return True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
@@ -276,6 +293,10 @@ class Adaptive(LineSearch):
     def __post_init__(self) -> None:
         _set(self, "relax", number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1))
         _set(self, "grow", number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf))
+
+    @property
+    def descends(self) -> bool:
+        return True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0 or line.norm2 == 0:

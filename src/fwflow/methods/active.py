@@ -129,6 +129,10 @@ class ActiveSetMethod(KeepsAtoms):
     def check_every(self) -> int:
         return 20 if self.lazy else 1
 
+    @property
+    def descends(self) -> bool:
+        return self.line_search.descends
+
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         active, expected, hint = memory.active.single(), memory.expected, memory.hint

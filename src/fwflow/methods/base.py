@@ -66,6 +66,11 @@ class Method(ABC):
         return False
 
     @property
+    def descends(self) -> bool:
+        """Whether f is never meant to rise: the run then returns the best point it has had."""
+        return False
+
+    @property
     def signature(self) -> str:
         """By which a state knows its own method."""
         return repr(self)

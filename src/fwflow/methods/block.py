@@ -80,6 +80,10 @@ class BlockCoordinate(Method):
     def lifts(self) -> bool:
         return False
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def init(self, problem: Problem, x: Point) -> BlockGaps:
         if problem.constraint.factors is None:
             raise ValueError(f'method="block" needs a product of sets, such as fw.Product; got {problem.constraint!r}')

@@ -56,6 +56,10 @@ class Corrective(KeepsBlocks):
     vertices: int = 20
     accuracy: float = 0.1
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         assert known is not None

@@ -114,6 +114,10 @@ class ExactFlow(Method):
         """Images of the oracle's answers are made here, for the few that enter."""
         return False
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def active_set(self, memory: FaceMemory | None) -> ActiveSet | None:
         if memory is None or not memory.face.affine:
             return None

@@ -27,6 +27,10 @@ class DecompositionInvariant(Method):
 
     line_search: LineSearch = field(default_factory=ExactSearch)
 
+    @property
+    def descends(self) -> bool:
+        return self.line_search.descends
+
     def init(self, problem: Problem, x: Point) -> Any:
         g = np.zeros(x.x.shape)
         if x.factored or problem.constraint.away_vertex(g, x.x) is None or problem.constraint.max_step(x.x, g) is None:

@@ -91,6 +91,10 @@ class Multistep(Method):
     def oracle_only(self) -> bool:
         return self.momentum is None or self.momentum.linear
 
+    @property
+    def descends(self) -> bool:
+        return self.line_search is not None and self.line_search.descends
+
     def init(self, problem: Problem, x: Point) -> StageMemory:
         return self.init_from(problem, x, ActiveSet.starting_at(x))
 

@@ -36,6 +36,10 @@ class FlowNewton(KeepsAtoms):
     first: int = 50
     accuracy: float = 1e-4
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         count = max(self.first, 2 * len(memory.active))
         return Corrective(count, self.accuracy).step(problem, iterate, memory)
@@ -51,6 +55,10 @@ class BoxNewton(Method):
     @property
     def lifts(self) -> bool:
         return False
+
+    @property
+    def descends(self) -> bool:
+        return True
 
     def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
         x, known = iterate.point, iterate.known

@@ -59,6 +59,10 @@ class Polished(Method):
     def uses_iterate(self) -> bool:
         return False
 
+    @property
+    def descends(self) -> bool:
+        return True
+
     def init(self, problem: Problem, x: Point) -> PolishMemory:
         return PolishMemory(projecting=AcceleratedProjectedGradient().init(problem, x))
 
