@@ -15,6 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 
 
+def ours(part: object) -> bool:
+    """Whether a part is of a class of this library, and not of one that users have written or derived."""
+    return type(part).__module__.partition(".")[0] == "fwflow"
+
+
 def suggest(name: object, accepted: Iterable[str]) -> str:
     """The end of an error message: the nearest accepted name and the list of them."""
     names = list(accepted)

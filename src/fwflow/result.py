@@ -33,6 +33,7 @@ class Status(Enum):
     FINISHED = "The method has come to its end: it sees nothing left to improve. The gap says how exact that is."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
+    INCONSISTENT = "Function values contradict the gradient or the oracle, so the gap proves nothing."
     NUMERICAL = "The computation failed; the best point so far is returned."
     DATA = "The data is out of reach; the best point so far is returned, and result.state continues the run."
 

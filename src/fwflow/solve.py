@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from fwflow.steps import LineSearch, Schedule
 from fwflow.stopping import Limits, crawled, flat, worth_a_look
 from fwflow.tableau import Tableau
 from fwflow.trace import progress_bar
+from fwflow.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.vertices import NEEDS_RANK_ONE
 
 # Carried images are recomputed from x after so many steps. Each step forgets a share gamma of the
@@ -36,6 +37,18 @@ _REFRESH_EVERY = 200
 
 # A gap that is larger than rounding by more than this is not its work.
 _ROUNDING_TIMES = 1e3
+
+# Differences of function values below this many units of the last place are rounding.
+_ROUNDED = 64
+
+# The last iterate is said to be far above the best one if f has lost this share of its decrease since the start.
+_FAR = 0.1
+
+_UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
+_ROUNDED_AWAY = " The gap of a convex function excludes that, so rounding is larger than the gap."
+_STATIONARY = (
+    " f is not known to be convex: the gap bounds the error if it is, and measures stationarity only if it is not."
+)
 
 
 def minimize(
@@ -146,7 +159,7 @@ def minimize(
     if screen and C.screenable and chosen.oracle_only:
         problem = replace(problem, objective=problem.objective.screened())
     if not state.method:
-        known = isinstance(x0, Decomposition) and x0.fits(C, _slack(state.point))
+        known = isinstance(x0, Decomposition) and x0.fits(C, slack(state.point))
         state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
         state.method = chosen.signature
     elif state.method != chosen.signature:
@@ -180,7 +193,7 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
     if math.prod(own) != math.prod(point.x.shape):
         raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
     try:
-        inside = C.contains(point.x, _slack(point))
+        inside = C.contains(point.x, slack(point))
     except ValueError as error:
         raise ValueError(f"x0 does not fit the set: {error}") from error
     if inside is False:
@@ -199,11 +212,6 @@ def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
         raise ValueError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
     # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
     return replace(state, counts=replace(state.counts), trace=state.trace.copy(), origin=origin)
-
-
-def _slack(point: Point) -> float:
-    """Tolerance of membership for points made of thousands of rounded mixtures."""
-    return 1e-4 if point.x.dtype == np.float32 else 1e-8
 
 
 assert minimize.__doc__ is not None
@@ -242,7 +250,7 @@ def _run(
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # again: the first gap may be known only now
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
-                    verified = _verify(problem, state, state.point, known)
+                    verified = _verify(problem, state, known)
                     if verified.within(threshold):
                         status = Status.TOLERANCE
                         break
@@ -274,10 +282,10 @@ def _run(
                     point = problem.objective.refresh(point)
                 state.advance(proposal, point, state.hint if known is None else known.vertex, look)
                 bar.update()
-            verified = verified or _verify(problem, state, state.point, known)
-            if wanted and status is not Status.CALLBACK and verified.within(limits.threshold(state.first_gap)):
-                status = Status.TOLERANCE
-            return _finish(problem, method, state, limits, status, verified, detail)
+            verified = verified or _verify(problem, state, known)
+            return _finish(
+                problem, method, state, limits, *_judged(problem, method, state, limits, status, verified, detail)
+            )
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
@@ -290,13 +298,55 @@ def _run(
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Whether a run that has not met its tolerance can get no further, and why: rounding, or a method that is stuck."""
     rounding = problem.rounding(state.point, known)
-    ended = state.progress.stuck or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
+    ended = state.progress.stuck or flat(state.trace, _eps(state.point))
     if not ended and not (state.progress.exhausted and known.gap <= rounding):
         return None
-    verified = _verify(problem, state, state.point, known)
+    verified = _verify(problem, state, known)
     if verified.gap <= _ROUNDING_TIMES * rounding:
         return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # else the oracle has promised too little
+
+
+def _judged(
+    problem: Problem, method: Method, state: State, limits: Limits, status: Status, verified: Verified, detail: str
+) -> tuple[Status, Verified | None, str]:
+    """The end of a run in the light of function values: success, a contradiction, or no success.
+
+    None in place of what was verified stands for the best iterate.
+    """
+    threshold, best = limits.threshold(state.first_gap), None
+    rise = state.fun - state.best_fun
+    if (
+        state.best is not state.point
+        and state.best is not None
+        and rise > _ROUNDED * _eps(state.point) * abs(state.fun)
+    ):
+        best = state.best
+    solved = verified.within(threshold)
+    if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
+        member = best is None or feasible(problem, best, state.best_inside) is not False
+        verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
+    if verified.doubt and status is not Status.TIME:
+        return Status.INCONSISTENT, verified, verified.doubt
+    convex = problem.objective.convex
+    if solved and uphill(verified, state.trace["fun"][0], threshold):
+        verified = verified._replace(doubt=_UPHILL.format(verified.fun, state.trace["fun"][0]))
+        status = Status.PRECISION if convex else Status.FINISHED
+        return (
+            status,
+            None if method.descends else verified,
+            verified.doubt + (_ROUNDED_AWAY if convex else _STATIONARY),
+        )
+    if solved and limits.wanted and status is not Status.CALLBACK:
+        return Status.TOLERANCE, verified, "" if convex else _STATIONARY
+    if best is not None and not solved:
+        if method.descends:
+            return status, None, detail
+        if rise > _FAR * abs(state.trace["fun"][0] - state.best_fun):
+            detail += (
+                f" The best iterate had f = {state.best_fun:.6g}; the last one, which is returned, has {state.fun:.6g}."
+            )
+    return status, verified, detail
 
 
 def _record(problem: Problem, state: State, elapsed: float) -> bool:
@@ -314,39 +364,6 @@ def _record(problem: Problem, state: State, elapsed: float) -> bool:
     return True
 
 
-class Verified(NamedTuple):
-    """A point, its value and certified gap from a fresh image, and whether it is in the set."""
-
-    point: Point
-    fun: float
-    gap: float
-    feasible: bool | None
-
-    def within(self, threshold: float) -> bool:
-        """Whether this is a solution to that tolerance."""
-        return self.gap <= threshold and self.feasible is not False
-
-
-def _verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
-    # Single precision and bounds find, double precision and whole gradients judge.
-    precise = replace(problem, objective=problem.objective.precise())
-    judged = precise.objective.dtype in (None, point.x.dtype)
-    fresh = precise.objective.refresh(point) if judged else precise.objective.point(point.x)
-    if known is None or fresh is not point:
-        known = precise.evaluate(fresh, None if known is None else known.vertex, lift=False)
-    least = precise.constraint.lower_bound(known.gradient.question(), known.vertex.vertex)
-    gap, feasible = known.gradient.inner(fresh) - least, _feasible(problem, state, point)
-    size = precise.size(fresh, known)
-    if fresh.x.dtype == np.float32:  # a user's own function: the gap is a difference that single precision rounds
-        gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size if gap >= -_slack(point) * size else gap
-    if gap < 0:
-        # No member has a negative gap but by rounding, of which it then is a measure. Where the vertex is the origin,
-        # all terms may be rounding: the first gap tells the size of those that have cancelled on the way.
-        drift = float(np.finfo(point.x.dtype).eps) * abs(np.nan_to_num(state.first_gap))
-        gap, feasible = (gap, False) if gap < -_slack(point) * size - drift else (-gap, feasible)
-    return Verified(point, precise.raw_value(fresh), gap, feasible)
-
-
 def _finish(
     problem: Problem,
     method: Method,
@@ -361,13 +378,13 @@ def _finish(
     if verified is None:
         last = state.fun if state.best is None else state.best_fun
         try:
-            verified = _verify(problem, state, point, None)
+            verified = _verify(problem, state, None, point)
         except NumericalTrouble:  # at the very first point: there is no better one to return
-            verified = Verified(point, _value(problem, point), math.nan, _feasible(problem, state, point))
+            verified = Verified(point, _value(problem, point), math.nan, math.nan, _feasible(problem, state, point))
         except DataLost:  # as before: what is known must do
-            verified = Verified(point, last, math.nan, _feasible(problem, state, point))
+            verified = Verified(point, last, math.nan, math.nan, _feasible(problem, state, point))
         except KeyboardInterrupt:  # once more
-            verified = Verified(point, last, math.nan, None)
+            verified = Verified(point, last, math.nan, math.nan, None)
     counts = state.counts
     return Result(
         x=verified.point.x.copy(),
@@ -394,7 +411,20 @@ def _value(problem: Problem, point: Point) -> float:
         return math.nan
 
 
+def _eps(point: Point) -> float:
+    return float(np.finfo(point.x.dtype).eps)
+
+
+def _inside(state: State, point: Point) -> bool:
+    """Whether a point of the run is a mixture of members, and so a member."""
+    return state.inside if point is state.point else state.best_inside
+
+
 def _feasible(problem: Problem, state: State, point: Point) -> bool | None:
-    """Whether a point of the run is in the set: known where it is a mixture of members, else asked."""
-    known = state.inside if point is state.point else state.best_inside
-    return True if known else problem.constraint.contains(point.x, _slack(point))
+    return feasible(problem, point, _inside(state, point))
+
+
+def _verify(problem: Problem, state: State, known: Evaluation | None, point: Point | None = None) -> Verified:
+    """The iterate, or another point of the run, verified."""
+    point = state.point if point is None else point
+    return verify(problem, point, known, _inside(state, point), state.first_gap)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, ours
 from fwflow.vertices import DenseVertex, Scaled, Sum, Vertex
 
 
@@ -37,6 +37,11 @@ class Design(ABC):
     @abstractmethod
     def column(self, j: int) -> Vertex:
         """Column j as something that can be added to an image."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether `rmatvec` is known to be the transpose of `matvec`, so that no run has to compare them."""
+        return ours(self)
 
     def fingerprint(self) -> str | None:
         """What tells this matrix from others: a text made of its data, else None.
@@ -76,6 +81,13 @@ class Design(ABC):
     def column_norms(self) -> Array | None:
         """Euclidean norms of the columns in double precision, else None."""
         return None
+
+    def centred(self) -> Design:
+        """This matrix with columns far from zero moved next to it, where an intercept makes up for that.
+
+        The default moves none: finding them takes a pass over the data.
+        """
+        return self
 
     def double(self) -> Design | None:
         """The same matrix, multiplied in double precision, else None."""

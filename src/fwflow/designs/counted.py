@@ -48,6 +48,10 @@ class CountedDesign(Design):
     def column(self, j: int) -> Vertex:
         return self.design.column(j)
 
+    @property
+    def trusted(self) -> bool:
+        return self.design.trusted
+
     def fingerprint(self) -> str | None:
         return self.design.fingerprint()
 

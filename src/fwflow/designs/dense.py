@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array
 from fwflow.designs.base import Design
+from fwflow.designs.centred import centred
 from fwflow.fingerprints import fingerprint
 from fwflow.vertices import DenseVertex
 
@@ -55,6 +56,9 @@ class DenseDesign(Design):
 
     def column_norms(self) -> Array | None:
         return np.sqrt(np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64))
+
+    def centred(self) -> Design:
+        return centred(self, self.A)
 
     def double(self) -> Design:
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array, float_dtype
 from fwflow.designs.base import Design
+from fwflow.designs.centred import centred
 from fwflow.fingerprints import fingerprint
 from fwflow.vertices import DenseVertex, SparseVertex, Vertex
 
@@ -63,6 +64,9 @@ class SparseDesign(Design):
     def column_norms(self) -> Array | None:
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])
         return np.sqrt(squares @ np.ones(self.shape[0]))
+
+    def centred(self) -> Design:
+        return centred(self, self.A)
 
     def double(self) -> Design:
         return self if self.dtype == np.float64 else SparseDesign(self.A.astype(np.float64))

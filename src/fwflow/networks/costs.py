@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, describe, finite_array, float_array, shape_of
+from fwflow._validation import Array, describe, finite_array, float_array, ours, shape_of
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import length
 from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.models import Model, flat, stacked
-from fwflow.points import Atom, Point
+from fwflow.points import Atom, Lifted, Point
 from fwflow.storage import storable
 from fwflow.vertices import Shape, freeze
 
@@ -76,6 +76,11 @@ class LinkCosts(Objective):
         self._functions = integral, cost, slope
         self.shape = None if shape is None else shape_of(shape, "shape")
 
+    @property
+    def trusted(self) -> bool:
+        """The functions are a user's own."""
+        return False
+
     def fingerprint(self) -> str:
         return fingerprint(self, self.shape)
 
@@ -104,9 +109,11 @@ class LinkCosts(Objective):
     def gradient(self, point: Point) -> Array:
         return self.cost(point.x)
 
-    def rounding(self, point: Point) -> float:
+    def rounding(self, point: Point, vertex: Lifted) -> float:
         moved = self.cost(point.x) + self._second(point.x) * np.abs(point.x)
-        return float(np.finfo(np.float64).eps) * length(moved * point.x)
+        return float(np.finfo(np.float64).eps) * (
+            length(moved * point.x) + length(moved * vertex.coordinates.to_dense())
+        )
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         x, d = start.x, end.x - start.x
@@ -194,6 +201,10 @@ class Beckmann(LinkCosts):
 
     def __repr__(self) -> str:
         return f"Beckmann({self.shape[0]} links)"
+
+    @property
+    def trusted(self) -> bool:
+        return ours(self)
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.free_flow, self.capacity, self.b, self.power, self.fixed)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwflow._validation import Array, finite_array
+from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts
 from fwflow.objectives.models import Model
 from fwflow.points import Lifted, Point
@@ -90,6 +90,8 @@ class Objective(ABC):
         Whether f is a quadratic, so that `model` is f itself wherever it is taken.
     smoothness
         A Lipschitz constant of the gradient, or None where it is not known.
+    trusted
+        Whether gradients are known to belong to the values. Where they are not, a run compares both at its solution.
     n_rows
         Of how many functions f is the mean, as far as `batch` offers some of them; None: it does not.
     domain
@@ -105,6 +107,10 @@ class Objective(ABC):
     factored: bool = False
     convex: bool = False
     smoothness: float | None = None
+
+    @property
+    def trusted(self) -> bool:
+        return ours(self)
 
     @property
     def n_rows(self) -> int | None:
@@ -183,8 +189,8 @@ class Objective(ABC):
         """The point with its image computed afresh from x, free of accumulated rounding."""
         return point
 
-    def rounding(self, point: Point) -> float:
-        """How far rounding may have moved ``<gradient, x>`` before that product was taken; 0 where nobody knows."""
+    def rounding(self, point: Point, vertex: Lifted) -> float:
+        """How far rounding of the gradient may move its products with x and a vertex; 0 where nobody knows."""
         return 0.0
 
     def screened(self) -> Self:

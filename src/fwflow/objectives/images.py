@@ -185,10 +185,17 @@ class LossOfImage(Objective):
             known["shift"] = self.loss, z, shift
         return shift
 
-    def rounding(self, point: Point) -> float:
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.loss.trusted
+
+    def rounding(self, point: Point, vertex: Lifted) -> float:
         z = np.abs(image_of(point))
         moved = np.abs(self.dual(point)) + self._weighed(self.loss.curvature * (z + np.abs(self.b)))
-        return float(np.finfo(z.dtype).eps) * length(moved * z)
+        terms = length(moved * z)
+        if vertex.image is not None:
+            terms += length(moved * vertex.image_vertex.to_dense(z.dtype))
+        return float(np.finfo(z.dtype).eps) * terms
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         z = image_of(start)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
+from fwflow.designs import CountedDesign, Counts
 from fwflow.objectives.base import Batch, Objective
 from fwflow.objectives.images import DesignImage, LossOfImage, checked_weights, image_of, targets
 from fwflow.objectives.losses import Loss, find_loss
@@ -59,7 +60,8 @@ class LinearModel(DesignImage, LossOfImage):
         with twice the weight.
     intercept : bool
         Add a constant to A x, free of all constraints, and minimise over it: :math:`f(x) = \min_c \sum_i
-        \ell(a_i^T x + c, b_i)`. Nothing is centred, so that sparse data stays sparse; `intercept_at` tells c.
+        \ell(a_i^T x + c, b_i)`; `intercept_at` returns c. Sparse data stays sparse: of matrices in memory, only
+        columns that are nearly constant are centred, in a copy of those columns.
 
     Examples
     --------
@@ -103,9 +105,19 @@ class LinearModel(DesignImage, LossOfImage):
         if self.intercept:
             self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
 
+    def counted_by(self, counts: Counts) -> Self:
+        watched = super().counted_by(counts)
+        if self.intercept:
+            watched.design = CountedDesign(self.design.centred(), counts)
+        return watched
+
     def _settings(self) -> tuple[Any, ...]:
         plain = self.weights is None and not self.intercept
         return (self.loss, self.factor) if plain else (self.loss, self.factor, self.weights, self.intercept)
+
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.design.trusted
 
     def intercept_at(self, x: Any) -> float:
         """The constant that is best at x: 0 without an intercept."""

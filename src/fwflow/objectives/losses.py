@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, positive, suggest
+from fwflow._validation import Array, ours, positive, suggest
 
 
 class Loss(ABC):
@@ -27,6 +27,11 @@ class Loss(ABC):
     curvature: float
     #: Whether the second derivative is constant, so that line searches have a closed form.
     quadratic: bool = False
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the derivatives are known to be those of the values, so that no run has to compare them."""
+        return ours(self)
 
     def check(self, b: Array) -> None:
         """Raise ValueError, naming ``b``, if the data cannot be meant for this loss."""

@@ -13,7 +13,7 @@ from fwflow.numerics import length
 from fwflow.objectives.base import Line
 from fwflow.objectives.images import DesignImage, image_of, targets
 from fwflow.objectives.models import CoordinateModel, Model
-from fwflow.points import Point
+from fwflow.points import Lifted, Point
 from fwflow.vertices import read_only
 
 
@@ -73,9 +73,14 @@ class Quadratic(DesignImage):
     def partial(self, point: Point, place: slice) -> Array:
         return image_of(point)[place] - self.b[place]
 
-    def rounding(self, point: Point) -> float:
+    def rounding(self, point: Point, vertex: Lifted) -> float:
         moved = np.abs(image_of(point)) + np.abs(self.b)
-        return float(np.finfo(moved.dtype).eps) * length(moved * point.x)
+        eps = float(np.finfo(moved.dtype).eps)
+        return eps * (length(moved * point.x) + length(moved * vertex.coordinates.to_dense(moved.dtype)))
+
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.design.trusted
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         d = end.x - start.x

@@ -46,6 +46,8 @@ class Smooth(Objective):
     array([1., 1.])
     """
 
+    trusted = False
+
     def __init__(
         self,
         fun: Callable[[Array], Any],

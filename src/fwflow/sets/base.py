@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array, float_array, float_dtype, number
+from fwflow._validation import Array, finite_array, float_array, float_dtype, number, ours
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
 from fwflow.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
@@ -53,6 +53,11 @@ class ConstraintSet(ABC):
     n_summands: int = 1
     #: The places of a vector and the sets on them of which this one is the product; None: not offered.
     factors: tuple[tuple[slice, ConstraintSet], ...] | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the oracle is known to minimise. Where it is not, a run compares its answer with other members."""
+        return ours(self)
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
@@ -261,6 +266,10 @@ class ScaledSet(KnownSet):
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
 
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.constraint.trusted
+
     def fingerprint(self) -> str:
         return fingerprint(self, self.factor, self.constraint.fingerprint())
 
@@ -373,6 +382,10 @@ class Translated(KnownSet):
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
+
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.constraint.trusted
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.shift, self.constraint.fingerprint())

@@ -20,6 +20,7 @@ class CallableSet(ConstraintSet):
     The callable is given a copy of the gradient, and its answer is copied: it may write to either.
     """
 
+    trusted = False
     factored = True
     polytope = True  # as far as anyone can tell
     start_asks = True

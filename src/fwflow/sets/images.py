@@ -73,6 +73,10 @@ class LinearImage(KnownSet):
     def __repr__(self) -> str:
         return f"LinearImage({self.M.shape[0]} x {self.M.shape[1]} matrix, {self.constraint!r})"
 
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and self.constraint.trusted
+
     def fingerprint(self) -> str:
         return fingerprint(self, self.M, self.constraint.fingerprint())
 

@@ -67,6 +67,10 @@ class Product(KnownSet):
     def __repr__(self) -> str:
         return f"Product({self.blocks!r})"
 
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and all(constraint.trusted for constraint, _ in self.blocks)
+
     def fingerprint(self) -> str:
         return fingerprint(self, *((constraint.fingerprint(), n) for constraint, n in self.blocks))
 
@@ -201,6 +205,10 @@ class MinkowskiSum(KnownSet):
 
     def __repr__(self) -> str:
         return f"MinkowskiSum({', '.join(map(repr, self.sets))})"
+
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and all(constraint.trusted for constraint in self.sets)
 
     def fingerprint(self) -> str:
         return fingerprint(self, *(constraint.fingerprint() for constraint in self.sets))

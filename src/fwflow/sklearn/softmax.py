@@ -21,7 +21,7 @@ from fwflow.numerics import length
 from fwflow.objectives.base import Line, NumericalTrouble
 from fwflow.objectives.images import DesignImage, image_of
 from fwflow.objectives.models import Model, flat
-from fwflow.points import Atom, Point
+from fwflow.points import Atom, Lifted, Point
 from fwflow.storage import storable
 from fwflow.vertices import SparseVertex, Vertex
 
@@ -152,10 +152,13 @@ class _SoftmaxModel(DesignImage):
     def gradient(self, point: Point) -> Array:
         return np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype).reshape(self.shape)
 
-    def rounding(self, point: Point) -> float:
+    def rounding(self, point: Point, vertex: Lifted) -> float:
         z = np.abs(image_of(point))
         moved = np.abs(self.dual(point)) + (self.weights * self._matrix(z)).reshape(-1)
-        return float(np.finfo(z.dtype).eps) * length(moved * z)
+        terms = length(moved * z)
+        if vertex.image is not None:
+            terms += length(moved * vertex.image_vertex.to_dense(z.dtype))
+        return float(np.finfo(z.dtype).eps) * terms
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         Z = self._matrix(image_of(start))
