@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fwflow._validation import Array
 
 State = TypeVar("State", bound=Hashable)
+
+# BLAS kernels may read beyond short vectors and then raise floating-point flags although the result is right (NumPy
+# issue 24067, OpenBLAS issue 1924). NumPy turns these flags into warnings, in `@` as well as in `np.dot`. `np.vdot` and
+# the decompositions of `np.linalg` do not read them. All products of the package are therefore made here. A product
+# that truly overflows is not finite, and the loop in solve.py ends a run whose values are not finite.
+
+
+@np.errstate(all="ignore")
+def _quiet_matmul(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
+    if type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 1:
+        return np.vdot(a, b)
+    return _quiet_matmul(a, b)
+
+
+def norm(x: Any) -> Any:
+    """Return the Euclidean norm of all entries, in the precision of `x`, without floating-point warnings."""
+    entries = np.asarray(x).ravel(order="K")
+    return np.sqrt(np.vdot(entries, entries))
+
+
+@np.errstate(all="ignore")
+def pseudoinverse(matrix: Array) -> Array:
+    """Return the pseudoinverse of a symmetric matrix, without floating-point warnings."""
+    return np.linalg.pinv(matrix, hermitian=True)
 
 
 def lowest(values: Array, count: int) -> Array:
@@ -43,7 +72,7 @@ def first_below(start: Array, end: Array, noise: float) -> tuple[float, int] | N
 def length(vector: Array) -> float:
     """The Euclidean norm, of which no square overflows or vanishes."""
     largest = float(np.abs(vector).max(initial=0.0))
-    return largest * float(np.linalg.norm(vector / largest)) if 0 < largest < np.inf else largest
+    return largest * float(norm(vector / largest)) if 0 < largest < np.inf else largest
 
 
 def best_first(best: State, worse: Callable[[State], Iterable[tuple[float, State]]], count: int) -> list[State]:
