@@ -13,7 +13,7 @@ from scipy.integrate import solve_ivp
 from fwflow._validation import Array
 from fwflow.designs import Design
 from fwflow.mixture import stages
-from fwflow.numerics import dot, norm
+from fwflow.numerics import dot, norm, quietly
 from fwflow.objectives.base import Objective
 from fwflow.points import Point
 from fwflow.sets.base import ConstraintSet
@@ -94,7 +94,7 @@ def observed_order(tableau: Tableau, *, delta: float = 0.05, halvings: int = 2) 
         x = x.reshape(x0.shape)
         return (c / (c + t) * (s(x) - x)).ravel()
 
-    reference = solve_ivp(field, (0.0, 1.0), x0.ravel(), method="DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
+    reference = quietly(solve_ivp)(field, (0.0, 1.0), x0.ravel(), method="DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
 
     def error(steps: int) -> float:
         h, x = 1.0 / steps, Point(x0)

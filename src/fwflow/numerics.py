@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
@@ -12,34 +13,34 @@ from fwflow._validation import Array
 
 State = TypeVar("State", bound=Hashable)
 
-# BLAS kernels may read beyond short vectors and then raise floating-point flags although the result is right (NumPy
-# issue 24067, OpenBLAS issue 1924). NumPy turns these flags into warnings, in `@` as well as in `np.dot`. `np.vdot` and
-# the decompositions of `np.linalg` do not read them. All products of the package are therefore made here. A product
-# that truly overflows is not finite, and the loop in solve.py ends a run whose values are not finite.
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@np.errstate(all="ignore")
-def _quiet_matmul(a: Any, b: Any) -> Any:
-    return a @ b
+def quietly(function: Function) -> Function:
+    """Return the function without floating-point warnings, for functions that make products themselves.
+
+    BLAS kernels may read beyond short vectors and then raise floating-point flags although the result is right (NumPy
+    issue 24067, OpenBLAS issue 1924). NumPy turns the flags into warnings in `@`, `np.dot` and `np.linalg.norm`.
+    `np.vdot`, `np.einsum` and the decompositions of `np.linalg` and `scipy.linalg` do not read them. All products of
+    the package are therefore made here. A product that truly overflows is not finite, which the loop in solve.py sees.
+    """
+    return np.errstate(all="ignore")(function)
+
+
+_matmul = quietly(operator.matmul)
 
 
 def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
     if type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 1:
         return np.vdot(a, b)
-    return _quiet_matmul(a, b)
+    return _matmul(a, b)
 
 
 def norm(x: Any) -> Any:
     """Return the Euclidean norm of all entries, in the precision of `x`, without floating-point warnings."""
     entries = np.asarray(x).ravel(order="K")
     return np.sqrt(np.vdot(entries, entries))
-
-
-@np.errstate(all="ignore")
-def pseudoinverse(matrix: Array) -> Array:
-    """Return the pseudoinverse of a symmetric matrix, without floating-point warnings."""
-    return np.linalg.pinv(matrix, hermitian=True)
 
 
 def lowest(values: Array, count: int) -> Array:

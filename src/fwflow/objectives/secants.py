@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.numerics import dot, norm, pseudoinverse
+from fwflow.numerics import dot, norm, quietly
 from fwflow.objectives.models import gram
 from fwflow.storage import storable
 
@@ -67,7 +67,7 @@ class Secants:
         scaled, products = self.steps * self._diagonal, dot(self.steps, self.changes.T)
         lower = np.tril(products, -1)
         middle = np.block([[dot(scaled, self.steps.T), lower], [lower.T, -np.diag(products.diagonal())]])
-        return np.vstack([scaled, self.changes]), pseudoinverse(middle)
+        return np.vstack([scaled, self.changes]), quietly(np.linalg.pinv)(middle, hermitian=True)
 
     def gram(self, rows: Any) -> Array:
         """The products of the rows of an array or of a CSR matrix in the metric of the model."""

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
 from fwflow._validation import Array
-from fwflow.numerics import dot
+from fwflow.numerics import dot, quietly
 
 # The finest that HiGHS offers, in the units of the program.
 _HIGHS = 1e-10
@@ -146,7 +146,7 @@ class Program:
     def _polished(self, y: Array, rest: Array) -> Array:
         """Multipliers of the same rows, changed as little as need be to leave nothing: HiGHS leaves its tolerance."""
         used, left = np.flatnonzero(y), np.flatnonzero(rest)
-        change = lsmr(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
+        change = quietly(lsmr)(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
         y = y.copy()
         y[used] += change
         return y
@@ -184,7 +184,7 @@ class Program:
         return found
 
     def _minimise(self, cost: Array) -> tuple[Array, Array]:
-        answer = linprog(
+        answer = quietly(linprog)(
             cost,
             **self._system,
             method="highs-ds",
