@@ -16,6 +16,7 @@ import scipy.linalg
 from fwflow._validation import Array
 from fwflow.gradients import Gradient
 from fwflow.lowrank import LowRank
+from fwflow.numerics import dot
 from fwflow.objectives.base import Objective
 from fwflow.objectives.models import flat
 from fwflow.points import Atom, FactoredPoint, Lifted, Point
@@ -79,7 +80,7 @@ class Atoms(Sequence[Atom]):
         if len(stack.sparse):
             out[stack.sparse] = (stack.values * flat[stack.indices]).sum(axis=1)
         if len(stack.dense):
-            out[stack.dense] = stack.matrix @ flat
+            out[stack.dense] = dot(stack.matrix, flat)
         for i in stack.rest.tolist():
             out[i] = self._items[i].dot(g)
         return out
@@ -96,7 +97,7 @@ class Atoms(Sequence[Atom]):
             terms = weights[stack.sparse][:, None] * stack.values
             out = np.bincount(stack.indices.reshape(-1), terms.reshape(-1), minlength=like.size)
         if len(stack.dense):
-            out = out + weights[stack.dense] @ stack.matrix
+            out = out + dot(weights[stack.dense], stack.matrix)
         out = out.reshape(like.shape).astype(like.dtype, copy=False)
         for i in stack.rest.tolist():
             self._items[i].add_to(out, float(weights[i]))
@@ -399,10 +400,10 @@ def _emptied(weights: Array, null: Array) -> Array:
         sizes = np.linalg.norm(null, axis=1)
         distances = np.divide(weights, sizes, out=np.full(len(weights), np.inf), where=sizes > 1e-10)
         j = int(distances.argmin())
-        weights = weights - null @ (distances[j] / sizes[j] * null[j])
+        weights = weights - dot(null, distances[j] / sizes[j] * null[j])
         mirror = null[j].copy()  # Householder's, which leaves weight j to the first column alone
         mirror[0] += math.copysign(sizes[j], mirror[0])
-        null = (null - np.outer(null @ mirror, 2 / (mirror @ mirror) * mirror))[:, 1:]
+        null = (null - np.outer(dot(null, mirror), 2 / dot(mirror, mirror) * mirror))[:, 1:]
         weights[j], null[j] = 0.0, 0.0
     return weights
 

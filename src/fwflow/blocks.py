@@ -14,6 +14,7 @@ import numpy as np
 from fwflow._validation import Array
 from fwflow.atoms import ActiveSet, Atoms, Decomposition, caratheodory
 from fwflow.gradients import Gradient
+from fwflow.numerics import dot
 from fwflow.objectives.base import Objective
 from fwflow.objectives.models import stacked
 from fwflow.points import Atom, Lifted, Point
@@ -79,14 +80,14 @@ class BlockSet(Decomposition):
         return stacked([atom.coordinates for atom in self.atoms])
 
     def point(self, like: Point) -> Point:
-        x = np.asarray(self.weights @ self._coordinates).reshape(like.x.shape).astype(like.x.dtype)
+        x = np.asarray(dot(self.weights, self._coordinates)).reshape(like.x.shape).astype(like.x.dtype)
         if like.image is None:
             return Point(x)
-        image = self.weights @ stacked([atom.image_vertex for atom in self.atoms])
+        image = dot(self.weights, stacked([atom.image_vertex for atom in self.atoms]))
         return Point(x, np.asarray(image).astype(like.image.dtype))
 
     def scores(self, g: Gradient) -> Array:
-        return np.asarray(self._coordinates @ np.ravel(np.asarray(g)))
+        return np.asarray(dot(self._coordinates, np.ravel(np.asarray(g))))
 
     def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
         """With further atoms of weight zero for every block, unless they are there already."""

@@ -13,6 +13,7 @@ from scipy.integrate import solve_ivp
 from fwflow._validation import Array
 from fwflow.designs import Design
 from fwflow.mixture import stages
+from fwflow.numerics import dot, norm, quietly
 from fwflow.objectives.base import Objective
 from fwflow.points import Point
 from fwflow.sets.base import ConstraintSet
@@ -38,11 +39,11 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
     length = max(1.0, float(np.abs(centre).max()))
     h = np.cbrt(np.finfo(dense.dtype).eps) * length
     # Differences cannot see below their own rounding, some eps^(2/3) of |f| / length.
-    scale = max(float(np.linalg.norm(dense)), abs(f.value(point)) / length, 1e-300)
+    scale = max(float(norm(dense)), abs(f.value(point)) / length, 1e-300)
     worst = 0.0
     for _ in range(directions):
         d = rng.standard_normal(centre.shape)
-        d /= np.linalg.norm(d)
+        d /= norm(d)
         difference = (f.value(f.point(centre + h * d)) - f.value(f.point(centre - h * d))) / (2 * h)
         worst = max(
             worst,
@@ -57,17 +58,17 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
     Ax, Ar = np.array(design.matvec(x)), np.array(design.rmatvec(r))
-    size = max(float(np.linalg.norm(Ax) * np.linalg.norm(r)), float(np.linalg.norm(x) * np.linalg.norm(Ar)), 1e-300)
+    size = max(float(norm(Ax) * norm(r)), float(norm(x) * norm(Ar)), 1e-300)
     j = int(rng.integers(n))
     product = design.matvec(np.eye(1, n, j, dtype=design.dtype)[0])
     column = float(np.abs(product - design.column(j).to_dense()).max()) / max(float(np.abs(product).max()), 1e-300)
-    return max(abs(float(Ax @ r) - float(x @ Ar)) / size, column)
+    return max(abs(float(dot(Ax, r)) - float(dot(x, Ar))) / size, column)
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
     """How much better than the oracle's vertex the best of `members` (one per row) is; at most 0 if all is well."""
     value = as_set(C).lmo(g).dot(g)
-    others = np.asarray(members, dtype=np.float64).reshape(len(members), -1) @ g.reshape(-1)
+    others = dot(np.asarray(members, dtype=np.float64).reshape(len(members), -1), g.reshape(-1))
     return float(value - others.min())
 
 
@@ -87,20 +88,20 @@ def observed_order(tableau: Tableau, *, delta: float = 0.05, halvings: int = 2) 
     M, shift, x0 = rng.standard_normal((4, 4)), rng.standard_normal((4, 1)), rng.uniform(-1, 1, (4, 6))
 
     def s(x: Array) -> Array:
-        return np.sin(M @ x + shift)
+        return np.sin(dot(M, x) + shift)
 
     def field(t: float, x: Array) -> Array:
         x = x.reshape(x0.shape)
         return (c / (c + t) * (s(x) - x)).ravel()
 
-    reference = solve_ivp(field, (0.0, 1.0), x0.ravel(), method="DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
+    reference = quietly(solve_ivp)(field, (0.0, 1.0), x0.ravel(), method="DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
 
     def error(steps: int) -> float:
         h, x = 1.0 / steps, Point(x0)
         for k in range(steps):
             W, p = tableau.mixture([h * c / (c + (k + w) * h) for w in tableau.omega.tolist()])
             x = x.mix(zip(p, stages(x, W, lambda _, x_bar: Point(s(x_bar.x))), strict=True))
-        return float(np.linalg.norm(x.x.ravel() - reference))
+        return float(norm(x.x.ravel() - reference))
 
     errors = [error(round(1 / delta) * 2**i) for i in range(halvings + 1)]
     return float(np.mean(np.log2(np.divide(errors[:-1], errors[1:]))))

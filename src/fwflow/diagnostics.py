@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, float_array, suggest, whole
+from fwflow.numerics import dot, norm
 
 _NORMALISATIONS = ("projector", "paper")
 
@@ -67,9 +68,9 @@ class ZigZag:
     def _window_energy(self) -> float:
         d = np.diff(np.stack(self._points), axis=0)
         d_bar = d.sum(axis=0)
-        length = float(np.linalg.norm(d_bar))
+        length = float(norm(d_bar))
         divisor = length**2 if self.normalize == "projector" else length
-        along = (d[1:] @ d_bar) / divisor if divisor > 0 else np.zeros(self.window - 1)
+        along = dot(d[1:], d_bar) / divisor if divisor > 0 else np.zeros(self.window - 1)
         return float(np.linalg.norm(d[1:] - np.outer(along, d_bar), axis=1).mean())
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.points import Atom, Point
 from fwflow.storage import places_within, storable
 from fwflow.vertices import Shape, Vertex, freeze
@@ -123,11 +124,11 @@ class ByImage(Gradient):
 
     def inner(self, point: Point) -> float:
         assert point.image is not None
-        return float(self.data @ point.image)
+        return float(dot(self.data, point.image))
 
     def inner_size(self, point: Point) -> float:
         assert point.image is not None
-        return float(np.abs(self.data) @ np.abs(point.image))
+        return float(dot(np.abs(self.data), np.abs(point.image)))
 
 
 @storable("sampled", valid=lambda g: g.is_csr)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array, number, positive, shape_of
 from fwflow.methods import BlockCoordinate, Method
+from fwflow.numerics import norm
 from fwflow.objectives import LinearModel
 from fwflow.result import Result, State
 from fwflow.sets import ConstraintSet, Product
@@ -125,7 +126,7 @@ def alternate(
         **options,
     )
     x, y = np.split(result.x, 2)
-    distance = float(np.linalg.norm(x - y))
+    distance = float(norm(x - y))
     return Alternation(
         x.reshape(own), y.reshape(own), distance, _bound(result.fun, result.gap), distance <= tol, result
     )

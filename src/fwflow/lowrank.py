@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array, finite_array
+from fwflow.numerics import dot
 from fwflow.storage import storable
 from fwflow.vertices import RankOne, Shape, Vertex, freeze
 
@@ -78,7 +79,7 @@ class LowRank:
 
     def to_dense(self) -> Array:
         """The matrix as an array of shape (rows, cols)."""
-        return self.U @ self.V.T
+        return dot(self.U, self.V.T)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.to_dense(), dtype=dtype)
@@ -129,7 +130,7 @@ class LowRank:
 
     def dot(self, g: Any) -> float:
         """Inner product with a dense or sparse matrix."""
-        return float(np.vdot(self.U, g @ self.V))
+        return float(np.vdot(self.U, dot(g, self.V)))
 
 
 def rank_one_terms(vertex: Vertex, factor: float) -> list[tuple[float, RankOne]]:
@@ -156,7 +157,7 @@ def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
 def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """Orthonormal bases of both factors and the small matrix between them."""
     (Qu, Ru), (Qv, Rv) = np.linalg.qr(U), np.linalg.qr(V)
-    return Qu, Qv, Ru @ Rv.T
+    return Qu, Qv, dot(Ru, Rv.T)
 
 
 def _svd_atoms(U: Array, V: Array, dtype: Any) -> dict[RankOne, float]:
@@ -165,6 +166,6 @@ def _svd_atoms(U: Array, V: Array, dtype: Any) -> dict[RankOne, float]:
     Qu, Qv, core = _core(U, V)
     left, sigma, right = np.linalg.svd(core)
     keep = sigma > sigma[0] * np.finfo(dtype).eps * max(core.shape)
-    left, right = (Qu @ left[:, : len(sigma)])[:, keep], (Qv @ right[: len(sigma)].T)[:, keep]
+    left, right = dot(Qu, left[:, : len(sigma)])[:, keep], dot(Qv, right[: len(sigma)].T)[:, keep]
     atoms = (RankOne(u.astype(dtype), v.astype(dtype), 1.0) for u, v in zip(left.T, right.T, strict=True))
     return dict(zip(atoms, sigma[keep].tolist(), strict=True))

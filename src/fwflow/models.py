@@ -12,6 +12,7 @@ import numpy as np
 
 from fwflow import storage
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.objectives.losses import losses
 from fwflow.result import Result
 from fwflow.storage import storable
@@ -138,7 +139,7 @@ class FittedModel:
 
     def scores(self, X: Any) -> Array:
         """``X @ coefficients + intercept``."""
-        return np.asarray(X @ self.coefficients + self.intercept)
+        return np.asarray(dot(X, self.coefficients) + self.intercept)
 
     def predict(self, X: Any) -> Array:
         """Numbers or, with the logistic loss, classes. A score of zero is the first class."""

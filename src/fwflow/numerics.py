@@ -3,14 +3,44 @@
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fwflow._validation import Array
 
 State = TypeVar("State", bound=Hashable)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def quietly(function: Function) -> Function:
+    """Return the function without floating-point warnings, for functions that make products themselves.
+
+    BLAS kernels may read beyond short vectors and then raise floating-point flags although the result is right (NumPy
+    issue 24067, OpenBLAS issue 1924). NumPy turns the flags into warnings in `@`, `np.dot` and `np.linalg.norm`.
+    `np.vdot`, `np.einsum` and the decompositions of `np.linalg` and `scipy.linalg` do not read them. All products of
+    the package are therefore made here. A product that truly overflows is not finite, which the loop in solve.py sees.
+    """
+    return np.errstate(all="ignore")(function)
+
+
+_matmul = quietly(operator.matmul)
+
+
+def dot(a: Any, b: Any) -> Any:
+    """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
+    if type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 1:
+        return np.vdot(a, b)
+    return _matmul(a, b)
+
+
+def norm(x: Any) -> Any:
+    """Return the Euclidean norm of all entries, in the precision of `x`, without floating-point warnings."""
+    entries = np.asarray(x).ravel(order="K")
+    return np.sqrt(np.vdot(entries, entries))
 
 
 def lowest(values: Array, count: int) -> Array:
@@ -43,7 +73,7 @@ def first_below(start: Array, end: Array, noise: float) -> tuple[float, int] | N
 def length(vector: Array) -> float:
     """The Euclidean norm, of which no square overflows or vanishes."""
     largest = float(np.abs(vector).max(initial=0.0))
-    return largest * float(np.linalg.norm(vector / largest)) if 0 < largest < np.inf else largest
+    return largest * float(norm(vector / largest)) if 0 < largest < np.inf else largest
 
 
 def best_first(best: State, worse: Callable[[State], Iterable[tuple[float, State]]], count: int) -> list[State]:

@@ -19,6 +19,7 @@ from numpy.polynomial import polynomial as poly
 from numpy.typing import ArrayLike, NDArray
 
 from fwflow._validation import finite_array, number, positive, suggest, whole
+from fwflow.numerics import dot
 
 # A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
 # data in float32, with Fractions they are exact, and under jax.jit they may be tracers.
@@ -222,7 +223,7 @@ def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
     two differ only for tableaus whose omega is not the row sum.
     """
     for phi, density in _trees(tableau, n):
-        yield float(tableau.beta @ phi) - 1 / density
+        yield float(dot(tableau.beta, phi)) - 1 / density
 
 
 def _trees(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
@@ -241,7 +242,7 @@ def _join(
         yield phi, density
         return
     size, repeats = sizes[0], sizes.count(sizes[0])
-    branches = [(tableau.A @ child, child_density) for child, child_density in _trees(tableau, size)]
+    branches = [(dot(tableau.A, child), child_density) for child, child_density in _trees(tableau, size)]
     if size == 1 and not np.allclose(tableau.omega, branches[0][0], rtol=0, atol=_ROUNDING):
         branches.append((tableau.omega, 1.0))
     for chosen in combinations_with_replacement(branches, repeats):

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fwflow._validation import Array, float_array, number, positive, whole
 from fwflow.methods.exact import Event
 from fwflow.methods.sliding import Sliding
+from fwflow.numerics import dot
 from fwflow.objectives.base import Objective
 from fwflow.objectives.models import stacked
 from fwflow.result import Result, Status
@@ -145,7 +146,7 @@ class ExactTrajectory:
             raise ValueError(f"times must not exceed tau = {self.tau_end:g}: what comes after was not computed")
         now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
         passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each turn
-        x = np.diff(passed, axis=1) @ self._targets + passed[:, :1] * self.x0.reshape(-1)
+        x = dot(np.diff(passed, axis=1), self._targets) + passed[:, :1] * self.x0.reshape(-1)
         return np.asarray(x, dtype=self.x0.dtype).reshape(*tau.shape, *self.x0.shape)
 
     @cached_property

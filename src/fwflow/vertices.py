@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.storage import places_within, storable
 
 Shape = tuple[int, ...]
@@ -204,7 +205,7 @@ class SparseVertex(Vertex):
         target[self.indices] += weight * self.values
 
     def dot(self, g: Array) -> float:
-        return float(self.values @ g.reshape(-1)[self.indices])
+        return float(dot(self.values, g.reshape(-1)[self.indices]))
 
     def entries(self) -> Entries:
         return self.indices, self.values
@@ -263,7 +264,7 @@ class RankOne(Vertex):
 
     def dot(self, g: Any) -> float:
         matrix = g if g.shape == self.shape else g.reshape(self.shape)
-        return self.scale * float(self.u @ (matrix @ self.v))
+        return self.scale * float(dot(self.u, dot(matrix, self.v)))
 
     def factors(self) -> tuple[Array, Array, float]:
         return self.u, self.v, self.scale

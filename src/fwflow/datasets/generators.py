@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fwflow.datasets.dataset import Dataset
+from fwflow.numerics import dot
 
 
 def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.05, seed: int = 0) -> Dataset:
@@ -44,7 +45,7 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
     support = random.choice(n, size=max(1, round(sparsity * n)), replace=False)
     x0 = np.zeros(n)
     x0[support] = random.standard_normal(len(support))
-    b = A @ x0 + noise * random.standard_normal(m)
+    b = dot(A, x0) + noise * random.standard_normal(m)
     return Dataset(
         name="sensing",
         kind="generated",

@@ -10,6 +10,7 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.datasets.dataset import Dataset
+from fwflow.numerics import dot
 
 SHAPE = (943, 1682)
 #: How often 1, 2, 3, 4 and 5 are given.
@@ -52,7 +53,7 @@ def movielens(seed: int = 9) -> Dataset:
     fame = np.log(per_item)
     q[:, 0] = fame = (fame - fame.mean()) / fame.std()
 
-    when = random.exponential(size=SHAPE) / _rates(np.exp((SEEN * p) @ q.T), per_user, per_item)
+    when = random.exponential(size=SHAPE) / _rates(np.exp(dot(SEEN * p, q.T)), per_user, per_item)
     when[when.argmin(axis=0), np.arange(SHAPE[1])] = 0.0  # no item goes unseen
     last = np.take_along_axis(np.sort(when, axis=1), per_user[:, None].astype(int) - 1, axis=1)
     rows, cols = np.nonzero(when <= last)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from fwflow._validation import Array, float_dtype
 from fwflow.designs.base import Design
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot
 from fwflow.vertices import DenseVertex, SparseVertex, Vertex, freeze
 
 #: A block, by its place in the grid, and what is done with it.
@@ -173,11 +174,11 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _left(block: Any, R: Array) -> Array:
-    return R @ _as(R.dtype, block)
+    return dot(R, _as(R.dtype, block))
 
 
 def _right(block: Any, x: Array) -> Array:
-    return _as(x.dtype, block) @ x
+    return dot(_as(x.dtype, block), x)
 
 
 def _as(dtype: Any, block: Any) -> Any:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array
 from fwflow.designs.base import Design
+from fwflow.numerics import dot
 from fwflow.vertices import DenseVertex, Vertex
 
 # Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers so close
@@ -93,11 +94,11 @@ class CentredDesign(Design):
     def matvec(self, x: Array) -> Array:
         rest = np.array(x)
         rest[self.centre.places] = 0
-        return self.design.matvec(rest) + np.dot(self._block, x[self.centre.places])
+        return self.design.matvec(rest) + dot(self._block, x[self.centre.places])
 
     def rmatvec(self, r: Array) -> Array:
         product = np.array(self.design.rmatvec(r))
-        product[self.centre.places] = np.dot(r, self._block)
+        product[self.centre.places] = dot(r, self._block)
         return product
 
     def rmatmat(self, R: Array) -> Array | None:
@@ -105,7 +106,7 @@ class CentredDesign(Design):
         if product is None:
             return None
         product = np.array(product)
-        product[:, self.centre.places] = np.dot(R, self._block)
+        product[:, self.centre.places] = dot(R, self._block)
         return product
 
     def column(self, j: int) -> Vertex:
@@ -122,7 +123,7 @@ class CentredDesign(Design):
         product = np.array(product)
         for place, j in enumerate(columns):
             if int(j) in self._at:
-                product[place] = np.dot(r, self._block[:, self._at[int(j)]])
+                product[place] = dot(r, self._block[:, self._at[int(j)]])
         return product
 
     def column_norms(self) -> Array | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.designs.base import Design
+from fwflow.numerics import dot
 from fwflow.storage import storable
 from fwflow.vertices import Vertex
 
@@ -84,7 +85,7 @@ class CountedDesign(Design):
         if "rmatmat" not in self._checked:
             j = self.shape[1] // 2
             column = self._dense(j)
-            self._check("rmatmat", product[:, j], R @ column, _length(column) * max(map(_length, R)))
+            self._check("rmatmat", product[:, j], dot(R, column), _length(column) * max(map(_length, R)))
         return product
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
@@ -94,7 +95,7 @@ class CountedDesign(Design):
         self.counts.n_design += len(columns) / self.shape[1]
         if "some_columns" not in self._checked and r.any():
             column = self._dense(int(columns[0]))
-            self._check("some_columns", product[0], column @ r, _length(column) * _length(r))
+            self._check("some_columns", product[0], dot(column, r), _length(column) * _length(r))
         return product
 
     def from_columns(self, x: Array, columns: Any) -> Vertex:
@@ -110,7 +111,7 @@ class CountedDesign(Design):
         if "some_rows" not in self._checked and len(rows):
             j = self.shape[1] // 2
             expected = self._dense(j)[rows[:1]]
-            self._check("some_rows", found[:1, [j]] @ np.ones(1), expected, _length(expected))
+            self._check("some_rows", dot(found[:1, [j]], np.ones(1)), expected, _length(expected))
         return found
 
     def column_norms(self) -> Array | None:

@@ -12,6 +12,7 @@ from fwflow._validation import Array, finite_array
 from fwflow.designs.base import Design
 from fwflow.designs.centred import centred
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot
 from fwflow.vertices import DenseVertex
 
 
@@ -31,10 +32,10 @@ class DenseDesign(Design):
         self.cheap_share = 0.2 if self.A.flags.f_contiguous else 0.02
 
     def matvec(self, x: Array) -> Array:
-        return self.A @ x
+        return dot(self.A, x)
 
     def rmatvec(self, r: Array) -> Array:
-        return r @ self.A
+        return dot(r, self.A)
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.A)
@@ -43,13 +44,13 @@ class DenseDesign(Design):
         return DenseVertex(self.A[:, j])
 
     def rmatmat(self, R: Array) -> Array | None:
-        return R @ self.A
+        return dot(R, self.A)
 
     def combined(self, indices: Array, values: Array) -> DenseVertex:
-        return DenseVertex(self.A[:, indices] @ values.astype(self.dtype))
+        return DenseVertex(dot(self.A[:, indices], values.astype(self.dtype)))
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
-        return r @ self.A[:, columns]
+        return dot(r, self.A[:, columns])
 
     def some_rows(self, rows: Array) -> Array:
         return self.A[rows]
@@ -77,12 +78,12 @@ class _DoubledDesign(Design):
             yield place, self.A[place].astype(np.float64)
 
     def matvec(self, x: Array) -> Array:
-        return np.concatenate([block @ x for _, block in self._blocks()])
+        return np.concatenate([dot(block, x) for _, block in self._blocks()])
 
     def rmatvec(self, r: Array) -> Array:
         total = np.zeros(self.shape[1])
         for place, block in self._blocks():
-            total += r[place] @ block
+            total += dot(r[place], block)
         return total
 
     def column(self, j: int) -> DenseVertex:

@@ -12,6 +12,7 @@ from fwflow._validation import Array, float_dtype
 from fwflow.designs.base import Design
 from fwflow.designs.centred import centred
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot
 from fwflow.vertices import DenseVertex, SparseVertex, Vertex
 
 
@@ -45,13 +46,13 @@ class SparseDesign(Design):
     cheap_share = 0.2
 
     def matvec(self, x: Array) -> Array:
-        return np.asarray(self.A @ x)
+        return np.asarray(dot(self.A, x))
 
     def rmatvec(self, r: Array) -> Array:
-        return np.asarray(self._transpose @ r)
+        return np.asarray(dot(self._transpose, r))
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
-        return np.asarray(self._transpose[columns] @ r)
+        return np.asarray(dot(self._transpose[columns], r))
 
     @cached_property
     def _by_rows(self) -> sp.csr_array:
@@ -63,7 +64,7 @@ class SparseDesign(Design):
 
     def column_norms(self) -> Array | None:
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])
-        return np.sqrt(squares @ np.ones(self.shape[0]))
+        return np.sqrt(dot(squares, np.ones(self.shape[0])))
 
     def centred(self) -> Design:
         return centred(self, self.A)

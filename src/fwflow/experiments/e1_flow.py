@@ -12,6 +12,7 @@ import numpy as np
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import ProblemInstance, columns, find_problem, solve
 from fwflow.experiments.style import INK, PALETTE, RC, label, legend_below, subplots, thin
+from fwflow.numerics import norm
 from fwflow.steps import OpenLoop
 from fwflow.tableau import tableaus
 from fwflow.trajectories import ExactTrajectory, exact_flow, rate_bound
@@ -75,7 +76,7 @@ def distances(problem: str, alpha: float, method: str, deltas: tuple[float, ...]
     size = p.C.diameter(path.x0.shape)
     first = next((event.time() for event in path.events[1:]), t_end)
     halved = [_distance(p, path, method, 0.9 * first / steps, steps)[-1] for steps in (2, 4)] if first else [np.nan] * 2
-    if halved[1] <= 1e-14 * np.linalg.norm(path(0.9 * first)):  # rounding has no order
+    if halved[1] <= 1e-14 * norm(path(0.9 * first)):  # rounding has no order
         halved[1] = np.nan
     far = [_distance(p, path, method, delta, round(t_end / delta)).max() for delta in deltas]
     return {"distance": np.array(far) / size, "order": np.log2(halved[0] / halved[1])}

@@ -16,6 +16,7 @@ import numpy as np
 from fwflow._validation import Array, suggest
 from fwflow.datasets import load, standardize
 from fwflow.momentum import find_momentum
+from fwflow.numerics import dot
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
 from fwflow.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
@@ -49,7 +50,7 @@ def sensing(alpha: float = 1000.0, loss: str = "squared") -> ProblemInstance:
         )
     x, *_ = np.linalg.lstsq(A, b)
     # The unconstrained solution is the constrained one wherever the ball holds it.
-    optimum = 0.5 * float(np.sum((A @ x - b) ** 2)) if np.abs(x).sum() <= alpha else None
+    optimum = 0.5 * float(np.sum((dot(A, x) - b) ** 2)) if np.abs(x).sum() <= alpha else None
     return ProblemInstance(LinearModel(A, b, "squared", scale="sum"), L1Ball(alpha), None, optimum, data.source)
 
 

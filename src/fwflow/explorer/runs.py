@@ -12,6 +12,7 @@ import numpy as np
 import fwflow as fw
 from fwflow._validation import Array
 from fwflow.explorer.scenes import SHAPES, TABLEAUS, Choice, Scene
+from fwflow.numerics import dot
 from fwflow.vertices import Shape, Vertex
 
 #: On the disc, where the flow has no events to go by, it is followed with such steps.
@@ -54,7 +55,7 @@ class Run:
 def objective(m: Array, shape: str) -> fw.Quadratic:
     """:math:`f(x) = (x-m)^T H (x-m) / 2`, less its value at 0."""
     H = SHAPES[shape]
-    return fw.Quadratic(H, H @ m)
+    return fw.Quadratic(H, dot(H, m))
 
 
 @cache
@@ -91,7 +92,7 @@ def record(scene: Scene, f: fw.Quadratic, choice: Choice, iterations: int) -> Ru
     s = np.stack(C.answers[: iterations * calls]).reshape(iterations, calls, 2)[:, apart:]
     W, _ = weights(choice.tableau, choice.c, choice.delta, iterations)
     start = x[:-1, None]
-    return Run(x, result.trace["gap"], start + W @ (s - start), s, result.trace["step"][1:])
+    return Run(x, result.trace["gap"], start + dot(W, s - start), s, result.trace["step"][1:])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from scipy.spatial import ConvexHull
 
 import fwflow as fw
 from fwflow._validation import Array, suggest, whole
+from fwflow.numerics import dot
 
 #: Where the unconstrained minimiser m of f lies.
 PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})
@@ -78,7 +79,7 @@ def _scenes() -> tuple[Scene, ...]:
 
 def _stretched(condition: float, angle: float) -> Array:
     R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    return R @ np.diag([1.0, condition]) @ R.T
+    return dot(dot(R, np.diag([1.0, condition])), R.T)
 
 
 #: Hessians by name.

@@ -11,6 +11,7 @@ import numpy as np
 from fwflow._validation import Array, suggest, whole
 from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.numerics import dot
 from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
 from fwflow.sets.base import ConstraintSet
@@ -103,8 +104,8 @@ class BlockCoordinate(Method):
                 g = np.asarray(gradient)[place]
             problem.counts.n_lmo += 1
             own, s = x.x[place], np.asarray(C.lmo(g), dtype=g.dtype).reshape(-1)
-            noise = 8 * float(np.finfo(g.dtype).eps) * float(np.abs(g) @ (np.abs(s) + np.abs(own)))
-            gaps[b], looks = float(g @ (own - s)), looks + 1
+            noise = 8 * float(np.finfo(g.dtype).eps) * float(dot(np.abs(g), np.abs(s) + np.abs(own)))
+            gaps[b], looks = float(dot(g, own - s)), looks + 1
             if gaps[b] > noise:
                 away = _away(problem, C, g, own, s)
                 toward, limit = (s - own, 1.0) if away is None else away

@@ -23,7 +23,7 @@ from fwflow.methods.active import AtomMemory, KeepsBlocks
 from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.face import Face
 from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
-from fwflow.numerics import first_below
+from fwflow.numerics import dot, first_below
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import CoordinateModel, Model, gram, stacked
 from fwflow.objectives.secants import Secants
@@ -145,8 +145,8 @@ class Pool:
         if self.starts is not None:
             return block_gap(slopes, values, self.starts)
         if self.affine:
-            return float(slopes @ values - slopes.min())
-        return float(slopes @ (values - np.where(slopes > 0, self.lower, self.upper)))
+            return float(dot(slopes, values) - slopes.min())
+        return float(dot(slopes, values - np.where(slopes > 0, self.lower, self.upper)))
 
     def downhill(self, slopes: Array, values: Array) -> Array:
         """Values to which f falls at first: all weight of the worst generator in use goes to the best."""
@@ -162,7 +162,7 @@ class Pool:
     def slack(self, slopes: Array, values: Array) -> Array:
         """By how much generators at a bound deserve it; negative where they should move."""
         if self.affine:
-            return slopes - slopes @ values
+            return slopes - dot(slopes, values)
         return np.where(values > self.lower, -slopes, slopes)
 
 
@@ -176,7 +176,7 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         if stack is None or model.moving:
             stack, fixed = pool.sides(model)
         left, right = stack
-        slopes = left @ (model.second * (fixed[1] + values @ right) - model.pull)
+        slopes = dot(left, model.second * (fixed[1] + dot(values, right)) - model.pull)
         gap = pool.gap(slopes, values)
         if gap >= before[0]:  # a full step that no slope spoke for has not helped
             return before[1]
@@ -186,7 +186,7 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
             if pool.starts is not None:
                 enough = 0.0 if f.quadratic else max(tol / 2, _MODEL * gap)
                 target = minimise_on_simplices(Factored(left, model.second, right), slopes, values, pool.starts, enough)
-                if slopes @ (target - values) >= 0 and not f.quadratic:
+                if dot(slopes, target - values) >= 0 and not f.quadratic:
                     raise NumericalTrouble
             elif f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
                 target = least(gram(left * model.second, right), pool, values, slopes)
@@ -196,14 +196,14 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
                 return target
         except NumericalTrouble:  # f is not convex here
             target = pool.downhill(slopes, values)
-        end = model.point(fixed[0] + target @ left, fixed[1] + target @ right, x.x.shape)
+        end = model.point(fixed[0] + dot(target, left), fixed[1] + dot(target, right), x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
         length, _ = ExactSearch().step(problem.along(at, end, f.value(at), None), 1.0, limit, None)
         # Close to the minimum slopes, the square of the gap, drown in rounding where the gap does not.
         before = (gap, values) if length == 0 else (np.inf, values)
         length = length or limit
         values = np.clip(values + length * (target - values), pool.lower, pool.upper)
-        at = model.point(fixed[0] + values @ left, fixed[1] + values @ right, x.x.shape)
+        at = model.point(fixed[0] + dot(values, left), fixed[1] + dot(values, right), x.x.shape)
     return values
 
 
@@ -284,7 +284,7 @@ def least(K: Array, pool: Pool, values: Array, slopes: Array) -> Array:
     if pool.starts is not None:
         return minimise_on_simplices(K, slopes, values, pool.starts)
     units = np.eye(len(K)) if len(K) <= 500 else sp.eye_array(len(K)).tocsr()
-    return follow(CoordinateModel(1.0, K @ values - slopes), pool, units, K, 0.0, values, slopes)
+    return follow(CoordinateModel(1.0, dot(K, values) - slopes), pool, units, K, 0.0, values, slopes)
 
 
 def centred(left: Array, right: Array) -> tuple[Array, Array]:
@@ -296,7 +296,7 @@ def centred(left: Array, right: Array) -> tuple[Array, Array]:
 def follow(model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
     """Where the flow of a model ends, over what a pool can reach, from values with these derivatives."""
     moving = (values > pool.lower) & (values < pool.upper)
-    base = fixed + np.where(moving, 0.0, values) @ right
+    base = fixed + dot(np.where(moving, 0.0, values), right)
     columns = (values, pool.lower, pool.upper, left, right)
     face = Face.spanned(model, pool.affine, base, np.flatnonzero(moving), columns).minimised()
     for _, target in islice(events(pool, left, right, face, values, slopes), 10 * len(values) + 100):
@@ -319,7 +319,7 @@ def events(
             target[key] = bound
         target[list(face.keys)] = face.values
         yield face, target
-        ahead = left @ (model.second * face.image - model.pull)
+        ahead = dot(left, model.second * face.image - model.pull)
         slack = pool.slack(ahead, target)
         slack[list(face.keys)] = np.inf
         slack[rigid] = np.inf

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
+from fwflow.numerics import dot, norm
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import Model
 from fwflow.storage import storable
@@ -119,12 +120,12 @@ class Face:
     @cached_property
     def image(self) -> Array:
         """The image of the point with these values."""
-        return self.base + self.values @ self.right if self.keys else self.base
+        return self.base + dot(self.values, self.right) if self.keys else self.base
 
     @cached_property
     def noise(self) -> float:
         """Rounding of derivatives along the generators, in units of the machine's precision."""
-        sizes = np.linalg.norm(self.model.second * self.image), np.linalg.norm(self.model.pull)
+        sizes = norm(self.model.second * self.image), norm(self.model.pull)
         return 8 * self.longest * float(sum(sizes))
 
     def joined(
@@ -137,12 +138,12 @@ class Face:
     ) -> Face:
         """With one more generator, whose part at `value` is no longer in the base."""
         left, weighed = sides[0], self.model.second * sides[1]
-        if float(left @ weighed) < -1e-10 * float(np.linalg.norm(left) * np.linalg.norm(weighed)):
+        if float(dot(left, weighed)) < -1e-10 * float(norm(left) * norm(weighed)):
             raise NumericalTrouble(_NOT_CONVEX)
         left = sides[0] - self.centre[0]
         right = left if sides[1] is sides[0] else sides[1] - self.centre[1]
         weighed = self.model.second * right
-        own = float(left @ weighed)
+        own = float(dot(left, weighed))
         rows = self.sides[0].extended(left)
         one = right is left and (self.sides[0] is self.sides[1] or not self.keys)
         grown = replace(
@@ -153,11 +154,11 @@ class Face:
             lower=np.append(self.lower, lower),
             upper=np.append(self.upper, upper),
             sides=(rows, rows if one else self.sides[1].extended(right)),
-            longest=max(self.longest, float(np.linalg.norm(left))),
+            longest=max(self.longest, float(norm(left))),
         )
         if self.affine and own >= 100 * self.shift:  # a shift that is lost in rounding helps no more
             return grown.refactored()
-        column = self.left @ weighed + self.shift if self.keys else np.zeros(0)
+        column = dot(self.left, weighed) + self.shift if self.keys else np.zeros(0)
         factor = _bordered(self.factor, column, own + self.shift)
         return grown.refactored() if factor is None else replace(grown, factor=factor)
 
@@ -165,7 +166,7 @@ class Face:
         """With the factor computed from scratch."""
         if not self.keys:
             return self
-        K = (self.left * self.model.second) @ self.right.T
+        K = dot(self.left * self.model.second, self.right.T)
         shift = 0.0
         if self.affine:
             shift = float(K.diagonal().max())
@@ -174,7 +175,7 @@ class Face:
                 shift = float(sizes.max()) or _TINY**0.5
         K = (K + K.T) / 2 + shift
         # Differences of sides are as exact as the sides themselves.
-        blur = 1e-15 * len(K) * self.longest * float(np.linalg.norm(self.model.second * self.centre[1])) / _FLOOR
+        blur = 1e-15 * len(K) * self.longest * float(norm(self.model.second * self.centre[1])) / _FLOOR
         for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
             try:
                 factor = scipy.linalg.cholesky(K + np.diag(share * (K.diagonal() + blur) + _TINY), check_finite=False)
@@ -235,7 +236,7 @@ class Face:
 
     def _slopes(self) -> tuple[Array, float]:
         """Derivatives along the generators, and how far they are from a minimum's."""
-        slopes = self.left @ (self.model.second * self.image - self.model.pull)
+        slopes = dot(self.left, self.model.second * self.image - self.model.pull)
         return slopes, float(np.ptp(slopes) if self.affine else np.abs(slopes).max())
 
     def _newton(self, slopes: Array) -> Array:
@@ -255,7 +256,7 @@ def _bordered(factor: Array, column: Array, own: float) -> Array | None:
     grown[:k, :k] = factor
     if k:
         grown[:k, k] = scipy.linalg.solve_triangular(factor, column, trans=1, check_finite=False)
-    rest = own - float(grown[:k, k] @ grown[:k, k])
+    rest = own - float(dot(grown[:k, k], grown[:k, k]))
     if rest < -1e-8 * abs(own):
         return None
     grown[k, k] = np.sqrt(max(rest, _FLOOR * own, _TINY))

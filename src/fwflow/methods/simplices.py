@@ -17,6 +17,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.objectives.models import gram
 
 # Directions without curvature get this share of the largest one: the step along them ends at a bound.
@@ -41,7 +42,7 @@ _EPS = float(np.finfo(float).eps)
 
 def block_gap(slopes: Array, values: Array, starts: Array) -> float:
     """By how much a linear function with these slopes could fall, all blocks together."""
-    return float(slopes @ values - np.minimum.reduceat(slopes, starts).sum())
+    return float(dot(slopes, values) - np.minimum.reduceat(slopes, starts).sum())
 
 
 def first_in_block(chosen: Array, starts: Array) -> Array:
@@ -103,7 +104,7 @@ class Factored:
     right: Any
 
     def __matmul__(self, values: Array) -> Array:
-        return self.left @ (self.second * (values @ self.right))
+        return dot(self.left, self.second * dot(values, self.right))
 
     def matrix(self) -> Array:
         """It, whole."""
@@ -113,7 +114,7 @@ class Factored:
         return gram(root, root)
 
     def diagonal(self) -> Array:
-        return np.asarray((self.left * self.right) @ np.broadcast_to(self.second, self.left.shape[1]))
+        return np.asarray(dot(self.left * self.right, np.broadcast_to(self.second, self.left.shape[1])))
 
 
 def minimise_on_simplices(
@@ -160,7 +161,7 @@ class _Program:
         self.K, self.g, self.w, self.starts, self.owner = K, g, w, starts, owners(starts, len(w))
         self.kept = np.full(len(starts), -1)
         #: A gap that rounding alone can make.
-        self.noise = 8 * _EPS * float(np.abs(g) @ w + np.abs(np.minimum.reduceat(g, starts)).sum())
+        self.noise = 8 * _EPS * float(dot(np.abs(g), w) + np.abs(np.minimum.reduceat(g, starts)).sum())
 
     def projected(self, tol: float) -> bool:
         """Some projected Newton steps; whether they have come to the end."""
@@ -186,7 +187,7 @@ class _Program:
         moved /= np.add.reduceat(moved, self.starts)[self.owner]
         if gain <= 0 or np.array_equal(moved, self.w):
             return False
-        self.g, self.w = self.g + self.K @ (moved - self.w), moved
+        self.g, self.w = self.g + dot(self.K, moved - self.w), moved
         return True
 
     def keep_heaviest(self) -> Array:
@@ -230,21 +231,21 @@ class _Program:
             full = np.zeros(len(owner))
             full[free] = p
             full[kept] = -np.add.reduceat(full, self.starts)
-            y = self.K @ full
+            y = dot(self.K, full)
             return (y - y[kept][owner])[free]
 
         x, r = np.zeros(len(free)), self.g[free]
         p = z = r / scale
-        size = first = float(r @ z)
+        size = first = float(dot(r, z))
         for _ in range(_GRADIENTS if first > 0 else 0):
             Kp = product(p)
-            curvature = float(p @ Kp)
+            curvature = float(dot(p, Kp))
             longest = _LONGEST / max(float(np.abs(p).max()), 1e-300)
             length = size / curvature if curvature * longest > size else longest
             x = x + length * p
             r = r - length * Kp
             z = r / scale
-            size, before = float(r @ z), size
+            size, before = float(dot(r, z)), size
             if size <= _SLOPES**2 * first or length == longest or float(np.abs(x).max()) > _LONGEST:
                 break
             p = z + (size / before) * p
@@ -289,7 +290,7 @@ class _Dense(_Program):
         same = block[:, None] == block
         sizes = np.diff(starts, append=len(owner))
         w = 0.9 * self.w + 0.1 / sizes[owner]
-        g = self.g + K @ (w - self.w)
+        g = self.g + dot(K, w - self.w)
         first = block_gap(g, w, starts)
         lowest = np.minimum.reduceat(g, starts)
         z = g - (lowest - first / len(w) - np.abs(lowest) * _EPS)[owner]
@@ -312,7 +313,7 @@ class _Dense(_Program):
 
             dw, dz = towards(-pairs)
             reach = _reach(w, z, dw, dz)
-            centred = mean * (float((w + reach * dw) @ (z + reach * dz)) / (mean * len(w))) ** 3
+            centred = mean * (float(dot(w + reach * dw, z + reach * dz)) / (mean * len(w))) ** 3
             dw, dz = towards(centred - pairs - dw * dz)
             length = 0.995 * _reach(w, z, dw, dz)
             w, z = w + length * dw, z + length * dz
@@ -323,7 +324,7 @@ class _Dense(_Program):
 
 def _along(K: Any, g: Array, step: Array) -> tuple[float, float]:
     """How much of a step to take, at most all, and by how much the function falls."""
-    slope, curvature = float(g @ step), float(step @ (K @ step))
+    slope, curvature = float(dot(g, step)), float(dot(step, dot(K, step)))
     if slope >= 0:
         return 0.0, 0.0
     length = 1.0 if curvature <= -slope else -slope / curvature

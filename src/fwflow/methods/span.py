@@ -19,6 +19,7 @@ from fwflow._validation import Array
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.numerics import dot, norm
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.images import image_of
 from fwflow.objectives.models import NOWHERE
@@ -87,10 +88,10 @@ class SpanCorrective(Method):
         block, smoothness, turns = memory.block, memory.smoothness, memory.turns
         G = (known.gradient * (1 / _largest(known.gradient.data))).matrix  # squares neither overflow nor vanish
         for _ in range(3):  # subspace iteration, warm from the pass before
-            block = np.linalg.qr(G @ (G.T @ block))[0]
+            block = np.linalg.qr(dot(G, dot(G.T, block)))[0]
         P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
-        Q = np.linalg.qr(np.column_stack([x.x.V, v, G.T @ block]))[0]
-        M = (P.T @ x.x.U) @ (x.x.V.T @ Q)
+        Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
+        M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
         M, image, smoothness = self._corrected(f, radius, P, Q, M, image_of(x), smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
@@ -99,7 +100,7 @@ class SpanCorrective(Method):
         more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
         turns = min(2 * turns, 4 * self.turns) if more else max(turns // 2, self.turns)
         roots = np.sqrt(sigma[:rank])
-        A, B = P @ (left[:, :rank] * roots), Q @ (right[:rank].T * roots)
+        A, B = dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots)
         corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, radius, A, B, image, turns)))
         following = SpanMemory(block, smoothness, turns, known.gap)
         return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
@@ -110,10 +111,10 @@ class SpanCorrective(Method):
         """Projected gradient steps on M, with its image, while they decrease the value."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
         for _ in range(self.projections):
-            g = P.T @ (f.gradient_matrix(image) @ Q)
+            g = dot(P.T, dot(f.gradient_matrix(image), Q))
             while True:
                 moved = _project(M - g / g.dtype.type(smoothness), radius)
-                seen = f.entries(P @ moved, Q)
+                seen = f.entries(dot(P, moved), Q)
                 d, found = moved - M, f.value(Point(NOWHERE, seen))
                 bound = smoothness * float(np.vdot(d, d))
                 curved = steepest * float(np.sum((seen - image) ** 2))
@@ -140,7 +141,7 @@ class SpanCorrective(Method):
         promise = math.inf
         for _ in range(turns):
             A, B, G = Z[:rows], Z[rows:], f.gradient_matrix(image) * (1 / unit)
-            g, size = np.vstack([G @ B, G.T @ A]), float(np.linalg.norm(Z))
+            g, size = np.vstack([dot(G, B), dot(G.T, A)]), float(norm(Z))
             # Where the ball holds the factors back, steps are tangential to it.
             held = size**2 > (1 - _EDGE) * 2 * radius and np.vdot(g, Z) < 0
             radial = Z / size if held else np.zeros_like(Z)
@@ -154,7 +155,7 @@ class SpanCorrective(Method):
             direction -= np.vdot(direction, radial) * radial
             if not np.vdot(g, direction) < 0:
                 direction = downhill
-            step = size / float(np.linalg.norm(direction)) * direction
+            step = size / float(norm(direction)) * direction
             curve = _Curve.along(f, image, Z, step, rows, 2 * radius)
             t = curve.minimum()
             if t == 0:
@@ -197,7 +198,7 @@ class _Curve:
         change = s * (self.entries[1] + 2 * t * self.entries[2])
         if s < 1:
             change -= s**2 / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * _polynomial(self.entries, t)
-        return float(self.f.dual(Point(NOWHERE, self.image(t))) @ change)
+        return float(dot(self.f.dual(Point(NOWHERE, self.image(t))), change))
 
     def minimum(self) -> float:
         """Where on [0, 1] f is about least, by Newton's and the secant rule; 0 where it does not fall."""
@@ -205,9 +206,9 @@ class _Curve:
         dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
         if not start < 0:
             return 0.0
-        curvature = float(self.f.seconds(image) @ first**2) + 2 * float(dual @ second)
+        curvature = float(dot(self.f.seconds(image), first**2)) + 2 * float(dot(dual, second))
         if self.size2[0] > (1 - _EDGE) * self.limit:
-            curvature -= 2 * self.size2[2] / self.size2[0] * float(dual @ image)
+            curvature -= 2 * self.size2[2] / self.size2[0] * float(dot(dual, image))
         t = 1.0 if curvature <= -start else -start / curvature
         for _ in range(12):
             slope = self.slope(t)
@@ -239,4 +240,4 @@ def _project(M: Array, radius: float) -> Array:
     left, sigma, right = np.linalg.svd(M, full_matrices=False)
     if sigma[0] > radius:  # taking the same from all changes nothing, and leaves numbers of the size of the radius
         sigma = np.maximum(sigma - sigma[0] + radius, 0)
-    return (left * L1Ball(radius).project(sigma)) @ right
+    return dot(left * L1Ball(radius).project(sigma), right)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, describe, finite_array, float_array, ours, shape_of
 from fwflow.fingerprints import fingerprint
-from fwflow.numerics import length
+from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.models import Model, flat, stacked
 from fwflow.points import Atom, Lifted, Point
@@ -119,15 +119,15 @@ class LinkCosts(Objective):
         x, d = start.x, end.x - start.x
 
         def slope(gamma: float) -> float:
-            return float(self.cost(x + gamma * d) @ d)
+            return float(dot(self.cost(x + gamma * d), d))
 
         return Line(
             value=lambda gamma: self._value(x + gamma * d),
             slope=slope,
-            second=lambda gamma: float(self._second(x + gamma * d) @ d**2),
+            second=lambda gamma: float(dot(self._second(x + gamma * d), d**2)),
             value0=value0,
             slope0=slope(0.0),
-            norm2=float(d @ d),
+            norm2=float(dot(d, d)),
             curvature=None,
         )
 
@@ -138,7 +138,7 @@ class LinkCosts(Objective):
     def _value(self, x: Array) -> float:
         value = float(self._integral(np.maximum(x, 0.0)).sum())
         below = np.minimum(x, 0.0)
-        return value + float(self.cost(x) @ below) if below.any() else value
+        return value + float(dot(self.cost(x), below)) if below.any() else value
 
     def _second(self, x: Array) -> Array:
         return np.where(x < 0, 0.0, self._slope(np.maximum(x, 0.0)))

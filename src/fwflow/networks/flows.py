@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.networks.trees import Flows, Trees, Trips
+from fwflow.numerics import dot, quietly
 from fwflow.sets.base import KnownSet
 from fwflow.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
 
@@ -162,7 +163,7 @@ class FlowPolytope(KnownSet):
         balance = arriving - leaving
         trips = sp.csr_array((amounts / unit, (rows, ends)), (len(self.origins), self.n_nodes))
         wanted = trips - sp.csr_array((trips.sum(axis=1), (np.arange(len(self.origins)), self.origins)), trips.shape)
-        if (np.abs(balance @ x - wanted.sum(axis=0)) > (arriving + leaving) @ slack).any():
+        if (np.abs(dot(balance, x) - wanted.sum(axis=0)) > dot(arriving + leaving, slack)).any():
             return False
         return None if len(self.origins) * len(x) > _VARIABLES else self._furthest(x, slack, balance, wanted) <= 1
 
@@ -174,7 +175,7 @@ class FlowPolytope(KnownSet):
         barred = (closed & (self.tails != own)) | (back & (self.heads == own))
         total = sp.hstack([sp.csr_array((m, 0)), *[sp.eye_array(m)] * k])
         apart = sp.csr_array(slack[:, None] / slack.max())
-        answer = linprog(
+        answer = quietly(linprog)(
             np.append(np.zeros(k * m), 1.0),
             A_ub=sp.block_array([[total, -apart], [-total, -apart]]).tocsr(),
             b_ub=np.append(x, -x),

@@ -12,7 +12,7 @@ import numpy as np
 from fwflow._validation import Array, finite_array
 from fwflow.designs import CountedDesign, Counts, as_design
 from fwflow.fingerprints import fingerprint
-from fwflow.numerics import length
+from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.intercepts import average, best_shift
 from fwflow.objectives.losses import Ahead, Loss
@@ -156,7 +156,7 @@ class LossOfImage(Objective):
             return self.factor * self.loss.value(z, self.b)
         values = self.loss.values(z, self.b)
         assert values is not None  # or weights would have been refused
-        return self.factor * float(self.weights @ values)
+        return self.factor * float(dot(self.weights, values))
 
     def _slopes(self, z: Array) -> Array:
         return self._weighed(self.loss.derivative(z, self.b))
@@ -212,15 +212,15 @@ class LossOfImage(Objective):
             there = lru_cache(maxsize=1)(there)
 
         def slope(gamma: float) -> float:
-            return float(self._slopes(there(gamma)) @ direction)
+            return float(dot(self._slopes(there(gamma)), direction))
 
         def second(gamma: float) -> float:
             weights = self.seconds(there(gamma))
             across = direction - average(direction, weights) if self.intercept else direction
-            return float(weights @ across**2)
+            return float(dot(weights, across**2))
 
-        norm2 = float(direction @ direction)
-        weighed = self.factor * norm2 if self.weights is None else float(self._weighed(direction) @ direction)
+        norm2 = float(dot(direction, direction))
+        weighed = self.factor * norm2 if self.weights is None else float(dot(self._weighed(direction), direction))
         exact = self.quadratic and self.intercept  # without, the bound is
         return Line(
             value=lambda gamma: self._value(there(gamma)),

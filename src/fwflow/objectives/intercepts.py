@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.losses import Loss
 
@@ -21,14 +22,14 @@ def average(entries: Array, weights: Array | None) -> float:
     if weights is None:
         return float(entries.mean(dtype=np.float64))
     total = float(weights.sum(dtype=np.float64))
-    return float(weights @ entries) / total if total > 0 else 0.0
+    return float(dot(weights, entries)) / total if total > 0 else 0.0
 
 
 def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
     r"""The c at which :math:`\sum_i w_i \ell(z_i + c, b_i)` is least."""
 
     def total(entries: Array) -> float:
-        return float(entries.sum() if weights is None else weights @ entries)
+        return float(entries.sum() if weights is None else dot(weights, entries))
 
     def derivatives(c: float) -> tuple[float, float, float]:
         first, second = loss.derivative(z + c, b), loss.second(z + c, b)

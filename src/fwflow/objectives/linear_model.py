@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, suggest
 from fwflow.designs import CountedDesign, Counts
+from fwflow.numerics import dot
 from fwflow.objectives.base import Batch, Objective
 from fwflow.objectives.images import DesignImage, LossOfImage, checked_weights, image_of, targets
 from fwflow.objectives.losses import Loss, find_loss
@@ -31,10 +32,10 @@ class RowBatch(Batch):
     loss: Loss
 
     def slopes(self, x: Array) -> Array:
-        return np.asarray(self.factor * self.loss.derivative(np.asarray(self.A @ x), self.b))
+        return np.asarray(self.factor * self.loss.derivative(np.asarray(dot(self.A, x)), self.b))
 
     def gradient(self, slopes: Array) -> Array:
-        return np.asarray(slopes @ self.A) / len(slopes)
+        return np.asarray(dot(slopes, self.A)) / len(slopes)
 
 
 class LinearModel(DesignImage, LossOfImage):

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 from fwflow.points import Atom, Point
 from fwflow.storage import storable
 from fwflow.vertices import Shape, Vertex
@@ -93,13 +94,13 @@ class CentredModel(Model):
         return images, images
 
     def _centred(self, images: Array) -> Array:
-        means = images @ self.second / (self.second.sum() or 1.0)
+        means = dot(images, self.second) / (self.second.sum() or 1.0)
         return images - (means[:, None] if images.ndim == 2 else means)
 
 
 def gram(X: Any, Y: Any) -> Array:
     """``X @ Y.T`` of two stacks, as an array."""
-    product = X @ Y.T
+    product = dot(X, Y.T)
     return product if isinstance(product, np.ndarray) else product.toarray()
 
 

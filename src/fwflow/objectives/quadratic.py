@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._validation import Array
-from fwflow.numerics import length
+from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line
 from fwflow.objectives.images import DesignImage, image_of, targets
 from fwflow.objectives.models import CoordinateModel, Model
@@ -84,9 +84,9 @@ class Quadratic(DesignImage):
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         d = end.x - start.x
-        slope0 = float((image_of(start) - self.b) @ d)
-        curvature = float((image_of(end) - image_of(start)) @ d)
-        return parabola(value0, slope0, curvature, float(d @ d))
+        slope0 = float(dot(image_of(start) - self.b, d))
+        curvature = float(dot(image_of(end) - image_of(start), d))
+        return parabola(value0, slope0, curvature, float(dot(d, d)))
 
     @property
     def quadratic(self) -> bool:

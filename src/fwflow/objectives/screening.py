@@ -28,6 +28,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from fwflow._validation import Array
 from fwflow.designs import Design
 from fwflow.gradients import ByImage
+from fwflow.numerics import dot
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.storage import storable
 from fwflow.vertices import Shape
@@ -105,7 +106,7 @@ class Screen:
         w, reach = w.astype(r.dtype), r.dtype.type(distance + 3 * self._gamma * size)
 
         def bounds(place: slice) -> Array:
-            return score(w @ self._gradients[:, place]) + reach * self.norms[place]
+            return score(dot(w, self._gradients[:, place])) + reach * self.norms[place]
 
         def least(columns: Sequence[int]) -> float:  # the best of these scores, as the whole product has it or better
             return float((score(self.entries(r, columns)) - self.slack(r, columns)).max()) - self._tiny
@@ -160,16 +161,16 @@ class _Plane:
         self.lengths = np.sqrt(np.einsum("ki,ki->k", D, D))
         self.lengths[self.lengths == 0] = np.inf
         self.D = D / self.lengths[:, None]
-        self.gram = self.D @ self.D.T + 1e-12 * np.eye(len(D))
+        self.gram = dot(self.D, self.D.T) + 1e-12 * np.eye(len(D))
         self.sizes = np.sqrt(np.einsum("ki,ki->k", duals, duals))
 
     def nearest(self, r: Array) -> tuple[Array, float, float]:
         """Weights of the nearest mixture, its distance from r, and the lengths of r and of all parts added up."""
-        w = np.linalg.solve(self.gram, self.D @ (r - self.duals[self.latest])) / self.lengths
+        w = np.linalg.solve(self.gram, dot(self.D, r - self.duals[self.latest])) / self.lengths
         w[self.latest] += 1 - w.sum()
         w = w.astype(self.dtype).astype(np.float64)  # the very weights that the gradients are mixed with
-        rest = r - w @ self.duals
-        return w, math.sqrt(rest @ rest), math.sqrt(r @ r) + float(np.abs(w) @ self.sizes)
+        rest = r - dot(w, self.duals)
+        return w, math.sqrt(dot(rest, rest)), math.sqrt(dot(r, r)) + float(dot(np.abs(w), self.sizes))
 
 
 class _LikeArray(NDArrayOperatorsMixin, ABC):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
+from fwflow.numerics import dot, norm, quietly
 from fwflow.objectives.models import gram
 from fwflow.storage import storable
 
@@ -39,7 +40,7 @@ class Secants:
     def seen(self, step: Array, change: Array) -> Secants:
         """With one more pair, if f curves upwards along it."""
         step, change = (np.asarray(v, dtype=np.float64).reshape(1, -1) for v in (step, change))
-        if not np.vdot(step, change) > _CURVED * np.linalg.norm(step) * np.linalg.norm(change):
+        if not np.vdot(step, change) > _CURVED * norm(step) * norm(change):
             return self
         if not self:
             return Secants(step, change)
@@ -56,20 +57,20 @@ class Secants:
         lengths = (self.steps**2).sum(axis=1, keepdims=True)
         weight, found = ((v / lengths).sum(axis=0) for v in (self.steps**2, self.steps * self.changes))
         newest, change = self.steps[-1], self.changes[-1]
-        mean = float(change @ change / (newest @ change))
+        mean = float(dot(change, change) / dot(newest, change))
         diagonal = np.divide(found, weight, out=np.full_like(weight, mean), where=weight > 1e-12 * weight.max())
         return np.maximum(diagonal, _SPREAD * float(np.abs(diagonal).max()))
 
     @cached_property
     def _correction(self) -> tuple[Array, Array]:
         """Rows W and a matrix N: the model's Hessian is the diagonal less ``W.T @ N @ W``."""
-        scaled, products = self.steps * self._diagonal, self.steps @ self.changes.T
+        scaled, products = self.steps * self._diagonal, dot(self.steps, self.changes.T)
         lower = np.tril(products, -1)
-        middle = np.block([[scaled @ self.steps.T, lower], [lower.T, -np.diag(products.diagonal())]])
-        return np.vstack([scaled, self.changes]), np.linalg.pinv(middle, hermitian=True)
+        middle = np.block([[dot(scaled, self.steps.T), lower], [lower.T, -np.diag(products.diagonal())]])
+        return np.vstack([scaled, self.changes]), quietly(np.linalg.pinv)(middle, hermitian=True)
 
     def gram(self, rows: Any) -> Array:
         """The products of the rows of an array or of a CSR matrix in the metric of the model."""
         W, N = self._correction
-        along = rows @ W.T
-        return gram(rows * self._diagonal, rows) - along @ N @ along.T
+        along = dot(rows, W.T)
+        return gram(rows * self._diagonal, rows) - dot(dot(along, N), along.T)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.fingerprints import fingerprint
-from fwflow.numerics import length
+from fwflow.numerics import dot, length
 from fwflow.sets.base import KnownSet, rounding
 from fwflow.sets.vectors import FEW
 from fwflow.vertices import DenseVertex, Shape, Vertex
@@ -53,7 +53,7 @@ class Ellipsoid(KnownSet):
         self.axes, self.shape = np.broadcast_to(lengths, (n,)), (n,)
         self.rotation = None if rotation is None else finite_array(rotation, "rotation", ndim=2).astype(np.float64)
         Q = self.rotation
-        if Q is not None and (Q.shape != (n, n) or np.abs(Q.T @ Q - np.eye(n)).max() > _ORTHOGONAL):
+        if Q is not None and (Q.shape != (n, n) or np.abs(dot(Q.T, Q) - np.eye(n)).max() > _ORTHOGONAL):
             raise ValueError(f"rotation must be an orthogonal matrix of {n} x {n}")
 
     def __repr__(self) -> str:
@@ -64,10 +64,10 @@ class Ellipsoid(KnownSet):
 
     def _along(self, x: Array) -> Array:
         """Components along the axes."""
-        return x if self.rotation is None else self.rotation.T @ x
+        return x if self.rotation is None else dot(self.rotation.T, x)
 
     def _back(self, components: Array) -> Array:
-        return components if self.rotation is None else self.rotation @ components
+        return components if self.rotation is None else dot(self.rotation, components)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         wide = g.astype(np.float64, copy=False)
@@ -83,7 +83,7 @@ class Ellipsoid(KnownSet):
         if x.shape != self.shape:
             raise ValueError(f"x has shape {x.shape}; members of {self!r} have shape {self.shape}")
         off = noise + rounding(x, self.center)
-        sizes = off if self.rotation is None else np.abs(self.rotation.T) @ off
+        sizes = off if self.rotation is None else dot(np.abs(self.rotation.T), off)
         with np.errstate(over="ignore", invalid="ignore"):
             away = length(self._along(x - self.center) / self.axes)
         return bool(away <= 1 + tol + length(sizes / self.axes))
@@ -104,7 +104,7 @@ class Ellipsoid(KnownSet):
         while True:
             u = a * z / (a**2 + t)
             size = length(u)
-            rise = (size - 1) / float((u / size) ** 2 @ (1 / (a**2 + t)))
+            rise = (size - 1) / float(dot((u / size) ** 2, 1 / (a**2 + t)))
             if rise <= FEW * (t + rise):
                 break
             t += rise

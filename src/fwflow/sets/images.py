@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot
 from fwflow.sets.base import ConstraintSet, Crossing, KnownSet, part_of, size_of
 from fwflow.sets.lanczos import spectral_bound
 from fwflow.sets.membership import MOST_ASKED, mixes, widths
@@ -84,14 +85,14 @@ class LinearImage(KnownSet):
         g = np.asarray(g, float_dtype(g.dtype))
         if g.shape != self.shape:
             raise ValueError(f"g has shape {g.shape}; members of {self!r} have shape {self.shape}")
-        return (self.M.T @ g).astype(g.dtype, copy=False).reshape(self._inner)
+        return dot(self.M.T, g).astype(g.dtype, copy=False).reshape(self._inner)
 
     def _image(self, vertex: Vertex, dtype: Any) -> Image:
         few = vertex.entries()
         if few is None:
-            array = self.M @ vertex.to_dense().reshape(-1)
+            array = dot(self.M, vertex.to_dense().reshape(-1))
         else:
-            array = self.M[:, np.asarray(few[0])] @ np.asarray(few[1], dtype=np.float64)
+            array = dot(self.M[:, np.asarray(few[0])], np.asarray(few[1], dtype=np.float64))
         return Image(array.astype(float_dtype(dtype), copy=False), vertex=vertex)
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Image:
@@ -118,7 +119,7 @@ class LinearImage(KnownSet):
         return Crossing(inner.theta, self._image(inner.vertex, start.dtype))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return (self.M @ np.asarray(self.constraint.start(self._inner)).reshape(-1)).astype(dtype)
+        return dot(self.M, np.asarray(self.constraint.start(self._inner)).reshape(-1)).astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         if x.shape != self.shape:

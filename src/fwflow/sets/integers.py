@@ -12,6 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import quietly
 from fwflow.sets.base import KnownSet
 from fwflow.sets.mps import read
 from fwflow.sets.polytopes import Polytope
@@ -102,7 +103,7 @@ class MixedInteger(KnownSet):
     def _best(self, g: Array) -> Array:
         cost = np.ldexp(g, _LARGE - math.frexp(float(np.abs(g).max()))[1])
         P = self.relaxation
-        answer = milp(
+        answer = quietly(milp)(
             cost,
             integrality=self.integrality.astype(int),
             bounds=Bounds(P.lower, P.upper),
@@ -119,7 +120,7 @@ class MixedInteger(KnownSet):
         if self.integrality.all():
             return x
         fixed = np.column_stack([np.where(self.integrality, x, end) for end in (P.lower, P.upper)])
-        rest = linprog(cost, P.A, P.b, P.C, P.d, bounds=fixed, method="highs-ds")
+        rest = quietly(linprog)(cost, P.A, P.b, P.C, P.d, bounds=fixed, method="highs-ds")
         return rest.x if rest.status == 0 else answer.x
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:

@@ -11,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.numerics import dot, norm
 
 # How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
 SHARE = 0.1
@@ -39,12 +40,12 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
     start, hidden = _random_start(n, near, 0, _DOUBT)
     start = start.astype(G.dtype)
     # Products are scaled so that squares neither overflow nor vanish.
-    unit = np.abs(G @ start).max()
+    unit = np.abs(dot(G, start)).max()
     if unit == 0:
         return np.eye(1, n, dtype=G.dtype)[0], np.eye(1, G.shape[0], dtype=G.dtype)[0]
 
     def gram(w: Array) -> Array:
-        return np.asarray(transpose @ ((G @ w) / unit)) / unit
+        return np.asarray(dot(transpose, dot(G, w) / unit)) / unit
 
     def settled(ritz: Ritz) -> bool:
         value = math.sqrt(max(0.0, ritz.values[-1]))
@@ -54,8 +55,8 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
     w, ritz = _lanczos(gram, start, hidden, steps, settled)
     if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not settled(ritz):
         w = scipy.linalg.eigh(_gram_matrix(G / unit), subset_by_index=(n - 1, n - 1))[1][:, 0].astype(G.dtype)
-    z = np.asarray(G @ w) / unit
-    return w, z / np.linalg.norm(z)
+    z = np.asarray(dot(G, w)) / unit
+    return w, z / norm(z)
 
 
 def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
@@ -65,10 +66,10 @@ def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[
     probability `doubt`.
     """
     start = np.random.default_rng(seed).standard_normal(n)
-    length = 0.0 if near is None else float(np.linalg.norm(near))
+    length = 0.0 if near is None else float(norm(near))
     if near is not None and 0 < length < math.inf:  # else it has no direction
         start += 10 * math.sqrt(n) / length * near
-    return start, math.log(float(np.linalg.norm(start)) / (math.sqrt(math.pi / 2) * doubt))
+    return start, math.log(float(norm(start)) / (math.sqrt(math.pi / 2) * doubt))
 
 
 class Ritz(NamedTuple):
@@ -109,19 +110,19 @@ def _lanczos(
     basis = np.empty((min(steps, n), n), start.dtype)
     alpha: list[float] = []
     beta: list[float] = []
-    w, look = start / np.linalg.norm(start), steps
+    w, look = start / norm(start), steps
     for k in range(min(_MOST, n)):
         if k == len(basis):
             basis = np.concatenate([basis, np.empty_like(basis)])
         basis[k] = w
         image = apply(w)
-        alpha.append(float(w @ image))
+        alpha.append(float(dot(w, image)))
         # Once against the last two and once against all is orthogonal to working precision.
         image -= alpha[-1] * w
         if k > 0:
             image -= beta[-1] * basis[k - 1]
-        image -= (basis[: k + 1] @ image) @ basis[: k + 1]
-        beta.append(float(np.linalg.norm(image)))
+        image -= dot(dot(basis[: k + 1], image), basis[: k + 1])
+        beta.append(float(norm(image)))
         size = max(map(abs, alpha + beta[:-1]))
         if beta[-1] <= np.finfo(w.dtype).eps * size * math.sqrt(n):
             beta[-1] = 0.0
@@ -133,8 +134,8 @@ def _lanczos(
         w = image / w.dtype.type(beta[-1])
     last = len(alpha) - 1
     leading = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(last, last))[1][:, 0]
-    vector = leading.astype(start.dtype) @ basis[: last + 1]
-    return vector / np.linalg.norm(vector), ritz
+    vector = dot(leading.astype(start.dtype), basis[: last + 1])
+    return vector / norm(vector), ritz
 
 
 def spectral_bound(G: Any, sigma: float) -> float:
@@ -155,12 +156,12 @@ def _unit_bound(G: Any, sigma: float) -> float:
     def settled(ritz: Ritz) -> bool:
         return ritz.excludes((1 + 1e-12) * ritz.values[-1])
 
-    ritz = _lanczos(lambda w: np.asarray(transpose @ (G @ w)), start, hidden, 50, settled)[1]
+    ritz = _lanczos(lambda w: np.asarray(dot(transpose, dot(G, w))), start, hidden, 50, settled)[1]
     return math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * np.finfo(np.float64).eps))
 
 
 def _gram_matrix(G: Any) -> Array:
-    gram = G.T @ G
+    gram = dot(G.T, G)
     return gram.toarray() if sp.issparse(gram) else gram
 
 
@@ -216,12 +217,12 @@ def eigenvalue_bound(A: Any, count: int) -> float:
 def _deflated(A: Any, W: Array, bottom: float) -> Callable[[Array], Array]:
     """A on what is orthogonal to the columns of W, which themselves go to the bottom of the spectrum."""
     if not W.shape[1]:
-        return lambda w: np.asarray(A @ w)
+        return lambda w: np.asarray(dot(A, w))
 
     def apply(w: Array) -> Array:
-        along = W.T @ w
-        image = np.asarray(A @ (w - W @ along))
-        return image + W @ (A.dtype.type(bottom) * along - W.T @ image)
+        along = dot(W.T, w)
+        image = np.asarray(dot(A, w - dot(W, along)))
+        return image + dot(W, A.dtype.type(bottom) * along - dot(W.T, image))
 
     return apply
 
@@ -229,8 +230,8 @@ def _deflated(A: Any, W: Array, bottom: float) -> Callable[[Array], Array]:
 def _orthogonal(w: Array, W: Array) -> Array:
     """The unit vector of what of w is orthogonal to the columns of W: once more where rounding has left some."""
     for _ in range(2):
-        w = w - W @ (W.T @ w)
-    return w / np.linalg.norm(w)
+        w = w - dot(W, dot(W.T, w))
+    return w / norm(w)
 
 
 def _row_sums(A: Any) -> float:

@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
+from fwflow.numerics import dot
 from fwflow.sets.base import ConstraintSet, KnownSet, few_ulps, finite, first_bound, needs_shape, size_of
 from fwflow.sets.lanczos import SHARE, leading_pair, spectral_bound
 from fwflow.vertices import Permutation, RankOne, Shape, Vertex
@@ -203,12 +204,12 @@ def _balanced(Z: Array, tol: float) -> Array:
         M = (X > 0).astype(np.float64)
         ridge = 1e-3 * min(1.0, off) + 1e-13
         rows = M.sum(axis=1) + ridge
-        S = -(M.T @ (M / rows[:, None]))
+        S = -dot(M.T, M / rows[:, None])
         S[np.diag_indices(n)] += M.sum(axis=0) + ridge
         factor = scipy.linalg.cho_factor(S, check_finite=False)
-        dv = scipy.linalg.cho_solve(factor, M.T @ (r / rows) - c, check_finite=False)
-        du = -(r + M @ dv) / rows
-        direction, slope, total = du[:, None] + dv, float(r @ du + c @ dv), float(du.sum() + dv.sum())
+        dv = scipy.linalg.cho_solve(factor, dot(M.T, r / rows) - c, check_finite=False)
+        du = -(r + dot(M, dv)) / rows
+        direction, slope, total = du[:, None] + dv, float(dot(r, du) + dot(c, dv)), float(du.sum() + dv.sum())
         value, length = 0.5 * float(np.vdot(X, X)), 1.0
         while length > 1e-12:
             moved = np.maximum(Z + length * direction, 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from fwflow._validation import Array
+from fwflow.numerics import dot, quietly
 from fwflow.sets.base import ConstraintSet, size_of
 from fwflow.vertices import Shape
 
@@ -42,5 +43,5 @@ def widths(constraint: ConstraintSet, shape: Shape) -> Array:
 def _nearest(rows: Array, x: Array) -> Array:
     """The member nearest to x of the hull of some rows."""
     size = float(np.abs(rows - x).max()) or 1.0
-    weights, _ = nnls(np.vstack([(rows - x).T / size, np.ones(len(rows))]), np.append(np.zeros(len(x)), 1.0))
-    return (weights / weights.sum()) @ rows
+    weights, _ = quietly(nnls)(np.vstack([(rows - x).T / size, np.ones(len(rows))]), np.append(np.zeros(len(x)), 1.0))
+    return dot(weights / weights.sum(), rows)

@@ -14,7 +14,7 @@ from scipy.optimize import isotonic_regression
 
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.fingerprints import fingerprint
-from fwflow.numerics import best_first, smallest
+from fwflow.numerics import best_first, dot, norm, smallest
 from fwflow.sets.base import KnownSet, needs_shape, size_of
 from fwflow.sets.hypersimplices import chosen
 from fwflow.sets.vectors import FEW, Ball, inward
@@ -41,15 +41,15 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
         counts = np.diff(starts)
         w, level = (np.add.reduceat(part, starts[:-1]) / counts for part in (weights, z))
         share = np.where(level > t * w, counts * w, 0.0)
-        slope = float(share @ w)
-        following = (float(share @ level) - 1) / slope if slope > 0 else t
+        slope = float(dot(share, w))
+        following = (float(dot(share, level)) - 1) / slope if slope > 0 else t
         if following <= t * (1 + FEW):
             break
         t = following
     y = np.empty_like(z)
     y[order] = np.repeat(np.maximum(level - t * w, 0.0), counts)
-    norm = float(weights @ y[order])
-    return np.copysign(y * (radius / norm if norm > 0 else 0.0), x)  # on the border, in spite of rounding
+    reached = float(dot(weights, y[order]))
+    return np.copysign(y * (radius / reached if reached > 0 else 0.0), x)  # on the border, in spite of rounding
 
 
 class _OrderedBall(Ball):
@@ -62,7 +62,7 @@ class _OrderedBall(Ball):
         """Those of n entries."""
 
     def norm(self, x: Array) -> float:
-        return float(self._weights(x.size) @ np.sort(np.abs(x))[::-1])
+        return float(dot(self._weights(x.size), np.sort(np.abs(x))[::-1]))
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
@@ -315,4 +315,4 @@ class Permutahedron(KnownSet):
         return out.reshape(x.shape).astype(x.dtype, copy=False)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return float(np.linalg.norm(self.weights - self.weights[::-1]))
+        return float(norm(self.weights - self.weights[::-1]))

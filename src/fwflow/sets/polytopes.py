@@ -13,6 +13,7 @@ from scipy.spatial.distance import pdist
 
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot, norm
 from fwflow.sets.base import KnownSet
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
@@ -54,7 +55,7 @@ class ConvexHull(KnownSet):
         return fingerprint(self, self.vertices)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(self.vertices[int((self.vertices @ g).argmin())].astype(float_dtype(g.dtype), copy=False))
+        return DenseVertex(self.vertices[int(dot(self.vertices, g).argmin())].astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self.vertices.mean(axis=0).astype(dtype)
@@ -89,11 +90,11 @@ def _mixes_to_zero(P: Array) -> bool:
     best, joins = np.inf, int((P**2).sum(axis=1).argmin())
     while True:
         column = np.append(1.0, P[joins])
-        r = Q.T @ column
-        column -= Q @ r
-        again = Q.T @ column  # once more: rounding has left a little of the span in it
-        column -= Q @ again
-        length = float(np.linalg.norm(column))
+        r = dot(Q.T, column)
+        column -= dot(Q, r)
+        again = dot(Q.T, column)  # once more: rounding has left a little of the span in it
+        column -= dot(Q, again)
+        length = float(norm(column))
         if length <= n * np.finfo(np.float64).eps:
             return False
         k = len(corral)
@@ -110,14 +111,14 @@ def _mixes_to_zero(P: Array) -> bool:
             w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
             leaves = int(np.where(negative, w, np.inf).argmin())
             turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
-            Q, w = Q @ turned, np.delete(w, leaves)
+            Q, w = dot(Q, turned), np.delete(w, leaves)
             corral.pop(leaves)
             w /= w.sum()
         w = a
-        z = w @ P[corral]
+        z = dot(w, P[corral])
         if np.abs(z).max() * unit <= 1:
             return True
-        along, distance = P @ z, float(z @ z)
+        along, distance = dot(P, z), float(dot(z, z))
         joins = int(along.argmin())
         if along[joins] * unit > np.abs(z).sum() or along[joins] >= along[corral].min() or distance >= best:
             return False
@@ -220,8 +221,9 @@ class Polytope(KnownSet):
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        widths = [self._program.vertex(-e)[0] @ e - self._program.vertex(e)[0] @ e for e in np.eye(self.shape[0])]
-        return float(np.linalg.norm(widths))
+        ends = ((self._program.vertex(-e)[0], self._program.vertex(e)[0], e) for e in np.eye(self.shape[0]))
+        widths = [dot(most, e) - dot(least, e) for most, least, e in ends]
+        return float(norm(widths))
 
 
 def _check_shape(constraint: KnownSet, x: Array) -> None:

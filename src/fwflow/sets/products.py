@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, whole
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import norm
 from fwflow.sets.base import ConstraintSet, KnownSet, part_of, size_of
 from fwflow.sets.membership import MOST_ASKED, mixes, widths
 from fwflow.sets.vectors import Box
@@ -271,7 +272,7 @@ class MinkowskiSum(KnownSet):
         shape = shape or self.shape
         ends = None if shape is None else self.bounds(shape)
         if ends is not None:
-            return float(np.linalg.norm(ends[1] - ends[0]))
+            return float(norm(ends[1] - ends[0]))
         lengths = [c.diameter(shape) for c in self.sets]
         return None if any(length is None for length in lengths) else float(sum(lengths))  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
 from fwflow._validation import Array
+from fwflow.numerics import dot, quietly
 
 # The finest that HiGHS offers, in the units of the program.
 _HIGHS = 1e-10
@@ -111,7 +112,7 @@ class Program:
         proved, rest = -np.inf, cost
         if y is not None and np.isfinite(y).all():
             proved, rest = self._proved(cost, y, size, 0.0)
-        if rest.any() or cost @ x - proved > loose * float(np.abs(cost) @ size):
+        if rest.any() or dot(cost, x) - proved > loose * float(dot(np.abs(cost), size)):
             proved = self._least(cost, size, 0.0)
         return float(np.ldexp(proved, power))
 
@@ -121,30 +122,31 @@ class Program:
         if not rest.any():
             return value
         power = int(_exponents(np.abs(rest).max()))
-        noise = 8 * _EPS * float(np.ldexp(np.abs(cost) @ size, -power))
+        noise = 8 * _EPS * float(np.ldexp(dot(np.abs(cost), size), -power))
         return value + float(np.ldexp(self._least(np.ldexp(rest, -power), size, noise), power))
 
     def _proved(self, cost: Array, y: Array, size: Array, noise: float) -> tuple[float, Array]:
         """What multipliers prove, and the cost that they leave on entries without bounds: nothing, if but rounding."""
         value, rest = self._weak(cost, y)
-        noise += 8 * _EPS * float((np.abs(cost) + abs(self.rows).T @ np.abs(y)) @ size + np.abs(self.side) @ np.abs(y))
-        if noise < np.abs(rest) @ size < _LOOSE * float(np.abs(cost) @ size):
+        terms = dot(np.abs(cost) + dot(abs(self.rows).T, np.abs(y)), size) + dot(np.abs(self.side), np.abs(y))
+        noise += 8 * _EPS * float(terms)
+        if noise < dot(np.abs(rest), size) < _LOOSE * float(dot(np.abs(cost), size)):
             value, rest = self._weak(cost, self._polished(y, rest))
-        charge = float(np.abs(rest) @ size)
+        charge = float(dot(np.abs(rest), size))
         return (value - charge, np.zeros_like(rest)) if charge <= noise else (value, rest)
 
     def _weak(self, cost: Array, y: Array) -> tuple[float, Array]:
         """Weak duality: the value of multipliers, and reduced costs that no bound of an entry can pay."""
         y = np.where(np.arange(len(y)) < self.inequalities, np.minimum(y, 0), y)
-        reduced = cost - self.rows.T @ y
+        reduced = cost - dot(self.rows.T, y)
         end = np.where(reduced > 0, self.least, self.most)
         closed = np.isfinite(end)
-        return float(self.side @ y + reduced[closed] @ end[closed]), np.where(closed, 0.0, reduced)
+        return float(dot(self.side, y) + dot(reduced[closed], end[closed])), np.where(closed, 0.0, reduced)
 
     def _polished(self, y: Array, rest: Array) -> Array:
         """Multipliers of the same rows, changed as little as need be to leave nothing: HiGHS leaves its tolerance."""
         used, left = np.flatnonzero(y), np.flatnonzero(rest)
-        change = lsmr(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
+        change = quietly(lsmr)(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
         y = y.copy()
         y[used] += change
         return y
@@ -157,12 +159,12 @@ class Program:
             return False
         size = np.where(np.isfinite(self.least) & np.isfinite(self.most), self.size, np.maximum(self.size, np.abs(x)))
         slack, terms = tol * size + noise, abs(self.rows)
-        excess = self.rows @ x - self.side
+        excess = dot(self.rows, x) - self.side
         excess = np.where(np.arange(len(excess)) < self.inequalities, excess, np.abs(excess))
         return bool(
             (x >= self.lower - slack).all()
             and (x <= self.upper + slack).all()
-            and (excess <= tol * (terms @ size + np.abs(self.side)) + terms @ noise).all()
+            and (excess <= tol * (dot(terms, size) + np.abs(self.side)) + dot(terms, noise)).all()
         )
 
     def _cost(self, g: Array) -> tuple[Array, int]:
@@ -182,7 +184,7 @@ class Program:
         return found
 
     def _minimise(self, cost: Array) -> tuple[Array, Array]:
-        answer = linprog(
+        answer = quietly(linprog)(
             cost,
             **self._system,
             method="highs-ds",

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.lowrank import LowRank
+from fwflow.numerics import dot, norm
 from fwflow.sets.base import KnownSet, needs_shape, rounding
 from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_space
 from fwflow.sets.vectors import LpBall
@@ -63,7 +64,7 @@ class _Semidefinite(KnownSet):
         near = _columns(hint, n, self.rank)
         W = leading_space(A, near, self.rank, self.steps, lambda total, spread: slack(total, spread, unit))
         W = W * np.sign(W[np.abs(W).argmax(axis=0), np.arange(self.rank)])  # of two signs always the same
-        return self._made_of(W, float(np.vdot(W, A @ W)))
+        return self._made_of(W, float(np.vdot(W, dot(A, W))))
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         A, unit = _question(self, g, np.float64)
@@ -75,7 +76,7 @@ class _Semidefinite(KnownSet):
         self._check_square(x.shape)
         # The matrix in a basis of what its factors span: the same eigenvalues but for zeros.
         Q = np.linalg.qr(np.hstack([np.zeros((x.shape[0], 1)), x.U, x.V]))[0]
-        core = (Q.T @ x.U) @ (x.V.T @ Q)
+        core = dot(dot(Q.T, x.U), dot(x.V.T, Q))
         return self.near(core, tol, rounding(x.U, core))
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
@@ -83,7 +84,7 @@ class _Semidefinite(KnownSet):
         if (np.abs(x) > (1 + tol) * self.radius + noise).any():
             return False
         x, noise = x / self.radius, noise / self.radius
-        slack = tol + max(float(np.linalg.norm(noise)), float(np.trace(noise)))
+        slack = tol + max(float(norm(noise)), float(np.trace(noise)))
         return bool(np.abs(x - x.T).max() <= 2 * slack and self._admits(scipy.linalg.eigvalsh((x + x.T) / 2), slack))
 
     def _check_square(self, shape: Shape) -> None:
@@ -304,10 +305,10 @@ class SchattenBall(KnownSet):
             return OneHot(0, self.radius, g.shape)
         G = np.ldexp(G, -math.frexp(float(np.abs(G).max()))[1])
         if self.p == 2:
-            return DenseVertex(-self.radius / np.linalg.norm(G) * G)
+            return DenseVertex(-self.radius / norm(G) * G)
         U, sigma, Vt = scipy.linalg.svd(G, full_matrices=False)
         s = np.ones_like(sigma) if math.isinf(self.p) else np.asarray(LpBall(self.p).lmo(-sigma), sigma.dtype)
-        return DenseVertex((-self.radius * (U * s)) @ Vt)
+        return DenseVertex(dot(-self.radius * (U * s), Vt))
 
     def norm(self, x: Array) -> float:
         """The p-norm of the singular values."""
@@ -318,7 +319,7 @@ class SchattenBall(KnownSet):
         self._check(x.shape)
         unit = math.ldexp(1.0, math.frexp(self.radius)[1])
         with np.errstate(over="ignore"):
-            x, off, radius = x / unit, float(np.linalg.norm(noise / unit)), self.radius / unit
+            x, off, radius = x / unit, float(norm(noise / unit)), self.radius / unit
         # Norms of what noise adds: at most the Frobenius norm for p >= 2, and the sum of singular values in any case.
         off *= min(x.shape) ** max(0.0, 1 / self.p - 0.5)
         return bool(np.isfinite(x).all() and self.norm(x) <= radius * (1 + tol) + off)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array
 from fwflow.fingerprints import fingerprint
+from fwflow.numerics import dot
 from fwflow.sets.base import KnownSet, size_of
 from fwflow.sets.programs import Program
 from fwflow.storage import storable
@@ -143,7 +144,7 @@ class TransportPolytope(KnownSet):
             return self.lower_bound(g, self.lmo(cost))
         u = prices[: len(self.a)]
         v = (cost - u[:, None])[self.a > 0].min(axis=0)
-        return float(self.a @ u + self.b @ v)
+        return float(dot(self.a, u) + dot(self.b, v))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = self.shape if shape is None else shape
@@ -164,7 +165,7 @@ class TransportPolytope(KnownSet):
     def diameter(self, shape: Shape | None = None) -> float:
         """At most this: no entry exceeds the lesser of the two masses that it joins."""
         most = np.minimum.outer(self.a, self.b)
-        longest = min(float(self.a @ most.max(axis=1)), float(self.b @ most.max(axis=0)))
+        longest = min(float(dot(self.a, most.max(axis=1))), float(dot(self.b, most.max(axis=0))))
         return math.sqrt(2 * longest) if min(self.shape) > 1 else 0.0
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, finite_array, float_array, float_dtype, number, positive
 from fwflow.fingerprints import fingerprint
-from fwflow.numerics import first_below, smallest
+from fwflow.numerics import dot, first_below, norm, smallest
 from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
 from fwflow.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 
@@ -162,7 +162,7 @@ class L1Ball(Ball):
         slack, t = max(few, size - 1), (1 + size) / float(np.abs(d).sum())
         while True:
             y = x + t * d
-            excess, slope = float(np.abs(y).sum()) - 1, float(np.sign(y) @ d)
+            excess, slope = float(np.abs(y).sum()) - 1, float(dot(np.sign(y), d))
             if not (excess > slack and slope > 0):  # along a face the slope is rounding
                 return max(t, 0.0)
             t -= excess / slope
@@ -250,7 +250,7 @@ class L2Ball(LpBall):
         if self.near(wide, FEW, NO_NOISE):
             return x
         direction = wide / np.abs(wide).max()  # squares neither overflow nor vanish
-        return inward(self.radius * (direction / np.linalg.norm(direction)), 0, x.dtype)
+        return inward(self.radius * (direction / norm(direction)), 0, x.dtype)
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
@@ -515,4 +515,4 @@ class Box(KnownSet):
 
     def diameter(self, shape: Shape | None = None) -> float:
         full = self.shape or needs_shape(self, shape)
-        return float(np.linalg.norm(np.broadcast_to(self.upper - self.lower, full)))
+        return float(norm(np.broadcast_to(self.upper - self.lower, full)))

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
 from fwflow._validation import Array, whole
+from fwflow.numerics import dot
 from fwflow.sklearn.linear import BallEstimator, Task, checked_weights, documented, regression_loss
 
 # Sweeps over the biases, each of which shrinks the error by a large factor.
@@ -188,7 +189,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         check_is_fitted(self)
         k = min(whole(k, "k", 1), len(self.col_ids_))
         places, known = _places(np.asarray(rows), self.row_ids_)
-        scores = known[:, None] * (self.U_[places] @ self.V_.T) + self.col_biases_
+        scores = known[:, None] * dot(self.U_[places], self.V_.T) + self.col_biases_
         if exclude is not None:
             out_rows, out_cols = _columns(np.asarray(exclude))
             cols, seen = _places(out_cols, self.col_ids_)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
+from fwflow.numerics import dot
 
 # Columns whose products with all others are computed together: one pass over the data for them all.
 _TOGETHER = 32
@@ -59,8 +60,8 @@ class CornerPath:
             np.asarray(X, dtype=np.float64),
             np.full(m, 1 / m) if weights is None else weights / weights.sum(dtype=np.float64),
         )
-        self._mean = self._w @ X if intercept else np.zeros(n)
-        self._first = (self._w * (y - (self._w @ y if intercept else 0.0))) @ X  # correlations at zero
+        self._mean = dot(self._w, X) if intercept else np.zeros(n)
+        self._first = dot(self._w * (y - (dot(self._w, y) if intercept else 0.0)), X)  # correlations at zero
         self._c = self._first.copy()
         self._spanned: list[int] = []  # tied columns that are combinations of those in use, and stay tied with them
         self._parted: tuple[int, int] | None = None  # the side and the column that has just left
@@ -112,15 +113,15 @@ class CornerPath:
         return self.corners[max(i - 1, 0)], self.corners[i]
 
     def _corner(self) -> Corner:
-        return Corner(float(self._signs @ self._x), self._rate, np.array(self._places, dtype=int), self._x.copy())
+        return Corner(float(dot(self._signs, self._x)), self._rate, np.array(self._places, dtype=int), self._x.copy())
 
     def _advance(self) -> bool:
         """Find the next corner; whether there was one."""
         if self.finished or self.lost:
             return False
         k, rate = len(self._places), self._rate
-        d = self._inverse[:k, :k] @ self._signs
-        turn = d @ self._products[:k]
+        d = dot(self._inverse[:k, :k], self._signs)
+        turn = dot(d, self._products[:k])
         with np.errstate(divide="ignore", invalid="ignore"):
             closing = np.stack([1 - turn, 1 + turn])
             reached = np.where(
@@ -150,8 +151,8 @@ class CornerPath:
         k = len(self._places)
         self._swap(self._row(j), k)
         across, own = self._products[k, self._places], float(self._products[k, j])
-        u = self._inverse[:k, :k] @ across
-        rest = own - float(across @ u)
+        u = dot(self._inverse[:k, :k], across)
+        rest = own - float(dot(across, u))
         if rest <= _DEPENDENT * own:
             self._spanned.append(j)
             return
@@ -189,7 +190,7 @@ class CornerPath:
         chosen = np.argsort(-size)[: min(_TOGETHER, n - len(self._known))]
         rows = slice(len(self._known), len(self._known) + len(chosen))
         self._products = _with_room(self._products, (rows.stop, n))
-        self._products[rows] = (self._w * (self._X[:, chosen] - self._mean[chosen]).T) @ self._X
+        self._products[rows] = dot(self._w * (self._X[:, chosen] - self._mean[chosen]).T, self._X)
         self._known += chosen.tolist()
         return rows.start
 
@@ -208,8 +209,8 @@ class CornerPath:
                 return
             self._inverse[:k, :k] = scipy.linalg.cho_solve(factor, np.eye(k), check_finite=False)
             for _ in range(2):
-                self._x = self._x + self._inverse[:k, :k] @ (self._c[self._places] - self._rate * self._signs)
-                self._c = self._first - self._x @ self._products[:k]
+                self._x = self._x + dot(self._inverse[:k, :k], self._c[self._places] - self._rate * self._signs)
+                self._c = self._first - dot(self._x, self._products[:k])
         self._left -= 1
         on_it = self._apart() <= 1e3 * within and np.abs(self._c).max() <= self._rate + 1e3 * within
         self.lost = not (on_it and (self._left or self.finished))

@@ -15,6 +15,7 @@ import fwflow as fw
 import fwflow.jax as fwj
 from fwflow._validation import Array
 from fwflow.methods.auto import Choice
+from fwflow.numerics import dot
 from fwflow.sklearn.linear import BallEstimator, Task
 
 
@@ -68,7 +69,7 @@ class DevicePath:
 
     def intercept_at(self, x: Array) -> float:
         """The constant that is best at x."""
-        return self.mean - float(self.means @ x)
+        return self.mean - float(dot(self.means, x))
 
     def along(self, radii: Array) -> Iterator[float]:
         """Fit the model at all radii, then set its attributes to one fit after the other, and say so after each."""
@@ -99,5 +100,5 @@ def _centred(values: Array, shares: Array) -> tuple[Array, Any]:
     """Values less their means, and the means. What is constant leaves zeros, and no rounding to be fitted."""
     one = values[shares.argmax()]
     moved = values - one
-    means = shares @ moved
+    means = dot(shares, moved)
     return (moved - means).astype(values.dtype), one + means

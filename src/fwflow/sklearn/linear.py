@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import fwflow as fw
 from fwflow._validation import Array
 from fwflow.atoms import ActiveSet, Atoms
+from fwflow.numerics import dot
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
@@ -190,7 +191,7 @@ class LinearEstimator(BallEstimator):
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
     def _decision(self, X: Any) -> Array:
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        return np.asarray(dot(X, self.coef_.T) + self.intercept_)
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -17,7 +17,7 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.designs import Design, as_design
-from fwflow.numerics import length
+from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, NumericalTrouble
 from fwflow.objectives.images import DesignImage, image_of
 from fwflow.objectives.models import Model, flat
@@ -95,7 +95,7 @@ class _SoftmaxModel(DesignImage):
     def _value(self, Z: Array) -> float:
         top = Z.max(axis=0)
         own = Z[self._codes, np.arange(Z.shape[1])]
-        return float(self.weights @ (np.log(np.exp(Z - top).sum(axis=0)) + top - own))
+        return float(dot(self.weights, np.log(np.exp(Z - top).sum(axis=0)) + top - own))
 
     def _slopes(self, Z: Array) -> Array:
         P = probabilities(Z)
@@ -126,7 +126,7 @@ class _SoftmaxModel(DesignImage):
             return c
         for _ in range(_MOST):
             P = probabilities(np.asarray(Z, dtype=np.float64) + c[:, None])
-            slopes = self.weights.astype(np.float64) @ P.T - self._masses
+            slopes = dot(self.weights.astype(np.float64), P.T) - self._masses
             wrong = float(np.abs(slopes).max())
             step = -np.linalg.solve(self._curvature(P), slopes)
             reach = float(np.ptp(step))
@@ -139,7 +139,7 @@ class _SoftmaxModel(DesignImage):
     def _curvature(self, P: Array) -> Array:
         """The Hessian in the constants, with a unit of curvature along the direction that changes nothing."""
         weighed = self.weights * P
-        H = np.diag(weighed.sum(axis=1)) - weighed @ P.T
+        H = np.diag(weighed.sum(axis=1)) - dot(weighed, P.T)
         return H + 1 / len(P) + 1e-14 * np.eye(len(P))
 
     def value(self, point: Point) -> float:
@@ -176,10 +176,10 @@ class _SoftmaxModel(DesignImage):
             P = np.asarray(probabilities(there(gamma)), dtype=np.float64)
             model = self._model_at(P)
             across = model.centred(np.asarray(D, dtype=np.float64).reshape(-1))
-            return float(model.second @ across**2)
+            return float(dot(model.second, across**2))
 
         norm2 = float(np.vdot(D, D))
-        bound = 0.5 * float(self.weights @ (D**2).sum(axis=0))
+        bound = 0.5 * float(dot(self.weights, (D**2).sum(axis=0)))
         return Line(
             value=lambda gamma: self._value(there(gamma)),
             slope=slope,
@@ -231,8 +231,8 @@ class SoftmaxQuadratic(Model):
         """The image as the squares see it."""
         Z = image.reshape(self.P.shape)
         Z = Z - (self.P * Z).sum(axis=0)
-        constants = self.inverse @ (self.second.reshape(self.P.shape) * Z).sum(axis=1)
-        return (Z - (constants[:, None] - constants @ self.P)).reshape(-1)
+        constants = dot(self.inverse, (self.second.reshape(self.P.shape) * Z).sum(axis=1))
+        return (Z - (constants[:, None] - dot(constants, self.P))).reshape(-1)
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
         image = self.centred(flat(atom.image_vertex))
