@@ -30,6 +30,7 @@ def test_every_status_says_what_happened():
         "FINISHED",
         "CALLBACK",
         "INTERRUPTED",
+        "INCONSISTENT",
         "NUMERICAL",
         "DATA",
     }

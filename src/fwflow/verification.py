@@ -8,7 +8,7 @@ that users bring are compared with function values once, where a run is about to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow.objectives.base import Line
-from fwflow.points import Point
+from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
+from fwflow.vertices import Vertex
 
 # Segments from x on which f is compared with its gradient, as shares of the way to another member. The first is short
 # of that member, where f may be infinite; the shorter ones are for functions with a strong third derivative.
@@ -27,10 +28,12 @@ _CAUTION = 10.0
 # Relative differences below these are not called contradictions: of slopes, and of the terms that slopes add up.
 # Gradients by finite differences are exact to about 1e-8 of those terms, and noise of 1e-7 is to be accepted.
 _SLOPE_SHARE, _TERM_SHARE = 1e-4, 1e-6
+# Oracles may be approximate: one vertex is called better than another if it is by this share of the two values.
+_ORACLE_SHARE = 1e-2
 # Rounding of function values, in units of the last place.
 _VALUE_ULPS = 64
-# Numbers of oracle calls with other costs, for sets that users bring.
-_PROBES = 2
+# Number of oracle calls with other costs, for sets that users bring, and the decimal powers by which costs change.
+_PROBES, _SPREAD = 4, 2.0
 
 
 class Exact(NamedTuple):
@@ -55,8 +58,12 @@ class Verified(NamedTuple):
     exact: Exact | None = None
 
     def within(self, threshold: float) -> bool:
-        """Whether this is a solution to that tolerance. Rounding alone must not be able to make a gap of that size."""
-        return max(self.gap, self.rounding) <= threshold and self.feasible is not False and not self.doubt
+        """Whether this is a solution to that tolerance."""
+        return self.gap <= threshold and self.exact_to(threshold) and self.feasible is not False and not self.doubt
+
+    def exact_to(self, threshold: float) -> bool:
+        """Whether rounding cannot make or hide a gap of that size. A tolerance of zero asks for the accuracy of f."""
+        return self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
 
 
 def slack(point: Point) -> float:
@@ -115,7 +122,16 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
     inner, size = known.gradient.inner(x), exact.size(x, known)
     claimed = max(threshold, verified.gap)
     with np.errstate(all="ignore"):  # f may be infinite at members that the run has not met
-        for member in _members(exact, x, known, best):
+        members = _members(exact, x, best)
+        answers = [_Answer(known.gradient.question(), known.vertex.vertex)]
+        if not C.trusted or not members:
+            answers += _probes(exact, x, known)
+        if not C.trusted and (text := _contradictory(answers)):
+            return text
+        for _, vertex in answers:
+            name = "the oracle's vertex" + (" for other costs" if vertex is not known.vertex.vertex else "")
+            members.append(_Member(name, exact.objective.refresh(x.bare().mix([(1.0, Lifted(vertex))]))))
+        for member in members:
             score = known.gradient.inner(member.end)
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
                 return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), member.name)
@@ -133,34 +149,57 @@ class _Member(NamedTuple):
     end: Point
 
 
-def _members(problem: Problem, x: Point, known: Evaluation, best: Point | None) -> Iterator[_Member]:
-    """Members of the set in several directions from x: vertices, the best iterate and the start of the set."""
-    C, objective = problem.constraint, problem.objective
-    others = 0
+def _members(problem: Problem, x: Point, best: Point | None) -> list[_Member]:
+    """Members of the set that are known without its oracle: the best iterate and the start of the set."""
+    C, found = problem.constraint, []
     if best is not None:
-        others += 1
-        yield _Member("the best iterate", precise(problem, best)[1])
-    vertices = [("the oracle's vertex", known.vertex.vertex)]
+        found.append(_Member("the best iterate", precise(problem, best)[1]))
     if not x.factored and not C.start_asks:
-        others += 1
-        yield _Member("the start of the set", objective.point(C.start(x.x.shape, x.x.dtype)))
-    asked = known.gradient.question()
-    if not C.trusted or others == 0:
-        # Costs of the same signs are within the domain of every oracle that has one, such as that of shortest paths.
-        for seed in range(_PROBES):
-            problem.counts.n_lmo += 1
-            vertices.append(("an oracle's vertex for other costs", C.lmo(_rescaled(asked, seed))))
-    for name, vertex in vertices:
-        yield _Member(name, x.mix([(1.0, objective.lift(vertex))]))
+        found.append(_Member("the start of the set", problem.objective.point(C.start(x.x.shape, x.x.dtype))))
+    return found
+
+
+class _Answer(NamedTuple):
+    """Costs and the vertex that the oracle returned for them."""
+
+    costs: Any
+    vertex: Vertex
+
+
+def _probes(problem: Problem, x: Point, known: Evaluation) -> list[_Answer]:
+    """The oracle's answers to other costs. Costs of the other sign are asked for only if no answer differs from x."""
+    g, C = known.gradient.question(), problem.constraint
+    inner, found = known.gradient.inner(x), []
+    for seed in range(_PROBES):
+        costs = _rescaled(g, seed)
+        problem.counts.n_lmo += 1
+        found.append(_Answer(costs, C.lmo(costs)))
+    if all(known.gradient.dot(answer.vertex) == inner for answer in found):
+        problem.counts.n_lmo += 1
+        # An oracle such as a search for shortest paths may refuse these costs, with an error of its own.
+        with suppress(Exception):
+            found.append(_Answer(-1.0 * g, C.lmo(-1.0 * g)))
+    return found
+
+
+def _contradictory(answers: list[_Answer]) -> str:
+    """Where an answer of the oracle is clearly better than its own for other costs, a sentence that says so."""
+    for costs, own in answers:
+        least = own.dot(costs)
+        for _, other in answers:
+            score = other.dot(costs)
+            if least - score > _ORACLE_SHARE * (abs(least) + abs(score)):
+                return _wrong_oracle(score, least, "another of its vertices")
+    return ""
 
 
 def _rescaled(g: Any, seed: int) -> Any:
-    """A gradient whose entries are multiplied by random positive numbers."""
+    """A gradient whose entries are multiplied by positive numbers. Oracles with a domain accept costs of such signs."""
     rng = np.random.default_rng(seed)
     if not sp.issparse(g):
-        return (g * rng.uniform(0.0, 1.0, g.shape)).astype(g.dtype)
+        return (g * 10 ** rng.uniform(-_SPREAD, _SPREAD, g.shape)).astype(g.dtype)
     other = g.copy()
-    other.data = (other.data * rng.uniform(0.0, 1.0, other.data.shape)).astype(g.dtype)
+    other.data = (other.data * 10 ** rng.uniform(-_SPREAD, _SPREAD, other.data.shape)).astype(g.dtype)
     return other
 
 

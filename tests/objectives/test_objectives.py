@@ -473,11 +473,11 @@ def test_joint_functions_are_called_once_per_point(method):
         seen.append(x.copy())
         return float(x @ x - b @ x), 2 * x - b
 
-    r = fw.minimize(fw.Smooth(fun, True), fw.L1Ball(1.0), np.full(4, 0.1), method=method, tol=0, max_iter=20)
+    r = fw.minimize(fw.Smooth(fun, True), fw.L2Ball(1.0), np.full(4, 0.1), method=method, tol=0, max_iter=20)
     stages = {"fw": 1, "rk44": 4}[method]
     assert r.n_grad == len(seen) == 20 * stages + 1
     separate = fw.Smooth(lambda x: fun(x)[0], lambda x: fun(x)[1])
-    twin = fw.minimize(separate, fw.L1Ball(1.0), np.full(4, 0.1), method=method, tol=0, max_iter=20)
+    twin = fw.minimize(separate, fw.L2Ball(1.0), np.full(4, 0.1), method=method, tol=0, max_iter=20)
     np.testing.assert_array_equal(r.x, twin.x)
 
 
