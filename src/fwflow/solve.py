@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwflow._validation import whole
+from fwflow._validation import InputError, whole
 from fwflow.atoms import Decomposition
 from fwflow.designs import Counts, DataLost
 from fwflow.fingerprints import Origin
@@ -126,18 +126,18 @@ def minimize(
         (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
     """
     if not isinstance(f, Objective):
-        raise ValueError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
+        raise InputError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
     C = as_set(C)
     if f.factored and not C.factored:
-        raise ValueError(f"C is {C!r}; {NEEDS_RANK_ONE}")
+        raise InputError(f"C is {C!r}; {NEEDS_RANK_ONE}")
     limits = Limits.checked(tol, rtol, max_iter, max_time)
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be callable; got {callback!r}")
+        raise InputError(f"callback must be callable; got {callback!r}")
     request = Request.checked(method, schedule, line_search, momentum)
     if state is not None and x0 is not None:
-        raise ValueError("x0 and state exclude each other: a state knows its point")
+        raise InputError("x0 and state exclude each other: a state knows its point")
     if not isinstance(state, State | None):
-        raise ValueError(f"state must be a State, such as result.state; got {type(state).__name__}")
+        raise InputError(f"state must be a State, such as result.state; got {type(state).__name__}")
 
     state = _begin(f, C, x0) if state is None else _resumed(state, f, C)
     problem = Problem(f.counted_by(state.counts), C, state.counts, time.perf_counter() + limits.max_time)
@@ -150,7 +150,7 @@ def minimize(
         state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
         state.method = chosen.signature
     elif state.method != chosen.signature:
-        raise ValueError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
+        raise InputError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
     result = _run(problem, chosen, state, limits, callback, progress, every)
     ran = chosen.ran(name, result.state.memory)
     return replace(result, method=ran, message=result.message + _diagnosis(problem, result, ran))
@@ -171,32 +171,32 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
-            raise ValueError("x0 is needed: neither the objective nor the set knows the dimension")
+            raise InputError("x0 is needed: neither the objective nor the set knows the dimension")
         counts.n_lmo += C.start_asks
         point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
         return State(point=point, counts=counts, inside=not C.start_asks, origin=Origin(None, f, C))
     point = counted.point(x0.x if isinstance(x0, Decomposition) else x0)
     own = C.shape or point.x.shape
     if math.prod(own) != math.prod(point.x.shape):
-        raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
+        raise InputError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
     try:
         inside = C.contains(point.x, _slack(point))
     except ValueError as error:
-        raise ValueError(f"x0 does not fit the set: {error}") from error
+        raise InputError(f"x0 does not fit the set: {error}") from error
     if inside is False:
-        raise ValueError(f"x0 lies outside the set {C!r}")
+        raise InputError(f"x0 lies outside the set {C!r}")
     return State(point=point, counts=counts, inside=inside is True, origin=Origin(None, f, C))
 
 
 def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
     if f.shape is not None and state.point.x.shape != f.shape:
-        raise ValueError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
+        raise InputError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
     image = state.point.image
     if f.image_size != (None if image is None else len(image)):
-        raise ValueError("state belongs to another objective: the image of its point has another size")
+        raise InputError("state belongs to another objective: the image of its point has another size")
     origin = Origin(None, f, C)
     if state.origin is not None and (other := state.origin.differs_from(origin)):
-        raise ValueError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
+        raise InputError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
     # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
     return replace(state, counts=replace(state.counts), trace=state.trace.copy(), origin=origin)
 

@@ -182,7 +182,7 @@ def test_libsvm_agrees_with_scikit_learn(tmp_path, name, zero_based):
         ("1 1:2:3\n", "line 1, entry 1 must be INDEX:VALUE; it is '1:2:3'"),
         ("1 1:2\n# remark\n\n1 a:2\n", "line 4, entry 1 must be INDEX:VALUE; it is 'a:2'"),
         ("1 1:2 3:nan\n", "line 1, entry 2 must be INDEX:VALUE, finite; it is 3:nan"),
-        ("1 1:2\n1 -1:3\n", "line 2, entry 1 must be INDEX:VALUE, finite; it is -1:3.0"),
+        ("1 1:2\n1 -1:3\n", "line 2, entry 1 must be INDEX:VALUE; it is '-1:3'"),
         ("1 1:2 1:3\n", "line 1 has the index 1 twice"),
         ("1:2 3:4\n", "line 1 must begin with a label; it begins with '1:2'"),
         (f"1 {10**30}:2\n", f"line 1, entry 1 must be INDEX:VALUE; it is '{10**30}:2'"),
