@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +15,7 @@ from fwflow.atoms import Decomposition
 from fwflow.designs import Counts, DataLost
 from fwflow.fingerprints import Origin
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
-from fwflow.methods.auto import advice, rules_text
+from fwflow.methods.auto import advice
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points import Point
@@ -59,71 +58,77 @@ def minimize(
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
 
-        Parameters
-        ----------
-        f : Objective
-            `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
-        C : ConstraintSet or callable
-            A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
-        x0 : array_like, ActiveSet or BlockSet, optional
-            A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
-            with its own if they are members of C and their weights positive, others with its point.
-            Default: ``C.start()``, the centre for norm balls.
-        method : str, Tableau or Method
-            "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
-            "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
-            keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
-            "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
-            spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
-            "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
-            "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
-            gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
-            a schedule, line search or momentum is given. Else it begins with the first, and goes on with
-            the others where that crawls, of the first line that applies:
+    Parameters
+    ----------
+    f : Objective
+        `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
+    C : ConstraintSet or callable
+        A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
+    x0 : array_like, ActiveSet or BlockSet, optional
+        A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
+        with its own if they are members of C and their weights positive, others with its point.
+        Default: ``C.start()``, the centre for norm balls.
+    method : str, Tableau or Method
+        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
+        "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
+        keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
+        "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
+        spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
+        "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
+        "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
+        gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
+        a schedule, line search or momentum is given. Else it begins with the first, and goes on with
+        the others where that crawls, of the first line that applies:
 
-    {rules}
-        schedule : Schedule
-            The mixing coefficients gamma(t).
-        line_search : str or LineSearch, optional
-            "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
-        momentum : str or Momentum, optional
-            "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
-        tol, rtol : float
-            Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
-            further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.
-        max_iter : int
-            Iterations of this call.
-        max_time : float, optional
-            Seconds of this call, which it may exceed by one step.
-        callback : callable, optional
-            Called with the `State` at every iterate, the start included; a true return value stops the run.
-        progress : bool
-            Show a progress bar.
-        check_every : int, optional
-            Compute the gap only at every k-th iterate for this k. It matters only where the method looks
-            elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
-            gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
-            call. Otherwise the gap is free and known at every iterate.
-        screen : bool
-            On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
-            to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
-            and of gaps; False computes every gradient in full.
-        state : State, optional
-            Continue the run that returned it, exactly where it stopped, with the same arguments. A state that
-            belongs to other data or another set is refused.
+        * "corrective": matrix completion / set nuclear ball.
+        * "apg", "flow": linear model, quadratic, or hess_product given / set box.
+        * "corrective", "apg", "blended-pairwise": squared loss, ten times as many columns as rows; any linear model of
+          data on disk or on a cluster / set with a projection.
+        * "apg", "corrective", "blended-pairwise": any other, black boxes too / set with a projection.
+        * "blended-pairwise": matrix completion / set any other.
+        * "corrective", "blended-pairwise": any other, black boxes too / set without a projection.
+    schedule : Schedule
+        The mixing coefficients gamma(t).
+    line_search : str or LineSearch, optional
+        "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
+    momentum : str or Momentum, optional
+        "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
+    tol, rtol : float
+        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
+        further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.
+    max_iter : int
+        Iterations of this call.
+    max_time : float, optional
+        Seconds of this call, which it may exceed by one step.
+    callback : callable, optional
+        Called with the `State` at every iterate, the start included; a true return value stops the run.
+    progress : bool
+        Show a progress bar.
+    check_every : int, optional
+        Compute the gap only at every k-th iterate for this k. It matters only where the method looks
+        elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
+        gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
+        call. Otherwise the gap is free and known at every iterate.
+    screen : bool
+        On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
+        to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
+        and of gaps; False computes every gradient in full.
+    state : State, optional
+        Continue the run that returned it, exactly where it stopped, with the same arguments. A state that
+        belongs to other data or another set is refused.
 
-        Returns
-        -------
-        Result
+    Returns
+    -------
+    Result
 
-        Examples
-        --------
-        >>> import numpy as np, fwflow as fw
-        >>> A = np.random.default_rng(0).standard_normal((50, 20))
-        >>> f = fw.LinearModel(A, A[:, 0], loss="squared")
-        >>> r = fw.minimize(f, fw.L1Ball(1.0), line_search="exact")
-        >>> r.success, r.x.argmax(), r.status
-        (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((50, 20))
+    >>> f = fw.LinearModel(A, A[:, 0], loss="squared")
+    >>> r = fw.minimize(f, fw.L1Ball(1.0), line_search="exact")
+    >>> r.success, r.x.argmax(), r.status
+    (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
     """
     if not isinstance(f, Objective):
         raise InputError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
@@ -204,10 +209,6 @@ def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
 def _slack(point: Point) -> float:
     """Tolerance of membership for points made of thousands of rounded mixtures."""
     return 1e-4 if point.x.dtype == np.float32 else 1e-8
-
-
-assert minimize.__doc__ is not None
-minimize.__doc__ = re.sub(r"( *)\{rules\}", lambda line: rules_text(line[1] + 8 * " "), minimize.__doc__)
 
 
 def _run(
