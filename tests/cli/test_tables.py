@@ -296,3 +296,21 @@ def test_columns_that_libsvm_does_not_mention_are_zeros(tmp_path):
     assert table.columns(("0", "2", "3", "4")).toarray().tolist() == [[0, 5, 0, 0], [0, 6, 7, 0]]
     with pytest.raises(ValueError, match=r"has column '3' too many"):
         table.columns(("1", "2"))
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+@pytest.mark.parametrize("kind", ["array", "coordinate"])
+def test_a_matrix_market_file_that_declares_more_than_memory_holds(tmp_path, end, kind):
+    size = "3 1000000000000" if kind == "array" else "3 3 1000000000000"
+    content = f"%%MatrixMarket matrix {kind} real general\n{size}\n1\n".encode()
+    path = tmp_path / f"a.mtx{end}"
+    path.write_bytes(gzip.compress(content) if end else content)
+    with pytest.raises(ValueError, match=r"does not fit into memory|is not a Matrix Market file"):
+        read(path)
+
+
+def test_a_file_that_is_no_gzip_file_is_named(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_text("a,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"a\.csv\.gz is not a gzip file"):
+        read(path)

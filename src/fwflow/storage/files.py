@@ -90,7 +90,10 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = self._stream.readinto(buffer)
+        try:
+            count: int = self._stream.readinto(buffer)
+        except gzip.BadGzipFile as error:
+            raise InputError(f"{self._path} is not a gzip file: {error}") from error
         self._count += count
         check_unpacked(self._path, self._count, self._size)
         return count

@@ -68,11 +68,12 @@ def read_npy(path: Path, wanted: Wanted) -> Table:
 def read_mtx(path: Path, wanted: Wanted) -> Table:
     """A matrix in the Matrix Market format, dense or sparse."""
     _check_mtx(path)
-    with opened(path) as file:
-        try:
-            matrix = scipy.io.mmread(file, spmatrix=False)
-        except (ValueError, OverflowError) as error:
-            raise InputError(f"{path} is not a Matrix Market file: {error}") from error
+    # SciPy aborts the process if a file object is closed while its error is handled, so it gets none that is closed.
+    source = seekable(path) if path.suffix.lower() == ".gz" else path
+    try:
+        matrix = scipy.io.mmread(source, spmatrix=False)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path} is not a Matrix Market file: {error}") from error
     if wanted.alone:
         return _vector(path, matrix.toarray() if sp.issparse(matrix) else matrix)
     return _matrix(path, wanted, matrix, None, None)
