@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import fwflow as fw
 from fwflow import cli, datasets, experiments
+from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
 from fwflow.experiments import e7_certificates, framework
 from tests.experiments.test_experiments import FEW_TABLEAUS, serial
@@ -163,8 +164,8 @@ def test_path_of_the_report_can_be_copied(reproduced, tmp_path, monkeypatch, nam
 @pytest.mark.parametrize(
     "error",
     [
-        ValueError("alpha must be positive " + "and so on " * 20),
-        ValueError("arrays ['A', 'y'] and [/red]"),
+        InputError("alpha must be positive " + "and so on " * 20),
+        InputError("arrays ['A', 'y'] and [/red]"),
         OSError(28, "No space left on device"),
         DataError("madelon is not here"),
         BrokenProcessPool("a worker was killed"),
@@ -181,14 +182,27 @@ def test_errors_are_one_line_without_traceback(capsys, monkeypatch, error):
     assert str(error).strip() in fails(capsys, monkeypatch, "reproduce")
 
 
-def test_bugs_keep_their_traceback(monkeypatch):
+@pytest.mark.parametrize("debug", [("--debug", "reproduce"), ("reproduce", "--debug"), ("reproduce",)])
+@pytest.mark.parametrize("kind", [ZeroDivisionError, AssertionError, ValueError, RuntimeError, MemoryError])
+def test_faults_of_the_program_are_not_wrong_input(capsys, monkeypatch, kind, debug):
     def reproduce(*_, **__):
-        raise ZeroDivisionError
+        raise kind("two\nlines")
 
     monkeypatch.setattr(experiments, "reproduce", reproduce)
-    monkeypatch.setattr(sys, "argv", ["fwflow", "reproduce"])
-    with pytest.raises(ZeroDivisionError):
-        cli.main()
+    code, _, error = main(capsys, monkeypatch, *debug)
+    *traceback, line = error.splitlines()
+    assert (code, line) == (1, f"unexpected error, add --debug to see the traceback: {kind.__name__} two lines")
+    assert traceback[:1] == (["Traceback (most recent call last):"] if "--debug" in debug else [])
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_numpy_refusing_something_within_a_run_is_not_wrong_input(capsys, monkeypatch, tmp_path, debug):
+    monkeypatch.setattr(fw.LinearModel, "gradient", lambda *_: np.zeros(2) + np.zeros(3))
+    (tmp_path / "a.csv").write_text("1,2\n3,5\n")
+    command = ("solve", tmp_path / "a.csv", "--target", "2", "--set", "l1:1", *(["--debug"] if debug else []))
+    code, _, error = main(capsys, monkeypatch, *command)
+    assert (code, error.splitlines()[-1].startswith("unexpected error")) == (1, True)
+    assert (len(error.splitlines()) > 1) == debug
 
 
 def test_interrupt_says_that_results_are_kept(capsys, monkeypatch):

@@ -20,6 +20,13 @@ def ours(part: object) -> bool:
     return type(part).__module__.partition(".")[0] == "fwflow"
 
 
+class InputError(ValueError):
+    """An argument, an option or a file that is refused; the message says what is wrong and what is accepted.
+
+    The command line shows such an error as one line. Any other ValueError there is a fault of the program.
+    """
+
+
 def suggest(name: object, accepted: Iterable[str]) -> str:
     """The end of an error message: the nearest accepted name and the list of them."""
     names = list(accepted)
@@ -37,20 +44,20 @@ def float_dtype(dtype: Any) -> np.dtype[Any]:
 def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
     """An array of float32 or float64, not copied if it already is one. Missing entries are no numbers."""
     if masked(value):
-        raise ValueError(f"{name} has masked entries, and what they mean is not known here; drop them or fill them in")
+        raise InputError(f"{name} has masked entries, and what they mean is not known here; drop them or fill them in")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of real numbers; got {describe(value)}") from None
+        raise InputError(f"{name} must be an array of real numbers; got {describe(value)}") from None
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an array of real numbers; got {describe(value)}")
+        raise InputError(f"{name} must be an array of real numbers; got {describe(value)}")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and `finite_array` says so
         array = array.astype(float_dtype(array.dtype), copy=False)
     if ndim is not None and array.ndim != ndim:
         hint = "; ravel() makes a vector of it" if ndim == 1 and array.size == max(array.shape, default=0) else ""
-        raise ValueError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
+        raise InputError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
     return array
 
 
@@ -66,11 +73,11 @@ def _from_objects(array: Array, name: str) -> Array:
     for place, entry in np.ndenumerate(array):
         if not isinstance(entry, Real | Decimal | np.bool_):
             which = f"{_entry(name, place)} is" if place else "got"
-            raise ValueError(f"{name} must be an array of real numbers; {which} {describe(entry)}")
+            raise InputError(f"{name} must be an array of real numbers; {which} {describe(entry)}")
     try:
         return array.astype(np.float64)
     except OverflowError:
-        raise ValueError(f"{name} must be finite; it has integers that no float can hold") from None
+        raise InputError(f"{name} must be finite; it has integers that no float can hold") from None
 
 
 def finite_array(value: ArrayLike, name: str, ndim: int | None = None, dtype: Any = None) -> Array:
@@ -82,7 +89,7 @@ def finite_array(value: ArrayLike, name: str, ndim: int | None = None, dtype: An
     if not good.all():
         place = np.unravel_index(int(good.argmin()), array.shape)
         found = array[place] if dtype is None else f"{array[place]} in {array.dtype}"
-        raise ValueError(f"{name} must be finite; {_entry(name, place)} is {found}")
+        raise InputError(f"{name} must be finite; {_entry(name, place)} is {found}")
     return array
 
 
@@ -99,7 +106,7 @@ def shape_of(value: Any, name: str) -> tuple[int, ...]:
     except ValueError:
         shape = ()
     if not shape:
-        raise ValueError(f"{name} must be a positive integer or a tuple of them; got {describe(value)}")
+        raise InputError(f"{name} must be a positive integer or a tuple of them; got {describe(value)}")
     return shape
 
 
@@ -122,7 +129,7 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
     except (TypeError, ValueError, OverflowError):
         result = math.nan
     if not accepts(result):
-        raise ValueError(f"{name} must {wanted}; got {describe(value)}")
+        raise InputError(f"{name} must {wanted}; got {describe(value)}")
     return result
 
 
@@ -138,8 +145,31 @@ def nodes(value: ArrayLike, name: str) -> Array:
     wrong = (found < 0) | (found != np.floor(found))
     if wrong.any():
         place = int(wrong.argmax())
-        raise ValueError(f"{name} must be nodes, counted from 0; {name}[{place}] is {found[place]:g}")
+        raise InputError(f"{name} must be nodes, counted from 0; {name}[{place}] is {found[place]:g}")
     return found.astype(np.int64)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text has none of the signs that float() and int() take and files of numbers should not have.
+
+    Those are underscores, digits of other scripts than ASCII, and white space around the number.
+    """
+    return text.isascii() and text.isprintable() and "_" not in text and " " not in text
+
+
+def parsed(text: str) -> float | None:
+    """The number that a text stands for, None if it is not a number.
+
+    Numbers are decimal, in ASCII digits, with or without a sign and an exponent. "inf", "infinity" and "nan" are
+    numbers that are not finite, for the caller to refuse.
+
+    >>> parsed("-1.5e3"), parsed("1_000"), parsed(" 1"), parsed("0x10")
+    (-1500.0, None, None, None)
+    """
+    try:
+        return float(text) if is_plain(text) else None
+    except ValueError:
+        return None
 
 
 def describe(value: object) -> str:

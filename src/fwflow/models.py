@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fwflow import storage
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.numerics import dot
 from fwflow.objectives.losses import losses
 from fwflow.result import Result
@@ -172,4 +172,4 @@ class FittedModel:
         try:
             return storage.load(path, FittedModel)
         except ValueError as error:
-            raise ValueError(f"{path} holds no model: {error.__cause__}") from error
+            raise InputError(f"{path} holds no model: {error.__cause__}") from error

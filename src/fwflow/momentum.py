@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from fwflow._validation import number, suggest
+from fwflow._validation import InputError, number, suggest
 from fwflow.points import Atom, Lifted, Point
 
 GradientAt = Callable[[Point], Any]
@@ -145,8 +145,8 @@ def find_momentum(momentum: str | Momentum | None) -> Momentum | None:
     """The momentum of that name, or the object itself."""
     if not isinstance(momentum, str):
         if not isinstance(momentum, Momentum | None):
-            raise ValueError(f"momentum must be a name or a Momentum; got {momentum!r}")
+            raise InputError(f"momentum must be a name or a Momentum; got {momentum!r}")
         return momentum
     if momentum not in momenta:
-        raise ValueError(f"momentum={momentum!r} is not known; {suggest(momentum, momenta)}")
+        raise InputError(f"momentum={momentum!r} is not known; {suggest(momentum, momenta)}")
     return momenta[momentum]()

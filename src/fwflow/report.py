@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import html
 import io
-import os
 import platform
 import re
 from collections import Counter
@@ -30,10 +29,10 @@ from fwflow.experiments.framework import (
     Table,
     Verdict,
     refuse_foreign,
-    replacing,
 )
 from fwflow.experiments.overview import panels, sentences
 from fwflow.experiments.style import FAINT, INK, RC
+from fwflow.storage import replacing
 
 Section = tuple[str, str, Any, Findings]
 
@@ -102,9 +101,8 @@ def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
         else:
             with mpl.rc_context(RC):
                 figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=_CREDITS[suffix])
-        temporary = stem.with_suffix(suffix + ".part")
-        temporary.write_bytes(buffer.getvalue())
-        os.replace(temporary, stem.with_suffix(suffix))
+        with replacing(stem.with_suffix(suffix), "wb") as file:
+            file.write(buffer.getvalue())
 
 
 def freeze(figure: MatplotlibFigure) -> None:

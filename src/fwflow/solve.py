@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import whole
+from fwflow._validation import InputError, whole
 from fwflow.atoms import Decomposition
 from fwflow.designs import Counts, DataLost
 from fwflow.fingerprints import Origin
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
-from fwflow.methods.auto import advice, rules_text
+from fwflow.methods.auto import advice
 from fwflow.momentum import Momentum
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points import Point
@@ -72,85 +71,91 @@ def minimize(
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
 
-        Parameters
-        ----------
-        f : Objective
-            `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
-        C : ConstraintSet or callable
-            A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
-        x0 : array_like, ActiveSet or BlockSet, optional
-            A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
-            with its own if they are members of C and their weights positive, others with its point.
-            Default: ``C.start()``, the centre for norm balls.
-        method : str, Tableau or Method
-            "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
-            "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
-            keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
-            "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
-            spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
-            "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
-            "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
-            gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
-            a schedule, line search or momentum is given. Else it begins with the first, and goes on with
-            the others where that crawls, of the first line that applies:
+    Parameters
+    ----------
+    f : Objective
+        `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
+    C : ConstraintSet or callable
+        A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
+    x0 : array_like, ActiveSet or BlockSet, optional
+        A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
+        with its own if they are members of C and their weights positive, others with its point.
+        Default: ``C.start()``, the centre for norm balls.
+    method : str, Tableau or Method
+        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
+        "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
+        keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
+        "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
+        spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
+        "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
+        "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
+        gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
+        a schedule, line search or momentum is given. Else it begins with the first, and goes on with
+        the others where that crawls, of the first line that applies:
 
-    {rules}
-        schedule : Schedule
-            The mixing coefficients gamma(t).
-        line_search : str or LineSearch, optional
-            "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
-        momentum : str or Momentum, optional
-            "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
-        tol, rtol : float
-            Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
-            further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.
-        max_iter : int
-            Iterations of this call.
-        max_time : float, optional
-            Seconds of this call, which it may exceed by one step.
-        callback : callable, optional
-            Called with the `State` at every iterate, the start included; a true return value stops the run.
-        progress : bool
-            Show a progress bar.
-        check_every : int, optional
-            Compute the gap only at every k-th iterate for this k. It matters only where the method looks
-            elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
-            gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
-            call. Otherwise the gap is free and known at every iterate.
-        screen : bool
-            On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
-            to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
-            and of gaps; False computes every gradient in full.
-        state : State, optional
-            Continue the run that returned it, exactly where it stopped, with the same arguments. A state that
-            belongs to other data or another set is refused.
+        * "corrective": matrix completion / set nuclear ball.
+        * "apg", "flow": linear model, quadratic, or hess_product given / set box.
+        * "corrective", "apg", "blended-pairwise": squared loss, ten times as many columns as rows; any linear model of
+          data on disk or on a cluster / set with a projection.
+        * "apg", "corrective", "blended-pairwise": any other, black boxes too / set with a projection.
+        * "blended-pairwise": matrix completion / set any other.
+        * "corrective", "blended-pairwise": any other, black boxes too / set without a projection.
+    schedule : Schedule
+        The mixing coefficients gamma(t).
+    line_search : str or LineSearch, optional
+        "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
+    momentum : str or Momentum, optional
+        "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
+    tol, rtol : float
+        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
+        further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.
+    max_iter : int
+        Iterations of this call.
+    max_time : float, optional
+        Seconds of this call, which it may exceed by one step.
+    callback : callable, optional
+        Called with the `State` at every iterate, the start included; a true return value stops the run.
+    progress : bool
+        Show a progress bar.
+    check_every : int, optional
+        Compute the gap only at every k-th iterate for this k. It matters only where the method looks
+        elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
+        gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
+        call. Otherwise the gap is free and known at every iterate.
+    screen : bool
+        On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
+        to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
+        and of gaps; False computes every gradient in full.
+    state : State, optional
+        Continue the run that returned it, exactly where it stopped, with the same arguments. A state that
+        belongs to other data or another set is refused.
 
-        Returns
-        -------
-        Result
+    Returns
+    -------
+    Result
 
-        Examples
-        --------
-        >>> import numpy as np, fwflow as fw
-        >>> A = np.random.default_rng(0).standard_normal((50, 20))
-        >>> f = fw.LinearModel(A, A[:, 0], loss="squared")
-        >>> r = fw.minimize(f, fw.L1Ball(1.0), line_search="exact")
-        >>> r.success, r.x.argmax(), r.status
-        (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((50, 20))
+    >>> f = fw.LinearModel(A, A[:, 0], loss="squared")
+    >>> r = fw.minimize(f, fw.L1Ball(1.0), line_search="exact")
+    >>> r.success, r.x.argmax(), r.status
+    (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
     """
     if not isinstance(f, Objective):
-        raise ValueError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
+        raise InputError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
     C = as_set(C)
     if f.factored and not C.factored:
-        raise ValueError(f"C is {C!r}; {NEEDS_RANK_ONE}")
+        raise InputError(f"C is {C!r}; {NEEDS_RANK_ONE}")
     limits = Limits.checked(tol, rtol, max_iter, max_time)
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be callable; got {callback!r}")
+        raise InputError(f"callback must be callable; got {callback!r}")
     request = Request.checked(method, schedule, line_search, momentum)
     if state is not None and x0 is not None:
-        raise ValueError("x0 and state exclude each other: a state knows its point")
+        raise InputError("x0 and state exclude each other: a state knows its point")
     if not isinstance(state, State | None):
-        raise ValueError(f"state must be a State, such as result.state; got {type(state).__name__}")
+        raise InputError(f"state must be a State, such as result.state; got {type(state).__name__}")
 
     state = _begin(f, C, x0) if state is None else _resumed(state, f, C)
     problem = Problem(f.counted_by(state.counts), C, state.counts, time.perf_counter() + limits.max_time)
@@ -163,7 +168,7 @@ def minimize(
         state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
         state.method = chosen.signature
     elif state.method != chosen.signature:
-        raise ValueError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
+        raise InputError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
     result = _run(problem, chosen, state, limits, callback, progress, every)
     ran = chosen.ran(name, result.state.memory)
     return replace(result, method=ran, message=result.message + _diagnosis(problem, result, ran))
@@ -184,38 +189,34 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
-            raise ValueError("x0 is needed: neither the objective nor the set knows the dimension")
+            raise InputError("x0 is needed: neither the objective nor the set knows the dimension")
         counts.n_lmo += C.start_asks
         point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
         return State(point=point, counts=counts, inside=not C.start_asks, origin=Origin(None, f, C))
     point = counted.point(x0.x if isinstance(x0, Decomposition) else x0)
     own = C.shape or point.x.shape
     if math.prod(own) != math.prod(point.x.shape):
-        raise ValueError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
+        raise InputError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
     try:
         inside = C.contains(point.x, slack(point))
     except ValueError as error:
-        raise ValueError(f"x0 does not fit the set: {error}") from error
+        raise InputError(f"x0 does not fit the set: {error}") from error
     if inside is False:
-        raise ValueError(f"x0 lies outside the set {C!r}")
+        raise InputError(f"x0 lies outside the set {C!r}")
     return State(point=point, counts=counts, inside=inside is True, origin=Origin(None, f, C))
 
 
 def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
     if f.shape is not None and state.point.x.shape != f.shape:
-        raise ValueError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
+        raise InputError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
     image = state.point.image
     if f.image_size != (None if image is None else len(image)):
-        raise ValueError("state belongs to another objective: the image of its point has another size")
+        raise InputError("state belongs to another objective: the image of its point has another size")
     origin = Origin(None, f, C)
     if state.origin is not None and (other := state.origin.differs_from(origin)):
-        raise ValueError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
+        raise InputError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
     # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
     return replace(state, counts=replace(state.counts), trace=state.trace.copy(), origin=origin)
-
-
-assert minimize.__doc__ is not None
-minimize.__doc__ = re.sub(r"( *)\{rules\}", lambda line: rules_text(line[1] + 8 * " "), minimize.__doc__)
 
 
 def _run(

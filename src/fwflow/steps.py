@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from fwflow._validation import number, positive, suggest
+from fwflow._validation import InputError, number, positive, suggest
 from fwflow.objectives.base import Line
 from fwflow.tableau import Tableau, is_convex
 
@@ -246,7 +246,7 @@ class ShortStep(LineSearch):
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.curvature is None:
-            raise ValueError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
+            raise InputError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
         if line.slope0 >= 0:
             return 0.0, None
         return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
@@ -336,8 +336,8 @@ def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
     """The line search of that name, or the object itself."""
     if not isinstance(search, str):
         if not isinstance(search, LineSearch | None):
-            raise ValueError(f"line_search must be a name or a LineSearch; got {search!r}")
+            raise InputError(f"line_search must be a name or a LineSearch; got {search!r}")
         return search
     if search not in line_searches:
-        raise ValueError(f"line_search={search!r} is not known; {suggest(search, line_searches)}")
+        raise InputError(f"line_search={search!r} is not known; {suggest(search, line_searches)}")
     return line_searches[search]()

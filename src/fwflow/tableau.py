@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import ArrayLike, NDArray
 
-from fwflow._validation import finite_array, number, positive, suggest, whole
+from fwflow._validation import InputError, finite_array, is_plain, number, positive, suggest, whole
 from fwflow.numerics import dot
 
 # A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
@@ -118,17 +118,17 @@ class Tableau:
         omega = A.sum(axis=1) if omega is None else finite_array(omega, "omega", ndim=1)
         q = len(beta)
         if q == 0:
-            raise ValueError("beta is empty; a tableau has at least one stage")
+            raise InputError("beta is empty; a tableau has at least one stage")
         if A.shape != (q, q):
-            raise ValueError(f"A has shape {A.shape}; beta has {q} entries, so A must be ({q}, {q})")
+            raise InputError(f"A has shape {A.shape}; beta has {q} entries, so A must be ({q}, {q})")
         if omega.shape != (q,):
-            raise ValueError(f"omega has {len(omega)} entries; beta has {q}, and they must agree")
+            raise InputError(f"omega has {len(omega)} entries; beta has {q}, and they must agree")
         if np.triu(A).any():
-            raise ValueError("A must be strictly lower triangular: only explicit schemes are accepted")
+            raise InputError("A must be strictly lower triangular: only explicit schemes are accepted")
         if abs(beta.sum() - 1) > _ROUNDING:
-            raise ValueError(f"beta must sum to 1 for consistency; it sums to {beta.sum():.17g}")
+            raise InputError(f"beta must sum to 1 for consistency; it sums to {beta.sum():.17g}")
         if omega[0] != 0:
-            raise ValueError(f"omega must start with 0; it starts with {omega[0]:g}")
+            raise InputError(f"omega must start with 0; it starts with {omega[0]:g}")
         for field, value in (("A", A), ("beta", beta), ("omega", omega)):
             value = value.astype(np.float64)
             value.flags.writeable = False
@@ -175,7 +175,7 @@ class Tableau:
         c, delta = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf), positive(delta, "delta")
         k = whole(k, "k", 0)
         if c + (k + self.omega.min()) * delta <= 0:
-            raise ValueError(f"omega has a stage at {self.omega.min():g}, before the schedule c/(c+t) begins")
+            raise InputError(f"omega has a stage at {self.omega.min():g}, before the schedule c/(c+t) begins")
         gamma = [delta * c / (c + (k + w) * delta) for w in self.omega.tolist()]
         W, p = self.mixture(gamma)
         return Certificate(
@@ -195,25 +195,25 @@ class Tableau:
         """
         path = Path(path)
         if path.suffix not in (".toml", ".json"):
-            raise ValueError(f"path must end in .toml or .json; got {str(path)!r}")
+            raise InputError(f"path must end in .toml or .json; got {str(path)!r}")
         try:
             text = path.read_text(encoding="utf-8")
             fields = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
             if not isinstance(fields, dict) or not {"A", "beta"} <= fields.keys() <= {"A", "beta", "omega", "name"}:
-                raise ValueError("expected the keys A, beta and optionally omega and name")
+                raise InputError("expected the keys A, beta and optionally omega and name")
             name = str(fields.pop("name", path.stem))
             return cls(**{key: _numbers(value, key) for key, value in fields.items()}, name=name)
         except ValueError as error:
-            raise ValueError(f"{path.name}: {error}") from error
+            raise InputError(f"{path.name}: {error}") from error
 
 
 def _numbers(entry: Any, name: str) -> Any:
     if isinstance(entry, list):
         return [_numbers(e, name) for e in entry]
     try:
-        return float(Fraction(entry))
+        return float(Fraction(entry if not isinstance(entry, str) or is_plain(entry) else ""))
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        raise ValueError(f"{name} must hold finite numbers or fractions such as '1/6'; got {entry!r}") from None
+        raise InputError(f"{name} must hold finite numbers or fractions such as '1/6'; got {entry!r}") from None
 
 
 def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
@@ -408,5 +408,5 @@ def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
         return Tableau.from_file(name)
     key = _ALIASES.get(name, name)
     if key not in tableaus:
-        raise ValueError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
+        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
     return tableaus[key]

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
@@ -41,10 +42,11 @@ from fwflow.experiments import (
 )
 from fwflow.experiments import compare as compare_module
 from fwflow.experiments.compare import compare
-from fwflow.experiments.framework import Case, Claim, Rule, Task, Topic, Verdict, configure, replacing, run_tasks
+from fwflow.experiments.framework import Case, Claim, Rule, Task, Topic, Verdict, configure, run_tasks
 from fwflow.experiments.problems import find_problem, from_file
 from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 from fwflow.momentum import momenta
+from fwflow.storage import replacing
 from fwflow.tableau import find_tableau
 from fwflow.trajectories import rate_bound
 
@@ -248,54 +250,17 @@ def test_damaged_index_is_made_anew(tmp_path, calls, damaged):
     assert json.loads(index.read_text()) == good
 
 
-class FullDisk(io.FileIO):
-    def write(self, content):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-
 def fill_disk(monkeypatch, name):
-    """From now on, writing the file of that name fails as on a full disk: when the buffer is flushed."""
+    """From now on, writing the file of that name fails as on a full disk."""
 
-    def opened(path, mode="r", **options):
-        if mode == "w" and Path(path).name.startswith(name):
-            return io.TextIOWrapper(io.BufferedWriter(FullDisk(path, "w")), **options)
-        return open(path, mode, **options)
-
-    monkeypatch.setattr(framework, "open", opened, raising=False)
-
-
-@pytest.mark.parametrize("size", [1, 10_000], ids=["when closed", "while writing"])
-def test_full_disk_leaves_no_half_file(tmp_path, monkeypatch, size):
-    path = tmp_path / "a.csv"
-    path.write_text("old")
-    fill_disk(monkeypatch, "a.csv")
-
-    def write():
+    @contextmanager
+    def replacing_until_full(path):
         with replacing(path) as file:
-            file.write("x" * size)
+            yield file
+            if path.name == name:
+                raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="No space left"):
-        write()
-    assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
-    assert path.read_text() == "old"
-
-
-def test_replacing_puts_back_the_old_file_after_an_error(tmp_path):
-    path = tmp_path / "page"
-    path.write_text("old")
-
-    def write(error):
-        with replacing(path) as file:
-            file.write("new")
-            assert path.read_text() == "old"
-            if error:
-                raise error
-
-    with pytest.raises(KeyboardInterrupt):
-        write(KeyboardInterrupt())
-    assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("old", 1)
-    write(None)
-    assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("new", 1)
+    monkeypatch.setattr(framework, "replacing", replacing_until_full)
 
 
 def test_full_disk_keeps_results_written_so_far(tmp_path, calls, monkeypatch):

@@ -849,7 +849,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     state = replace(small_state("fw"), memory=np.zeros(10**6))
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, limits[1]))
-        with pytest.raises(OSError, match=r"the state was not saved, and what was there before is untouched.*state"):
+        with pytest.raises(OSError, match=r"the file was not saved, and what was there before is untouched.*state"):
             state.save(tmp_path / "state")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -10,7 +10,9 @@ fwflow predict model.npz new.csv --out predictions.csv
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
 from typing import Annotated
 
 try:
@@ -29,6 +31,8 @@ except ModuleNotFoundError as missing:  # the console script is installed with t
     sys.exit(f"fwflow's command line needs {missing.name}: pip install 'fwflow[cli]'")
 
 from fwflow import __version__
+from fwflow._validation import InputError
+from fwflow.datasets import DataError
 
 __all__ = ["app", "console", "main"]
 
@@ -55,13 +59,25 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Run the command line; errors of use are one line, not a traceback."""
+    """Run the command line. An error is one line, and with ``--debug``, wherever that stands, a traceback above it.
+
+    The exit code is 2 for wrong input, for files that cannot be read or written and for workers that were killed, and
+    1 for what was not expected: a fault of fwflow or of a library that it uses.
+    """
+    arguments = sys.argv[1:]
     try:
-        app()
-    except (ValueError, OSError, RuntimeError) as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        app([argument for argument in arguments if argument != "--debug"])
+    except Exception as error:
+        if "--debug" in arguments:
+            traceback.print_exc()
+        said = " ".join(str(error).splitlines())
+        if isinstance(error, InputError | DataError | OSError | BrokenExecutor):
+            typer.echo(f"error: {said}", err=True)
+            sys.exit(2)
+        typer.echo(f"unexpected error, add --debug to see the traceback: {type(error).__name__} {said}", err=True)
+        sys.exit(1)

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from fwflow._validation import InputError
 from fwflow.cli.data import DataOption, use_data
+from fwflow.cli.options import WorkersOption, plain
 from fwflow.cli.screen import continued, print_table
 
 
@@ -20,21 +22,26 @@ def reproduce(
     data: DataOption = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a table of settings per experiment.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="One setting, as E4.iterations=50.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Run the paper's experiments into one HTML report."""
     from fwflow.experiments import reproduce as run
 
     use_data(data)
-    overrides: dict[str, dict[str, Any]] = tomllib.loads(config.read_text(encoding="utf-8")) if config else {}
+    overrides: dict[str, dict[str, Any]] = {}
+    if config is not None:
+        try:
+            overrides = tomllib.loads(config.read_text(encoding="utf-8"))
+        except ValueError as error:  # it is no TOML, or no text
+            raise InputError(f"--config {config} is not a TOML file: {error}") from error
     for name, table in overrides.items():
         if not isinstance(table, dict):
-            raise ValueError(f"--config {config}: expected a table [{name}] of settings; got {name} = {table!r}")
+            raise InputError(f"--config {config}: expected a table [{name}] of settings; got {name} = {table!r}")
     for text in setting or ():
         name, _, value = text.partition("=")
         experiment, _, field = name.partition(".")
         if not (experiment and field and value):
-            raise ValueError(f"--set {text!r}: expected EXPERIMENT.SETTING=VALUE, for example E4.iterations=50")
+            raise InputError(f"--set {text!r}: expected EXPERIMENT.SETTING=VALUE, for example E4.iterations=50")
         overrides.setdefault(experiment, {})[field] = _toml_value(value)
     names = [name.upper() for name in experiments or ()]
     with continued("results written so far are kept, and the same command continues"):
@@ -56,21 +63,21 @@ def compare(
     ] = None,
     line_searches: Annotated[list[str] | None, typer.Option("--line-search", "-l", help="Add this variant.")] = None,
     momenta: Annotated[list[str] | None, typer.Option("--momentum", help="Add this variant.")] = None,
-    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1)] = 200,
+    iterations: Annotated[int, typer.Option("--iterations", "-n", **plain(int, 1))] = 200,
     loss: Annotated[str | None, typer.Option(help="For your own data: squared (default), logistic or huber.")] = None,
     radius: Annotated[
-        float | None, typer.Option(help="For your own data: radius of the L1 ball (default: 10).")
+        float | None, typer.Option(help="For your own data: radius of the L1 ball (default: 10).", **plain(float))
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("comparison"),
     data: DataOption = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; one per core by default.")] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Compare methods, line searches and momentum on one problem."""
     from fwflow.experiments.compare import compare as run
     from fwflow.experiments.problems import PROBLEMS
 
     if problem in PROBLEMS and (loss, radius) != (None, None):
-        raise ValueError(f"--loss and --radius are for data of your own; the problem {problem!r} has its own")
+        raise InputError(f"--loss and --radius are for data of your own; the problem {problem!r} has its own")
     use_data(data)
     with continued("results written so far are kept, and the same command continues"):
         table, page = run(

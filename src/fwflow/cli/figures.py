@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, suggest
 from fwflow.models import FittedModel
 from fwflow.result import Result
 
@@ -27,7 +27,7 @@ def check(path: Path | None) -> None:
 
     accepted = sorted(FigureCanvasBase.get_supported_filetypes())
     if (suffix := path.suffix.removeprefix(".").lower()) not in accepted:
-        raise ValueError(f"--plot {path}: figures of kind {suffix!r} are not known; {suggest(suffix, accepted)}")
+        raise InputError(f"--plot {path}: figures of kind {suffix!r} are not known; {suggest(suffix, accepted)}")
 
 
 def run(result: Result, model: FittedModel, largest: int) -> Figure:

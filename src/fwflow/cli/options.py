@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 import fwflow as fw
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, is_plain, parsed, suggest
 from fwflow.methods import methods
 from fwflow.objectives.losses import losses
 from fwflow.tableau import find_tableau
@@ -31,6 +31,26 @@ SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = Ma
     }
 )
 _DEFAULTS = {"simplex": (1.0,)}
+
+
+def plain(kind: type[int] | type[float], least: float | None = None) -> Any:
+    """Settings of an option that takes a number, written as in a table: without underscores, in ASCII digits."""
+
+    def parse(value: Any) -> Any:
+        try:
+            number = kind(value) if is_plain(str(value)) else None
+        except ValueError:
+            number = None
+        if number is None:
+            raise typer.BadParameter(f"{value!r} is not {_KINDS[kind]}")
+        if least is not None and not number >= least:
+            raise typer.BadParameter(f"{value} is not at least {least}")
+        return number
+
+    return {"parser": parse, "metavar": _KINDS[kind].split()[-1].upper()}
+
+
+_KINDS = {int: "an integer", float: "a number"}
 
 
 def _complete(names: Collection[str]) -> Callable[[str], list[str]]:
@@ -66,7 +86,7 @@ HeaderOption = Annotated[
 LossOption = Annotated[
     str, typer.Option(help="squared, huber, or logistic for two classes.", autocompletion=_complete([*losses]))
 ]
-RhoOption = Annotated[float, typer.Option(help="Where the Huber loss turns linear.")]
+RhoOption = Annotated[float, typer.Option(help="Where the Huber loss turns linear.", **plain(float))]
 InterceptOption = Annotated[
     bool, typer.Option("--intercept", help="Add a constant to the model, free of the set, and fit it too.")
 ]
@@ -75,11 +95,13 @@ MethodOption = Annotated[
     typer.Option("--method", "-m", help="What minimises.", autocompletion=_complete([*methods, *fw.tableaus])),
 ]
 TolOption = Annotated[
-    float | None, typer.Option(help="Stop at this gap. Without --tol and --rtol: a millionth of the first.")
+    float | None,
+    typer.Option(help="Stop at this gap. Without --tol and --rtol: a millionth of the first.", **plain(float)),
 ]
-RtolOption = Annotated[float | None, typer.Option(help="Stop at this share of the first gap.")]
+RtolOption = Annotated[float | None, typer.Option(help="Stop at this share of the first gap.", **plain(float))]
 JsonOption = Annotated[bool, typer.Option("--json", help="A summary for programs, and nothing else, on stdout.")]
-LargestOption = Annotated[int, typer.Option(help="So many of the largest coefficients are shown.", min=0)]
+LargestOption = Annotated[int, typer.Option(help="So many of the largest coefficients are shown.", **plain(int, 0))]
+WorkersOption = Annotated[int | None, typer.Option(help="Processes; one per core by default.", **plain(int))]
 
 
 def parse_set(text: str) -> fw.ConstraintSet:
@@ -90,22 +112,19 @@ def parse_set(text: str) -> fw.ConstraintSet:
     """
     name, _, rest = text.partition(":")
     make, parameters = find_set(name, text)
-    try:
-        numbers = tuple(map(float, rest.split(","))) if rest else _DEFAULTS.get(name.lower(), ())
-    except ValueError:
-        numbers = ()
-    if len(numbers) != len(parameters):
-        raise ValueError(f"--set {text!r} must be {usage(name.lower())}, with numbers; for example {_example(name)}")
+    numbers = tuple(map(parsed, rest.split(","))) if rest else _DEFAULTS.get(name.lower(), ())
+    if len(numbers) != len(parameters) or None in numbers:
+        raise InputError(f"--set {text!r} must be {usage(name.lower())}, with numbers; for example {_example(name)}")
     try:
         return make(*numbers)
     except ValueError as error:
-        raise ValueError(f"--set {text!r}: {error}") from error
+        raise InputError(f"--set {text!r}: {error}") from error
 
 
 def find_set(name: str, text: str) -> tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]:
     """How the sets of that name are made."""
     if name.lower() not in SETS:
-        raise ValueError(f"--set {text!r} is not known; {suggest(name.lower(), SETS)}; for example l1:10")
+        raise InputError(f"--set {text!r} is not known; {suggest(name.lower(), SETS)}; for example l1:10")
     return SETS[name.lower()]
 
 
@@ -143,7 +162,7 @@ def tolerances(tol: float | None, rtol: float | None) -> tuple[float, float]:
 def check_names(loss: str, method: str) -> None:
     """Refuse what cannot run before the data is read."""
     if loss not in losses:
-        raise ValueError(f"--loss {loss!r} is not known; {suggest(loss, losses)}")
+        raise InputError(f"--loss {loss!r} is not known; {suggest(loss, losses)}")
     if method not in methods:
         find_tableau(method, others=methods)
 
@@ -155,17 +174,17 @@ def check_writable(outputs: Mapping[str, Path | None], inputs: Sequence[Path | N
         if path is None:
             continue
         if path.resolve() in taken:
-            raise ValueError(f"{option} {path} would be written over {taken[path.resolve()]}")
+            raise InputError(f"{option} {path} would be written over {taken[path.resolve()]}")
         taken[path.resolve()] = option
         if path.is_dir():
-            raise ValueError(f"{option} {path} is a folder; it must be a file")
+            raise InputError(f"{option} {path} is a folder; it must be a file")
         try:
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ValueError(f"{option} {path} cannot be written: {error.strerror}") from error
+            raise InputError(f"{option} {path} cannot be written: {error.strerror}") from error
         if path.exists() and not os.access(path, os.W_OK):
-            raise ValueError(f"{option} {path} may not be written to")
+            raise InputError(f"{option} {path} may not be written to")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,12 +209,12 @@ def read_problem(
 ) -> Problem:
     """The objective of a file of data."""
     if target is not None and target_file is not None:
-        raise ValueError("--target and --target-file exclude each other")
+        raise InputError("--target and --target-file exclude each other")
     table = read(data, target, drop=drop, header=header, labelled=target_file is None)
     if target_file is not None:
         values = read_target(target_file, header)
         if len(values) != table.X.shape[0]:
-            raise ValueError(f"{target_file} has {len(values)} rows, and {data} has {table.X.shape[0]}")
+            raise InputError(f"{target_file} has {len(values)} rows, and {data} has {table.X.shape[0]}")
         name, where = "", lambda i: f"{target_file}, row {i + 1}"
     else:
         assert table.target is not None
@@ -210,7 +229,7 @@ def labelled(values: Target, name: str, path: Path) -> tuple[Array, tuple[str, s
     if len(classes) != 2:
         few = ", ".join(as_text(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
         told = "one class" if len(classes) == 1 else f"{len(classes)} classes"
-        raise ValueError(f"{path}: --loss logistic tells two classes apart; the target {name!r} has {told}: {few}")
+        raise InputError(f"{path}: --loss logistic tells two classes apart; the target {name!r} has {told}: {few}")
     first, second = classes
     return np.array([1.0 if value == second else -1.0 for value in values]), (as_text(first), as_text(second))
 
@@ -224,16 +243,8 @@ def numbers(values: Target, name: str, loss: str, where: Callable[[int], str]) -
     """A target that must be numbers."""
     if not isinstance(values, tuple):
         return values
-    i = next(i for i, text in enumerate(values) if not _is_number(text))
-    raise ValueError(
+    i = next(i for i, text in enumerate(values) if parsed(text) is None)
+    raise InputError(
         f"{where(i)}: the target {name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
         "--loss logistic takes any two classes"
     )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

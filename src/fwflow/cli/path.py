@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 import fwflow as fw
-from fwflow._validation import positive
+from fwflow._validation import InputError, is_plain, parsed, positive
 from fwflow.cli import figures
 from fwflow.cli.options import (
     FAMILIES,
@@ -29,11 +29,12 @@ from fwflow.cli.options import (
     check_names,
     check_writable,
     find_set,
+    plain,
     read_problem,
 )
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
-from fwflow.experiments.framework import replacing
 from fwflow.result import Status
+from fwflow.storage import replacing
 
 #: Balls that contain the smaller ones, and the origin.
 _NESTED = [name for name in FAMILIES if name != "simplex"]
@@ -52,8 +53,10 @@ def path(
     radii: Annotated[str, typer.Option(help="How many, or which: 20, or 0.5,1,2.")] = "20",
     loss: LossOption = "squared",
     method: MethodOption = "auto",
-    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", min=0)] = 10_000,
-    rtol: Annotated[float, typer.Option(help="Certify each to this share of the gap at its set's centre.")] = 1e-6,
+    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **plain(int, 0))] = 10_000,
+    rtol: Annotated[
+        float, typer.Option(help="Certify each to this share of the gap at its set's centre.", **plain(float))
+    ] = 1e-6,
     rho: RhoOption = 1.0,
     intercept: InterceptOption = False,
     target_file: TargetFileOption = None,
@@ -74,7 +77,7 @@ def path(
     """
     make, parameters = find_set(constraint, constraint)
     if parameters != ("R",):
-        raise ValueError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, FAMILIES))}")
+        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, FAMILIES))}")
     wanted = _parse_radii(radii)
     check_names(loss, method)
     figures.check(plot)
@@ -84,7 +87,7 @@ def path(
         options = {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
         if isinstance(wanted, int):
             if constraint.lower() not in _NESTED:
-                raise ValueError(f"--set {constraint} needs the radii themselves, as --radii 0.5,1,2")
+                raise InputError(f"--set {constraint} needs the radii themselves, as --radii 0.5,1,2")
             wanted = automatic_radii(problem.f, make, wanted, options)
         results = _followed(problem.f, make, wanted, rtol, options)
     done = wanted[: len(results)]
@@ -109,12 +112,12 @@ def path(
 
 
 def _parse_radii(text: str) -> int | list[float]:
-    if text.isdecimal() and int(text) > 0:
+    if is_plain(text) and text.isdecimal() and int(text) > 0:
         return int(text)
     try:
-        radii = [positive(float(part), "--radii") for part in text.split(",")]
+        radii = [positive(parsed(part), "--radii") for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--radii {text!r} must be a count, or positive radii as in 0.5,1,2") from None
+        raise InputError(f"--radii {text!r} must be a count, or positive radii as in 0.5,1,2") from None
     return sorted(set(radii))
 
 
@@ -127,7 +130,7 @@ def automatic_radii(f: fw.LinearModel, make: Family, count: int, options: dict[s
     origin = f.point(np.zeros(f.shape, f.dtype))
     value0, g = f.value(origin), np.asarray(f.gradient(origin))
     if not g.any():
-        raise ValueError("--radii: no coefficient lowers the objective; give radii, as in 0.5,1,2")
+        raise InputError("--radii: no coefficient lowers the objective; give radii, as in 0.5,1,2")
     unit = f.point(np.asarray(make(1.0).lmo(g)))
     line = f.along(origin, unit, value0)
     assert line.second is not None  # linear models know it

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from fwflow._validation import InputError
 from fwflow.cli.options import DataFile, DropOption, HeaderOption, as_text, check_writable
 from fwflow.cli.screen import continued, note
-from fwflow.experiments.framework import replacing
 from fwflow.models import FittedModel
+from fwflow.storage import replacing
 from fwflow.tables import Target, read
 
 
@@ -37,11 +38,13 @@ def predict(
     """
     check_writable({"--out": out}, (data, model))
     fitted = FittedModel.load(model)
+    if needed := [name for name in drop or () if name in fitted.names]:
+        raise InputError(f"--drop {needed[0]!r} leaves out a column that the model {model} predicts from")
     with continued("no predictions are written" if out else "the predictions above are not all"):
         dropped = {*fitted.dropped, *(drop or ())}
-        table = read(
-            data, fitted.target or None, drop=dropped, header=header, known=fitted.names, required=False
-        )  # fmt: skip
+        target = fitted.target if fitted.target and fitted.target not in dropped else None
+        optional = {*fitted.dropped, fitted.target}
+        table = read(data, target, drop=dropped, header=header, known=fitted.names, optional=optional)
         X = table.columns(fitted.names)
         predicted = fitted.predict(X)
         columns: list[tuple[str, Sequence[Any]]] = [("prediction", predicted.tolist())]

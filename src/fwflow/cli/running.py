@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import fwflow as fw
+from fwflow._validation import InputError
 from fwflow.cli.screen import note
 
 # A screen need not be written to more often.
@@ -22,12 +23,12 @@ def resumed(checkpoint: Path | None, resume: bool) -> fw.State | None:
     """The state to continue from, if there is one and it is asked for."""
     if checkpoint is None:
         if resume:
-            raise ValueError("--resume needs --checkpoint, the file to continue from")
+            raise InputError("--resume needs --checkpoint, the file to continue from")
         return None
     if not checkpoint.exists():
         return None
     if not resume:
-        raise ValueError(f"--checkpoint {checkpoint} is there already: --resume continues it; or remove it")
+        raise InputError(f"--checkpoint {checkpoint} is there already: --resume continues it; or remove it")
     return fw.State.load(checkpoint)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import fwflow as fw
+from fwflow._validation import InputError
 from fwflow.cli import figures
 from fwflow.cli.inspect import described, show_model
 from fwflow.cli.options import (
@@ -29,6 +30,7 @@ from fwflow.cli.options import (
     check_names,
     check_writable,
     parse_set,
+    plain,
     read_problem,
     tolerances,
 )
@@ -52,8 +54,10 @@ def solve(
     loss: LossOption = "squared",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file for the model.")] = None,
     method: MethodOption = "auto",
-    max_iter: Annotated[int, typer.Option(help="Iterations, those before --resume included.", min=0)] = 10_000,
-    max_time: Annotated[float | None, typer.Option(help="Seconds of this run.")] = None,
+    max_iter: Annotated[
+        int, typer.Option(help="Iterations, those before --resume included.", **plain(int, 0))
+    ] = 10_000,
+    max_time: Annotated[float | None, typer.Option(help="Seconds of this run.", **plain(float))] = None,
     tol: TolOption = None,
     rtol: RtolOption = None,
     rho: RhoOption = 1.0,
@@ -65,14 +69,14 @@ def solve(
     plot: Annotated[Path | None, typer.Option(help="A figure of run and coefficients: .svg, .png, .pdf.")] = None,
     largest: LargestOption = 10,
     checkpoint: Annotated[Path | None, typer.Option(help="A file from which --resume continues the run.")] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 60.0,
+    every: Annotated[float, typer.Option(help="Seconds between two checkpoints.", **plain(float, 0))] = 60.0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from --checkpoint, if it is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fit a linear model to a file of data.
 
-    Exit codes: 0 the gap is certified, 2 wrong input, 3 the tolerance was not reached, 130 interrupted. In the last two
-    cases, the best model so far is written.
+    Exit codes: 0 the gap is certified, 1 an unexpected error, 2 wrong input, 3 the tolerance was not reached, 130
+    interrupted. In the last two cases, the best model so far is written.
 
     [bold]Examples[/bold]
 
@@ -151,4 +155,4 @@ def _check_replaceable(out: Path | None) -> None:
         try:
             FittedModel.load(out)
         except ValueError:
-            raise ValueError(f"--out {out} is there already and holds no model, so it is not overwritten") from None
+            raise InputError(f"--out {out} is there already and holds no model, so it is not overwritten") from None

@@ -13,9 +13,10 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from fwflow._validation import suggest
+from fwflow._validation import InputError, suggest
 from fwflow.datasets.dataset import DataError, optional
 from fwflow.datasets.official import File, Official, catalogue, find, is_official, read
+from fwflow.storage import replacing
 
 #: Further attempts after a failed download, and seconds without an answer that make it fail.
 RETRIES = 2
@@ -36,7 +37,7 @@ def cache_dir() -> Path | None:
 def find_official(name: str) -> Official:
     """The catalogue entry of that name."""
     if name not in catalogue:
-        raise ValueError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
+        raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
     return catalogue[name]
 
 
@@ -80,9 +81,8 @@ def fetch(name: str, progress: bool = False) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
             archive = _download(pooch, official, Path(temporary), progress)
             for file, content in _unpack(official, archive).items():
-                unpacked = Path(temporary, file)
-                unpacked.write_bytes(content)
-                os.replace(unpacked, folder / file)
+                with replacing(folder / file, "wb") as unpacked:
+                    unpacked.write(content)
     except DataError as error:
         raise DataError(f"{error}. {offline(name)}") from error.__cause__
     except OSError as error:
@@ -105,7 +105,7 @@ def _download(pooch: Any, official: Official, folder: Path, progress: bool) -> P
     def complete_archive(url: str, output_file: str, caller: Any) -> None:
         http(url, output_file, caller)
         if not zipfile.is_zipfile(output_file):  # its index is at the end, so a truncated one has none
-            raise ValueError("what came is not a complete zip archive")
+            raise InputError("what came is not a complete zip archive")
 
     name = "archive.zip"
     manager = pooch.create(

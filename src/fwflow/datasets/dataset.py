@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array, suggest
+from fwflow._validation import Array, InputError, finite_array, suggest
 
 Kind = Literal["real", "stand-in", "generated"]
 
@@ -68,7 +68,7 @@ def standardize(A: ArrayLike) -> Array:
     """
     A = finite_array(A, "A", ndim=2)
     if A.size == 0:
-        raise ValueError(f"A is empty: its shape is {A.shape}")
+        raise InputError(f"A is empty: its shape is {A.shape}")
     # A constant column is found by comparison: the computed deviation of 0.1, 0.1, 0.1 is not exactly zero.
     constant = (A[0] == A).all(axis=0)
     deviation = np.where(constant, 1.0, A.std(axis=0, dtype=np.float64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fwflow._validation import InputError
 from fwflow.datasets.dataset import Dataset
 from fwflow.numerics import dot
 
@@ -35,11 +36,11 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
     """
     for name, size in (("m", m), ("n", n)):
         if size < 1:
-            raise ValueError(f"{name} must be a positive integer; got {size}")
+            raise InputError(f"{name} must be a positive integer; got {size}")
     if not 0 < sparsity <= 1:
-        raise ValueError(f"sparsity must be in (0, 1]; got {sparsity}")
+        raise InputError(f"sparsity must be in (0, 1]; got {sparsity}")
     if not (noise >= 0 and np.isfinite(noise)):
-        raise ValueError(f"noise must be a finite number >= 0; got {noise}")
+        raise InputError(f"noise must be a finite number >= 0; got {noise}")
     random = np.random.default_rng(seed)
     A = random.standard_normal((m, n))
     support = random.choice(n, size=max(1, round(sparsity * n)), replace=False)

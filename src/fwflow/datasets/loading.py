@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, suggest
 from fwflow.datasets import generators, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
 from fwflow.datasets.dataset import DataError, Dataset, Kind
@@ -29,6 +29,7 @@ from fwflow.datasets.official import (
     parse,
     read,
 )
+from fwflow.storage.files import load_arrays
 
 #: Data sets that are generated.
 generated: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
@@ -92,12 +93,12 @@ def load(
     """
     if _check(name) in generated:
         if split is not None:
-            raise ValueError(f"split={split!r} is not known; {name} is generated and has none")
+            raise InputError(f"split={split!r} is not known; {name} is generated and has none")
         return generated[name]()
     official = catalogue[name]
     split = official.default if split is None else split
     if split not in _splits(name):
-        raise ValueError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
+        raise InputError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
 
     given, cached = _folders(official, data_dir)
     if given is not None and (paths := _paths(official, split, given)):
@@ -181,7 +182,7 @@ def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
 
 def _check(name: str) -> str:
     if name not in catalogue and name not in generated:
-        raise ValueError(f"name={name!r} is not known; {suggest(name, (*catalogue, *generated))}")
+        raise InputError(f"name={name!r} is not known; {suggest(name, (*catalogue, *generated))}")
     return name
 
 
@@ -203,7 +204,7 @@ def _folders(official: Official, data_dir: str | Path | None) -> tuple[Path | No
     given = os.environ.get("FWFLOW_DATA") or None if data_dir is None else data_dir
     if given is not None and not Path(given).expanduser().is_dir():
         argument = "FWFLOW_DATA" if data_dir is None else "data_dir"
-        raise ValueError(f"{argument} must be a directory with folders such as madelon; {str(given)!r} is not one")
+        raise InputError(f"{argument} must be a directory with folders such as madelon; {str(given)!r} is not one")
     cache = cache_dir()
     return (
         None if given is None else Path(given).expanduser() / official.folder,
@@ -247,9 +248,9 @@ def _difference(content: bytes) -> str:
 
 def _reconstructed(path: Path) -> Dataset:
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            A, b = file["X"].astype(np.float64), file["y"].astype(np.float64)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        file = load_arrays(path)
+        A, b = file["X"].astype(np.float64), file["y"].astype(np.float64)
+    except (OSError, ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     if A.shape != (6000, 5000) or b.shape != (6000,) or not np.isin(b, (-1, 1)).all() or A.min() < 0 or A.max() > 999:
         raise DataError(f"{path}: X must be 6000 x 5000 with values 0..999, and y 6000 labels -1 and +1")

@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.designs.base import DataLost
 from fwflow.designs.blocked import BlockedDesign, Term
+from fwflow.storage.files import check_unpacked, unpacked_limit
 
 # Bytes of a block: enough to read in one go, and two of them are nothing beside a matrix that has to be in a file.
 _BLOCK = 2**25
 # What an entry costs that is read from a file, in entries of a dense matrix in memory.
 _READ = 15
+# What a Zarr store has in its folder: in the third format, and in the second.
+_ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
 class FileDesign(BlockedDesign):
@@ -72,9 +75,9 @@ class NpyFile(FileDesign):
         try:
             stored = np.lib.format.open_memmap(path, mode="r")
         except ValueError as error:
-            raise ValueError(f"{path} is not an .npy file of numbers: {error}") from error
+            raise InputError(f"{path} is not an .npy file of numbers: {error}") from error
         if stored.ndim != 2:
-            raise ValueError(f"{path} must hold a matrix; it holds an array of shape {stored.shape}")
+            raise InputError(f"{path} must hold a matrix; it holds an array of shape {stored.shape}")
         self._stored_dtype, self._offset = stored.dtype, stored.offset
         self._by_columns = not stored.flags.c_contiguous
         m, n = stored.shape
@@ -104,10 +107,16 @@ class ZarrStore(FileDesign):
             import zarr
         except ModuleNotFoundError:
             raise ImportError(f"{path}: Zarr stores need zarr: pip install 'fwflow[dask]'") from None
-        self._array: Any = zarr.open_array(path, mode="r")
+        try:
+            self._array: Any = zarr.open_array(path, mode="r")
+        except Exception as error:  # Zarr and its parsers raise errors of many kinds
+            raise InputError(f"{path} is not a Zarr store with one array: {_line(error)}") from error
         if self._array.ndim != 2:
-            raise ValueError(f"{path} must hold a matrix; it holds an array of shape {self._array.shape}")
+            raise InputError(f"{path} must hold a matrix; it holds an array of shape {self._array.shape}")
         (m, n), (height, width) = self._array.shape, self._array.chunks
+        chunk = height * width * self._array.dtype.itemsize
+        if chunk > unpacked_limit(0):
+            check_unpacked(path, chunk, self._array.nbytes_stored())
         most = max(1, _BLOCK // (height * width * self._array.dtype.itemsize))  # chunks of a block
         across = min(most, -(-n // width))
         super().__init__(path, _steps(m, height * (most // across)), _steps(n, width * across), self._array.dtype)
@@ -124,17 +133,24 @@ class ParquetFiles(FileDesign):
             import pyarrow.parquet as pq
         except ModuleNotFoundError:
             raise ImportError(f"{path}: Parquet files need pyarrow: pip install 'fwflow[dask]'") from None
-        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        files = _parquet_files(path) if path.is_dir() else [path]
         self._open: Callable[..., Any] = pq.ParquetFile
-        known = [(file, pq.read_metadata(file)) for file in files]
-        schema = known[0][1].schema.to_arrow_schema()
-        self._names = list(schema.names if columns is None else columns)
+        known = [(file, _metadata(file, pq.read_metadata)) for file in files]
+        first = known[0][1].schema.to_arrow_schema().names
+        self._names = list(first if columns is None else columns)
+        types: set[Any] = set()
         for file, metadata in known:
-            if absent := set(self._names) - set(metadata.schema.names):
-                raise ValueError(f"{file} has no column {min(absent)!r}")
-        types = [np.dtype(schema.field(name).type.to_pandas_dtype()) for name in self._names]
-        if text := [name for name, kind in zip(self._names, types, strict=True) if kind.kind not in "biuf"]:
-            raise ValueError(f"{path}: column {text[0]!r} does not hold numbers; choose others with columns=[...]")
+            schema = metadata.schema.to_arrow_schema()
+            if absent := set(self._names) - set(schema.names):
+                raise InputError(f"{file} has no column {min(absent)!r}")
+            if columns is None and (surplus := set(schema.names) - set(first)):
+                raise InputError(f"{file} has the column {min(surplus)!r}, which {files[0]} lacks; name columns=[...]")
+            found = {name: _dtype(schema.field(name).type) for name in self._names}
+            if text := [name for name, dtype in found.items() if dtype is None or dtype.kind not in "biuf"]:
+                raise InputError(f"{file}: column {text[0]!r} does not hold numbers; choose others with columns=[...]")
+            types.update(found.values())
+            tallest = max((metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)), default=0)
+            check_unpacked(file, 8 * tallest, file.stat().st_size)
         #: Of each band of rows, the file, what is known of it, and the number of its row group.
         self._groups = [(file, metadata, g) for file, metadata in known for g in range(metadata.num_row_groups)]
         heights = [metadata.row_group(g).num_rows for _, metadata, g in self._groups]
@@ -148,6 +164,40 @@ class ParquetFiles(FileDesign):
         with self._open(path, metadata=metadata) as file:
             table = file.read_row_group(group, columns=names)
         return np.column_stack([table.column(name).to_numpy() for name in names])
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder that holds nothing else, but for what begins with a dot or an underscore."""
+    entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
+    others = [entry.name for entry in entries if not _is_parquet(entry) or entry.is_dir()]
+    if others or not entries:
+        held = f"it also holds {others[0]!r}; move that elsewhere" if others else "it is empty"
+        raise InputError(f"{folder} must be a folder of Parquet files and of nothing else; {held}")
+    return entries
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+def _metadata(path: Path, read: Callable[[Path], Any]) -> Any:
+    try:
+        return read(path)
+    except ValueError as error:  # Arrow's own errors are ValueErrors
+        raise InputError(f"{path} is not a Parquet file that can be read: {_line(error)}") from error
+
+
+def _dtype(kind: Any) -> np.dtype[Any] | None:
+    """The type of a column in NumPy, None if it has none."""
+    try:
+        return np.dtype(kind.to_pandas_dtype())
+    except (NotImplementedError, TypeError):
+        return None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> FileDesign:
@@ -173,15 +223,21 @@ def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> 
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
-    if path.suffix in (".parquet", ".pq") or (path.is_dir() and any(path.glob("*.parquet"))):
+    stored = path.is_dir() and any((path / name).exists() for name in _ZARR)
+    if not stored and (_is_parquet(path) or (path.is_dir() and any(map(_is_parquet, path.iterdir())))):
         return ParquetFiles(path, columns)
     if columns is not None:
-        raise ValueError(f"columns are named in Parquet files, and {path} is none")
+        raise InputError(f"columns are named in Parquet files, and {path} is none")
+    if path.is_dir() and any(map(_is_parquet, path.iterdir())):
+        raise InputError(f"{path} holds a Zarr store and Parquet files; move one of them elsewhere")
+    if stored or (path.suffix == ".zip" and path.is_file()):
+        return ZarrStore(path)
+    if path.is_dir():
+        held = next((f"it holds {entry.name!r}" for entry in sorted(path.iterdir())), "it is empty")
+        raise InputError(f"{path} must be a Zarr store or a folder of Parquet files; {held}")
     if path.suffix == ".npy":
         return NpyFile(path)
-    if path.is_dir() or path.suffix == ".zip":
-        return ZarrStore(path)
-    raise ValueError(f"{path} must be an .npy file, a Zarr store, or Parquet: a file, or a folder of such files")
+    raise InputError(f"{path} must be an .npy file, a Zarr store, or Parquet: a file, or a folder of such files")
 
 
 def _steps(length: int, step: int) -> list[int]:

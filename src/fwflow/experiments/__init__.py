@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fwflow._validation import suggest
+from fwflow._validation import InputError, suggest
 
 #: Experiments by name. A new one is a module and an entry here.
 EXPERIMENTS = {
@@ -26,7 +26,7 @@ EXPERIMENTS = {
 def find_experiment(name: str) -> ModuleType:
     """The module of an experiment."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"experiment {name!r} is not known; {suggest(name, EXPERIMENTS)}")
+        raise InputError(f"experiment {name!r} is not known; {suggest(name, EXPERIMENTS)}")
     return import_module(f"fwflow.experiments.{EXPERIMENTS[name]}")
 
 

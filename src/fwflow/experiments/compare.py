@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fwflow
+from fwflow._validation import InputError
 from fwflow.experiments import runs
 from fwflow.experiments.framework import Table, run_tasks
 from fwflow.experiments.problems import PROBLEMS, find_problem
@@ -59,7 +60,7 @@ def compare(
         warnings.simplefilter("ignore", UncertifiedWarning)
         chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
     for unused in set(variants) - {taken for _, taken in runs.pairs(methods, variants)}:
-        raise ValueError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
+        raise InputError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
     settings = Settings(problem, tuple(methods), tuple(variants), iterations)
     tasks = runs.tasks(name, options, methods, variants, iterations)
     results = run_tasks({"comparison": tasks}, out, fwflow.__version__, workers)["comparison"]

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from fwflow._validation import InputError
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import ProblemInstance, columns, find_problem, solve
 from fwflow.experiments.style import INK, PALETTE, RC, label, legend_below, subplots, thin
@@ -95,7 +96,7 @@ def _coarse(settings: Settings) -> tuple[float, ...]:
 def tasks(settings: Settings) -> list[Task]:
     for problem in settings.problems:
         if _problem(problem, settings.alpha).optimum is None:
-            raise ValueError(
+            raise InputError(
                 f"alpha={settings.alpha:g} leaves the optimum of {problem} unknown; a larger ball holds it"
             )
 

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from fwflow._validation import InputError
 from fwflow.diagnostics import ZigZag, zigzag_energy
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import ProblemInstance, find_problem, solve
@@ -93,7 +94,7 @@ def _key(problem: str, method: str, delta: float) -> str:
 
 def tasks(settings: Settings) -> list[Task]:
     if len(settings.alphas) != len(settings.problems):
-        raise ValueError(f"alphas must have one entry per problem ({len(settings.problems)}); got {settings.alphas}")
+        raise InputError(f"alphas must have one entry per problem ({len(settings.problems)}); got {settings.alphas}")
     out = {}
     for problem, alpha in zip(settings.problems, settings.alphas, strict=True):
         data = _problem(problem, alpha).data

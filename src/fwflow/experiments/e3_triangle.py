@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
+from fwflow._validation import InputError
 from fwflow.diagnostics import fit_rate
 from fwflow.experiments import runs
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
@@ -74,7 +75,7 @@ def reference(iterations: int, c: float, k0: int) -> dict[str, Any]:
 
 def tasks(settings: Settings) -> list[Task]:
     if settings.drawn > settings.iterations:
-        raise ValueError(f"drawn must not exceed iterations; got {settings.drawn} and {settings.iterations}")
+        raise InputError(f"drawn must not exceed iterations; got {settings.drawn} and {settings.iterations}")
     s, data = settings, find_problem("triangle").data
     shared = {"iterations": s.iterations, "c": s.c, "k0": s.k0}
     paths = [

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.diagnostics import fit_rate
 from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
 from fwflow.experiments.problems import ProblemInstance, find_problem, solve
@@ -69,7 +69,7 @@ def splits_evenly(beta: Array) -> bool:
 
 def tasks(settings: Settings) -> list[Task]:
     if settings.iterations < 100:
-        raise ValueError(f"iterations must be at least 100 to see decades of k; got {settings.iterations}")
+        raise InputError(f"iterations must be at least 100 to see decades of k; got {settings.iterations}")
     return [
         Task(f"{function.__name__}-{method}", function, {"method": method, "iterations": settings.iterations})
         for function in (interval, triangle)

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, suggest, whole
+from fwflow.storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -226,7 +227,7 @@ def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> 
     accepted = {f.name: f for f in dataclasses.fields(module.Settings)}
     for name in overrides:
         if name not in accepted:
-            raise ValueError(f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}; {suggest(name, accepted)}")
+            raise InputError(f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}; {suggest(name, accepted)}")
     values = {**(module.QUICK if quick else {}), **overrides}
     default = module.Settings()
     return module.Settings(**{name: _fitting(name, value, getattr(default, name)) for name, value in values.items()})
@@ -236,10 +237,10 @@ def _fitting(name: str, value: Any, default: Any) -> Any:
     """The value of a setting in the type of its default."""
     if isinstance(default, tuple):
         if not isinstance(value, list | tuple) or not value or not all(_like(v, default[0]) for v in value):
-            raise ValueError(f"{name} must be a list such as {list(default)}; got {value!r}")
+            raise InputError(f"{name} must be a list such as {list(default)}; got {value!r}")
         return tuple(type(default[0])(v) for v in value)
     if not _like(value, default):
-        raise ValueError(f"{name} must be of the kind of {default!r}; got {value!r}")
+        raise InputError(f"{name} must be of the kind of {default!r}; got {value!r}")
     return type(default)(value)
 
 
@@ -255,6 +256,8 @@ def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, wor
     all, and is taken from that file if its fingerprint still matches. Before anything is run, a report
     that others have put there is noticed.
     """
+    if workers is not None:
+        whole(workers, "workers", 0)
     refuse_foreign(out / "index.html")
     store = {name: _Store(out / "results" / name, version) for name in groups}
     results: dict[str, dict[str, Columns]] = {name: {} for name in groups}
@@ -372,25 +375,6 @@ MAKER = "made by fwflow"
 def refuse_foreign(path: Path) -> None:
     """Nothing is written over files of others: stop where there is one, which is told by what it says of its maker."""
     if path.exists() and MAKER.encode() not in path.read_bytes():
-        raise ValueError(
+        raise InputError(
             f"{path} was not written by fwflow, so it is not overwritten: move it, or choose another --out"
         )
-
-
-class replacing:
-    """Open a text file for writing that takes its place only when it is complete."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.temporary = path, path.with_name(path.name + ".part")
-
-    def __enter__(self) -> Any:
-        self.file = open(self.temporary, "w", newline="", encoding="utf-8")
-        return self.file
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self.file.close()  # a full disk may show only here
-            if kind is None:
-                os.replace(self.temporary, self.path)
-        finally:
-            self.temporary.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.datasets import load, standardize
 from fwflow.momentum import find_momentum
 from fwflow.numerics import dot
@@ -21,6 +21,9 @@ from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadrati
 from fwflow.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
 from fwflow.solve import minimize
+from fwflow.storage.files import load_arrays
+from fwflow.tables.table import BLANKS, Wanted
+from fwflow.tables.text import read_libsvm
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,17 @@ def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
     """A linear model over an L1 ball from the user's data.
 
     ``.npz``: arrays ``A`` and ``b`` (or ``X`` and ``y``). ``.csv``: numbers between commas, the last
-    column is b; names of the columns may come first. ``.svm``, ``.libsvm`` or ``.txt``: libsvm format,
-    read by scikit-learn.
+    column is b; names of the columns may come first. ``.svm``, ``.libsvm`` or ``.txt``: libsvm format.
     """
     try:
         A, b = _read_data(path)
     except (ValueError, OSError, EOFError, BadZipFile, IndexError) as error:
-        raise ValueError(f"{Path(path).name} {error}") from error
+        said = str(error)
+        raise InputError(said if said.startswith(path) else f"{Path(path).name} {said}") from error
     if loss == "logistic":
         classes = np.unique(b)
         if len(classes) != 2:
-            raise ValueError(f"loss='logistic' needs two classes; {path} has {len(classes)}")
+            raise InputError(f"loss='logistic' needs two classes; {path} has {len(classes)}")
         b = np.where(b == classes[1], 1.0, -1.0)
     return ProblemInstance(
         LinearModel(A, b, loss), L1Ball(radius), None, None, f"{Path(path).name}, {A.shape[0]} x {A.shape[1]}."
@@ -102,24 +105,21 @@ def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
 def _read_data(path: str) -> tuple[Any, Array]:
     suffix = Path(path).suffix.lower()
     if suffix == ".npz":
-        with open(path, "rb") as file:
-            stored = np.load(file)
-            arrays = dict(stored) if isinstance(stored, Mapping) else {}
+        stored = load_arrays(Path(path))
+        arrays = stored if isinstance(stored, dict) else {}
         names = ("A", "b") if "A" in arrays else ("X", "y")
         if not set(names) <= set(arrays):
-            raise ValueError(f"must hold the arrays A and b, or X and y; it holds {sorted(arrays)}")
+            raise InputError(f"must hold the arrays A and b, or X and y; it holds {sorted(arrays)}")
         return arrays[names[0]], arrays[names[1]]
     if suffix == ".csv":
         table = _read_csv(path)
         return table[:, :-1], table[:, -1]
     if suffix in (".svm", ".libsvm", ".txt"):
-        try:
-            from sklearn.datasets import load_svmlight_file
-        except ModuleNotFoundError:
-            raise ValueError("libsvm files need scikit-learn: pip install 'fwflow[data]'") from None
-        A, b = load_svmlight_file(path)
-        return A, b
-    raise ValueError(
+        stored = read_libsvm(Path(path), Wanted())
+        if not isinstance(stored.target, np.ndarray):
+            raise InputError("must have numbers as labels")
+        return stored.X, stored.target
+    raise InputError(
         f"is neither a built-in problem ({', '.join(PROBLEMS)}) nor a file ending in .npz, .csv, .svm, .libsvm or .txt"
     )
 
@@ -135,15 +135,15 @@ def _read_csv(path: str) -> Array:
                 continue
             row = np.array([_number(cell) for cell in cells])
             if len(row) < 2:
-                raise ValueError("must have at least two columns, with commas between them")
+                raise InputError("must have at least two columns, with commas between them")
             if rows and len(row) != len(rows[0]):
-                raise ValueError(f"line {reader.line_num} has {len(row)} cells, where others have {len(rows[0])}")
+                raise InputError(f"line {reader.line_num} has {len(row)} cells, where others have {len(rows[0])}")
             if not np.isfinite(row).all():
                 j = int(np.isfinite(row).argmin())
-                raise ValueError(f"line {reader.line_num}, column {j + 1} must be a finite number; it is {cells[j]!r}")
+                raise InputError(f"line {reader.line_num}, column {j + 1} must be a finite number; it is {cells[j]!r}")
             rows.append(row)
     if not rows:
-        raise ValueError("must have at least one row of numbers")
+        raise InputError("must have at least one row of numbers")
     return np.stack(rows)
 
 
@@ -159,10 +159,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _number(cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return float("nan")
+    value = parsed(cell.strip(BLANKS))
+    return np.nan if value is None else value
 
 
 #: Problems by name, as ``fwflow compare`` takes them.
@@ -183,7 +181,7 @@ def _cached(name: str, options: tuple[tuple[str, Any], ...], origin: tuple[Any, 
 def find_problem(name: str, **options: Any) -> ProblemInstance:
     """The problem of that name, or "file" with the options of `from_file`; loaded again only if files have changed."""
     if name not in PROBLEMS and name != "file":
-        raise ValueError(f"problem={name!r} is not known; {suggest(name, PROBLEMS)}")
+        raise InputError(f"problem={name!r} is not known; {suggest(name, PROBLEMS)}")
     path = Path(options.get("path", ""))
     stamp = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else ()
     return _cached(name, tuple(sorted(options.items())), (os.environ.get("FWFLOW_DATA"), *stamp))
@@ -195,7 +193,7 @@ def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if result.status in (Status.NUMERICAL, Status.DATA):
-        raise ValueError(result.message)
+        raise InputError(result.message)
     return result
 
 

@@ -16,9 +16,9 @@ from tqdm.auto import tqdm
 
 import fwflow as fw
 from fwflow._validation import Array
-from fwflow.experiments.framework import replacing
 from fwflow.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
 from fwflow.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow.storage import replacing
 
 #: By this line a page is known to be ours.
 GENERATOR = '<meta name="generator" content="fwflow explore">'

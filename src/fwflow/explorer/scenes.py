@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 import fwflow as fw
-from fwflow._validation import Array, suggest, whole
+from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.numerics import dot
 
 #: Where the unconstrained minimiser m of f lies.
@@ -154,9 +154,9 @@ class Grid:
         for name, given, known in (("tableaus", self.tableaus, TABLEAUS), ("shapes", self.shapes, SHAPES)):
             for one in given:
                 if one not in known:
-                    raise ValueError(f"{name}: {one!r} is not known; {suggest(one, known)}")
+                    raise InputError(f"{name}: {one!r} is not known; {suggest(one, known)}")
         if 1.0 not in self.delta:
-            raise ValueError(f"delta must offer 1, the step of line searches and momentum; got {self.delta}")
+            raise InputError(f"delta must offer 1, the step of line searches and momentum; got {self.delta}")
         whole(self.iterations, "iterations", 1)
 
     @cached_property

@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from fwflow._validation import InputError
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
 from fwflow.methods.adaptive import Adaptive
 from fwflow.methods.auto import Choice, choose
@@ -110,12 +111,12 @@ class Request:
     def checked(cls, method: Any, schedule: Any, line_search: Any, momentum: Any) -> Request:
         """From arguments as users give them."""
         if not isinstance(schedule, Schedule):
-            raise ValueError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
+            raise InputError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
         name = method if isinstance(method, str) else ""
         if isinstance(method, str) and method not in methods:
             method = find_tableau(method, others=methods)
         if not isinstance(method, str | Tableau | Method):
-            raise ValueError(f"method must be a name, a Tableau or a Method; got {method!r}")
+            raise InputError(f"method must be a name, a Tableau or a Method; got {method!r}")
         name = name or (method.name if isinstance(method, Tableau) else type(method).__name__)
         return cls(method, schedule, find_line_search(line_search), find_momentum(momentum), name)
 
@@ -133,7 +134,7 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
     method = request.method
     if isinstance(method, Method):
         if not request.plain:
-            raise ValueError(
+            raise InputError(
                 "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
             )
         return method, Choice(request.name, _ASKED)
@@ -146,7 +147,7 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
         choice = Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
     if choice in STAGED:
         if request.momentum is not None:
-            raise ValueError(f"momentum belongs to tableaus; method={choice!r} has its own way to choose where to aim")
+            raise InputError(f"momentum belongs to tableaus; method={choice!r} has its own way to choose where to aim")
         return STAGED[choice](request.schedule, request.search), choice
     if choice in ACTIVE_SET or choice in SELF_STEPPING:
         return _named(choice, request, problem, x), choice
@@ -169,11 +170,11 @@ def _candidate(name: str, request: Request, problem: Problem, x: Point) -> Metho
 def _named(name: str, request: Request, problem: Problem, x: Point) -> Method:
     """The method of that name, which is not a tableau's."""
     if request.momentum is not None or request.schedule is not DEFAULT_SCHEDULE:
-        raise ValueError(f"momentum and schedule belong to tableaus; method={name!r} has none")
+        raise InputError(f"momentum and schedule belong to tableaus; method={name!r} has none")
     if name in ACTIVE_SET:
         return ACTIVE_SET[name]() if request.search is None else ACTIVE_SET[name](request.search)
     if request.search is not None:
-        raise ValueError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
+        raise InputError(f"line_search belongs to other methods; method={name!r} finds its own lengths")
     return SELF_STEPPING[name](problem, x)
 
 
@@ -181,7 +182,7 @@ def _flow(problem: Problem, x: Point) -> Method:
     """How to follow the flow of this objective over this set."""
     f, C = problem.objective, problem.constraint
     if x.factored or not C.polytope:
-        raise ValueError(
+        raise InputError(
             f'method="flow" needs a polytope of vectors, and {C!r} is not known to be one; '
             "a set of your own says so by polytope = True"
         )
@@ -189,7 +190,7 @@ def _flow(problem: Problem, x: Point) -> Method:
     if f.quadratic:
         return ExactBoxFlow() if box else ExactFlow()
     if problem.model(x) is None:
-        raise ValueError(
+        raise InputError(
             'method="flow" needs second derivatives: give Smooth(..., hess_product=...), or use method="corrective"'
         )
     return BoxNewton() if box else FlowNewton()

@@ -141,10 +141,5 @@ def rules_table() -> str:
     return "\n".join(["| objective | set | first, and if that crawls | because |", "|---|---|---|---|", *rows])
 
 
-def rules_text(indent: str) -> str:
-    """The rules as lines of a docstring."""
-    return "\n".join(f"{indent}* {_listed(r)}: {r.objective} / set {r.constraint}." for r in RULES)
-
-
 def _listed(rule: Rule, mark: str = "") -> str:
     return ", ".join(f'{mark}"{name}"{mark}' for name in rule.candidates)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fwflow._validation import Array, suggest, whole
+from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.numerics import dot
@@ -66,7 +66,7 @@ class BlockCoordinate(Method):
 
     def __post_init__(self) -> None:
         if self.order not in get_args(Order):
-            raise ValueError(f"order={self.order!r} is not known; {suggest(self.order, get_args(Order))}")
+            raise InputError(f"order={self.order!r} is not known; {suggest(self.order, get_args(Order))}")
         whole(self.seed, "seed", 0)
 
     @property
@@ -87,7 +87,7 @@ class BlockCoordinate(Method):
 
     def init(self, problem: Problem, x: Point) -> BlockGaps:
         if problem.constraint.factors is None:
-            raise ValueError(f'method="block" needs a product of sets, such as fw.Product; got {problem.constraint!r}')
+            raise InputError(f'method="block" needs a product of sets, such as fw.Product; got {problem.constraint!r}')
         return BlockGaps(np.full(len(problem.constraint.factors), np.inf))
 
     def step(self, problem: Problem, iterate: Iterate, memory: BlockGaps) -> Proposal:

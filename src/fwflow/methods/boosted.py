@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, number, whole
+from fwflow._validation import Array, InputError, number, whole
 from fwflow.momentum import GradientAt, Momentum, Oracle
 from fwflow.points import Atom, Point
 
@@ -59,7 +59,7 @@ class Boosted(Momentum):
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         if x_bar.factored:
-            raise ValueError("boosting needs the difference of gradients and directions: it is not for factored x")
+            raise InputError("boosting needs the difference of gradients and directions: it is not for factored x")
         g = gradient(x_bar)
         aimed: list[tuple[float, Atom]] = []
         d, cosine = np.zeros_like(g), -1.0

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.atoms import ActiveSet, Decomposition
 from fwflow.designs import Counts
 from fwflow.methods.active import AtomMemory, BlendedPairwise
@@ -103,7 +103,7 @@ class GradientSliding(Method):
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> SlidingGradients:
         if x.factored:
-            raise ValueError('method="sliding" needs distances between points: it is not for factored x')
+            raise InputError('method="sliding" needs distances between points: it is not for factored x')
         return _begun(x, active.single().lifted(problem.objective))
 
     def active_set(self, memory: SlidingGradients) -> ActiveSet:

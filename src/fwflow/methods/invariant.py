@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._validation import InputError
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.points import Point
 from fwflow.problem import Problem
@@ -34,7 +35,7 @@ class DecompositionInvariant(Method):
     def init(self, problem: Problem, x: Point) -> Any:
         g = np.zeros(x.x.shape)
         if x.factored or problem.constraint.away_vertex(g, x.x) is None or problem.constraint.max_step(x.x, g) is None:
-            raise ValueError(
+            raise InputError(
                 f'method="decomposition-invariant" needs a set with an in-face oracle; {problem.constraint!r} has none'
             )
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fwflow._validation import InputError
 from fwflow.atoms import ActiveSet, Decomposition, Record
 from fwflow.gradients import Gradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
@@ -31,7 +32,7 @@ class StageMemory:
 def check_tableau(tableau: Any) -> None:
     """Complain if it is none: names are for `minimize`."""
     if not isinstance(tableau, Tableau):
-        raise ValueError(f'tableau must be a Tableau, such as fw.tableaus["rk44"]; got {tableau!r}')
+        raise InputError(f'tableau must be a Tableau, such as fw.tableaus["rk44"]; got {tableau!r}')
 
 
 def numbers(tableau: Tableau) -> str:

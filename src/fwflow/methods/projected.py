@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.objectives.base import NumericalTrouble
@@ -59,7 +59,7 @@ class AcceleratedProjectedGradient(Method):
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored or problem.constraint.project(x.x) is None:
-            raise ValueError(
+            raise InputError(
                 f'method="apg" or "polished" needs a set with a projection; {problem.constraint!r} has none'
             )
         return ProjectionMemory(x)

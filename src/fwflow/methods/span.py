@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank
 from fwflow.methods.base import Iterate, Method, Proposal
@@ -68,7 +68,7 @@ class SpanCorrective(Method):
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
         if problem.constraint.nuclear_radius is None:
-            raise ValueError(
+            raise InputError(
                 f'method="corrective" for factored matrices needs a NuclearBall; got {problem.constraint!r}'
             )
         f = problem.objective

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from fwflow._validation import Array, suggest, whole
+from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.multistep import check_tableau, numbers
@@ -140,7 +140,7 @@ class Stochastic(Method):
         whole(self.batch, "batch", 1)
         whole(self.seed, "seed", 0)
         if self.estimator not in get_args(EstimatorName):
-            raise ValueError(f"estimator={self.estimator!r} is not known; {suggest(self.estimator, _ESTIMATORS)}")
+            raise InputError(f"estimator={self.estimator!r} is not known; {suggest(self.estimator, _ESTIMATORS)}")
 
     @property
     def signature(self) -> str:
@@ -160,7 +160,7 @@ class Stochastic(Method):
 
     def init(self, problem: Problem, x: Point) -> Any:
         if problem.objective.n_rows is None or problem.objective.batch(np.zeros(0, dtype=np.intp)) is None:
-            raise ValueError('method="stochastic" needs a mean over rows of data: a LinearModel without an intercept')
+            raise InputError('method="stochastic" needs a mean over rows of data: a LinearModel without an intercept')
         return None
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:

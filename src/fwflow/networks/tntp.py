@@ -11,12 +11,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from fwflow._validation import Array, number
+from fwflow._validation import Array, InputError, number, parsed
 from fwflow.networks.network import Links, Network
 
 _TAG = re.compile(r"<([^<>]*)>(.*)")
 _WHOLE = re.compile(r"[0-9]{1,15}")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _COLUMNS = [field.name for field in fields(Links)]
 
 
@@ -63,7 +62,7 @@ def read_tntp(
     try:
         _ = network.flows
     except ValueError as error:
-        raise ValueError(f"{trips.path}: {error} (counted from 0, where the file counts from 1)") from None
+        raise InputError(f"{trips.path}: {error} (counted from 0, where the file counts from 1)") from None
     return network
 
 
@@ -81,11 +80,13 @@ class _File:
         try:
             text = file.path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is no text file: {error}") from None
+            raise InputError(f"{path} is no text file: {error}") from None
         for i, line in enumerate(text.split("\n"), 1):
             stripped, tag = line.strip(), _TAG.fullmatch(line.strip())
             if "END OF METADATA" in file.tags:
                 if stripped and not stripped.startswith("~"):
+                    if not stripped.isascii():
+                        file.refuse(i, f"{stripped[:40]!r} must be numbers, in ASCII")
                     file.lines.append((i, stripped))
             elif tag:
                 name = tag[1].strip().upper()
@@ -99,7 +100,7 @@ class _File:
         return file
 
     def refuse(self, line: int, what: str) -> NoReturn:
-        raise ValueError(f"{self.path}, line {line}: {what}")
+        raise InputError(f"{self.path}, line {line}: {what}")
 
     def whole(self, tag: str) -> int:
         """The value of a tag that must be there: a number of things, at least one."""
@@ -111,8 +112,8 @@ class _File:
         return int(text)
 
     def number(self, line: int, text: str, name: str) -> float:
-        value = float(text) if _NUMBER.fullmatch(text) else np.nan
-        if not 0 <= value < np.inf:
+        value = parsed(text)
+        if value is None or not 0 <= value < np.inf:
             self.refuse(line, f"{name} must be a finite number of at least 0; it is {text[:40]!r}")
         return value
 

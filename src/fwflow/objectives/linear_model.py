@@ -11,7 +11,7 @@ from weakref import ref
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, suggest
+from fwflow._validation import Array, InputError, suggest
 from fwflow.designs import CountedDesign, Counts
 from fwflow.numerics import dot
 from fwflow.objectives.base import Batch, Objective
@@ -96,10 +96,10 @@ class LinearModel(DesignImage, LossOfImage):
         self.loss = find_loss(loss, rho)
         self.b = targets(b, self.design.dtype)
         if len(self.b) != m:
-            raise ValueError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
+            raise InputError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
         self.loss.check(self.b)
         if scale not in ("mean", "sum"):
-            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
+            raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
         self.weights, self.intercept = checked_weights(weights, self.loss, self.b), bool(intercept)
         total = float(m if self.weights is None else self.weights.sum(dtype=np.float64))
         self.factor = 1.0 / total if scale == "mean" else 1.0

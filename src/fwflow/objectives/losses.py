@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, ours, positive, suggest
+from fwflow._validation import Array, InputError, ours, positive, suggest
 
 
 class Loss(ABC):
@@ -94,11 +94,11 @@ class Logistic(EntrywiseLoss):
 
     def check(self, b: Array) -> None:
         if not np.isin(b, (-1, 1)).all():
-            raise ValueError(f"b must hold labels -1 and +1 for the logistic loss; it holds {np.unique(b)[:4]}")
+            raise InputError(f"b must hold labels -1 and +1 for the logistic loss; it holds {np.unique(b)[:4]}")
 
     def check_intercept(self, b: Array) -> None:
         if (b == b[0]).all():
-            raise ValueError(
+            raise InputError(
                 f"b holds the label {b[0]:g} alone, for which no intercept is the best: a larger one always is better"
             )
 
@@ -174,9 +174,9 @@ def find_loss(loss: str | Loss, rho: float) -> Loss:
     """The loss of that name, or the object itself."""
     if not isinstance(loss, str):
         if not isinstance(loss, Loss):
-            raise ValueError(f"loss must be a name or a Loss; got {loss!r}")
+            raise InputError(f"loss must be a name or a Loss; got {loss!r}")
         return loss
     if loss not in losses:
-        raise ValueError(f"loss={loss!r} is not known; {suggest(loss, losses)}")
+        raise InputError(f"loss={loss!r} is not known; {suggest(loss, losses)}")
     kind = losses[loss]
     return kind(rho=rho) if "rho" in kind.__dataclass_fields__ else kind()

@@ -9,7 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError, parsed
+from fwflow.storage.files import opened
+
+#: Sections whose lines end with a value, and all sections.
+_VALUED = frozenset({"COLUMNS", "RHS", "RANGES", "BOUNDS"})
+_SECTIONS = _VALUED | {"NAME", "OBJSENSE", "ROWS", "QUADOBJ", "QMATRIX", "SOS", "ENDATA"}
+#: Bounds that need no value: free, infinite, and binary columns.
+_WITHOUT_VALUE = frozenset({"FR", "MI", "PL", "BV"})
 
 
 class Mps(NamedTuple):
@@ -48,21 +55,22 @@ def read(path: str | PathLike[str]) -> Mps:
         raise ImportError("reading MPS files needs highspy: pip install 'fwflow[mps]'") from None
     name = fspath(path)
     if not name.lower().endswith((".mps", ".mps.gz")):
-        raise ValueError(f"path must end in .mps or .mps.gz; got {name!r}")
+        raise InputError(f"path must end in .mps or .mps.gz; got {name!r}")
     if not Path(name).is_file():
         raise FileNotFoundError(f"path is {name!r}, and there is no such file")
+    _check_numbers(Path(name))
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     if solver.readModel(name) == highspy.HighsStatus.kError:
-        raise ValueError(f"{name} is no MPS file of a linear program that HiGHS can read")
+        raise InputError(f"{name} is no MPS file of a linear program that HiGHS can read")
     model, kinds = solver.getModel(), highspy.HighsVarType
     lp = model.lp_
     if not lp.num_col_:
-        raise ValueError(f"{name} has no columns")
+        raise InputError(f"{name} has no columns")
     if model.hessian_.dim_:
-        raise ValueError(f"{name} has a quadratic objective; only linear programs, with integers or without, are read")
+        raise InputError(f"{name} has a quadratic objective; only linear programs, with integers or without, are read")
     if not set(lp.integrality_) <= {kinds.kContinuous, kinds.kInteger}:
-        raise ValueError(f"{name} has semi-continuous columns, which no convex polytope has")
+        raise InputError(f"{name} has semi-continuous columns, which no convex polytope has")
     rows = _rows(lp, highspy.MatrixFormat.kColwise)
     low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
     equal = low == high
@@ -78,6 +86,26 @@ def read(path: str | PathLike[str]) -> Mps:
         cost=np.array(lp.col_cost_) * (-1.0 if lp.sense_ == highspy.ObjSense.kMaximize else 1.0),
         names=list(lp.col_names_),
     )
+
+
+def _check_numbers(path: Path) -> None:
+    """Refuse a value that is no number, with its line: HiGHS reads 1_000 as 1, and leaves out what it cannot read."""
+    section = ""
+    with opened(path) as file:
+        for i, line in enumerate(file, 1):
+            words = line.decode("latin-1").partition("$")[0].split()
+            if not words or line.startswith(b"*") or "'MARKER'" in words:
+                continue
+            first, count = words[0].upper(), len(words)
+            if not line[:1].isspace() and first in _SECTIONS and (count == 1 or first not in _VALUED):
+                section = first
+            elif section in _VALUED and not (section == "BOUNDS" and first in _WITHOUT_VALUE):
+                two = count >= 5 or (count == 4 and section in ("RHS", "RANGES"))
+                # In fixed format a name may have spaces, and then the third word from the end may be a part of one.
+                for word in (words[-3], words[-1]) if two and words[-3][0] in "+-.0123456789" else words[-1:]:
+                    value = parsed(word.lower().replace("d", "e"))  # Fortran's exponents are numbers, too
+                    if value is None or np.isnan(value):
+                        raise InputError(f"{path}, line {i} must hold numbers as values; it has {word!r}")
 
 
 def _rows(lp: Any, by_column: Any) -> sp.csr_array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._validation import Array, finite_array, float_array, float_dtype, number, positive
+from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import dot, first_below, norm, smallest
 from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
@@ -316,7 +316,7 @@ class GroupBall(Ball):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         if x.size != len(self._labels):
-            raise ValueError(f"x has {x.size} entries; {self!r} has members of {len(self._labels)}")
+            raise InputError(f"x has {x.size} entries; {self!r} has members of {len(self._labels)}")
         return super().near(x, tol, noise)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> SparseVertex:
@@ -361,13 +361,13 @@ def group_labels(groups: Any) -> Array:
     if not parts or all(np.ndim(part) == 0 for part in parts):
         names = finite_array(parts, "groups", ndim=1)
         if not len(names) or (names != np.floor(names)).any():
-            raise ValueError("groups must hold an integer for every entry, or the entries of every group")
+            raise InputError("groups must hold an integer for every entry, or the entries of every group")
         _, first, labels = np.unique(names, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[labels]
     entries = np.concatenate([finite_array(part, "groups", ndim=1) for part in parts])
     counts = [len(part) for part in parts]
     if min(counts) == 0 or (np.sort(entries) != np.arange(len(entries))).any():
-        raise ValueError(f"groups must hold each of the entries 0 to {len(entries) - 1} once, and none may be empty")
+        raise InputError(f"groups must hold each of the entries 0 to {len(entries) - 1} once, and none may be empty")
     labels = np.empty(len(entries), dtype=np.intp)
     labels[entries.astype(np.intp)] = np.repeat(np.arange(len(parts)), counts)
     return labels
@@ -456,15 +456,15 @@ class Box(KnownSet):
         self.lower, self.upper = float_array(lower, "lower"), float_array(upper, "upper")
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if not np.isfinite(bound).all():
-                raise ValueError(f"{name} must be finite: Frank-Wolfe needs a bounded set")
+                raise InputError(f"{name} must be finite: Frank-Wolfe needs a bounded set")
         try:
             self.shape = np.broadcast_shapes(self.lower.shape, self.upper.shape) or None
         except ValueError:
-            raise ValueError(
+            raise InputError(
                 f"lower has shape {self.lower.shape}, upper has {self.upper.shape}; they must agree"
             ) from None
         if (self.lower > self.upper).any():
-            raise ValueError("lower must not exceed upper anywhere")
+            raise InputError("lower must not exceed upper anywhere")
 
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"

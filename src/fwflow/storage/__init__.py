@@ -4,6 +4,7 @@ A file is parsed and never run: no pickle, no import, and no class but those reg
 """
 
 from fwflow.storage.archive import load, save
+from fwflow.storage.files import replacing
 from fwflow.storage.registry import places_within, storable
 
-__all__ = ["load", "places_within", "save", "storable"]
+__all__ = ["load", "places_within", "replacing", "save", "storable"]

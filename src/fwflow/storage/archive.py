@@ -10,17 +10,15 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 from fwflow._version import __version__
+from fwflow.storage.files import replacing
 from fwflow.storage.table import TYPES, Reader, Writer
 
 T = TypeVar("T")
@@ -35,36 +33,20 @@ def save(value: Any, path: str | Path) -> None:
     writer = Writer()
     document = {"format": _FORMAT, "version": _VERSION, "library": __version__, "state": writer.value(value)}
     text = json.dumps(document | {"objects": writer.table}, allow_nan=False, separators=(",", ":")).encode("ascii")
-    try:
-        with _replacing(Path(path)) as file:
-            with zipfile.ZipFile(file, "w") as archive:
-                archive.comment = _SEAL + bytes(_DIGITS)
-                with _member(archive, _DOCUMENT, len(text)) as member:
-                    member.write(text)
-                for name, arrays in writer.arrays.items():
-                    _write(archive, name, arrays)
-            end = file.seek(-_DIGITS, os.SEEK_END)
-            file.seek(0)
-            digits = _digest(file, end)
-            file.seek(end)
-            file.write(digits)
-    except OSError as error:
-        said = f"{error.strerror or error}; the state was not saved, and what was there before is untouched"
-        raise OSError(error.errno, said, str(path)) from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    temporary = path.parent / f".{secrets.token_hex(8)}.part"
-    try:
-        with open(temporary, "xb+") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, "wb+") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.comment = _SEAL + bytes(_DIGITS)
+            with _member(archive, _DOCUMENT, len(text)) as member:
+                member.write(text)
+            for name, arrays in writer.arrays.items():
+                _write(archive, name, arrays)
+        end = file.seek(-_DIGITS, os.SEEK_END)
+        file.seek(0)
+        digits = _digest(file, end)
+        file.seek(end)
+        file.write(digits)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _member(archive: zipfile.ZipFile, name: str, size: int) -> Any:
@@ -86,7 +68,7 @@ def _little(name: str) -> np.dtype[Any]:
     return np.dtype(name).newbyteorder("<")
 
 
-def _digest(file: BinaryIO, size: int) -> bytes:
+def _digest(file: IO[bytes], size: int) -> bytes:
     """The checksum of so many bytes."""
     digest = hashlib.sha256()
     for start in range(0, size, 2**20):
@@ -95,7 +77,7 @@ def _digest(file: BinaryIO, size: int) -> bytes:
 
 
 def load(path: str | Path, cls: type[T]) -> T:
-    """Read an object of a registered class; a file that does not hold one is refused with a ValueError."""
+    """Read an object of a registered class; a file that does not hold one is refused with an InputError."""
     try:
         with open(path, "rb") as file:
             value = _parsed(_contents(file))
@@ -105,11 +87,11 @@ def load(path: str | Path, cls: type[T]) -> T:
         raise
     except Exception as error:  # whatever it is that the parsers of untrusted bytes stumble over
         why = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"path: {str(path)!r} does not hold a fwflow state that can be read: {why}") from error
+        raise InputError(f"path: {str(path)!r} does not hold a fwflow state that can be read: {why}") from error
     return value
 
 
-def _contents(file: BinaryIO) -> bytes:
+def _contents(file: IO[bytes]) -> bytes:
     """All of a file that ends as a state does and is undamaged."""
     end = len(_SEAL) + _DIGITS
     file.seek(max(0, file.seek(0, os.SEEK_END) - end))

@@ -1,7 +1,10 @@
 """What does a file of data hold? CSV, libsvm, Parquet, ``.npz`` and ``.mtx`` as one table of named columns.
 
 A table is complete or refused: no row and no cell is left out or guessed. Errors are ValueErrors that name the file
-and, as far as the format has them, the line and the column.
+and, as far as the format has them, the line and the column. A number is written in ASCII digits, without underscores.
+
+A compressed file (``.gz``, ``.npz``, Parquet) may unpack to 100 times its size, and to 128 MiB whatever its size. The
+environment variable ``FWFLOW_MAX_UNPACKED`` sets another number of bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fwflow._validation import suggest
+from fwflow._validation import InputError, suggest
 from fwflow.tables.arrays import read_mtx, read_npy, read_npz, read_parquet
 from fwflow.tables.table import Table, Target, Wanted
 from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
@@ -44,7 +47,7 @@ def read(
     drop: Collection[str] = (),
     header: bool | None = None,
     known: Collection[str] = (),
-    required: bool = True,
+    optional: Collection[str] = (),
     labelled: bool = False,
 ) -> Table:
     """Read a file whose columns are numbers, but for the target and those that are dropped.
@@ -62,8 +65,8 @@ def read(
         Whether a CSV file begins with the names of its columns. By default it is found out.
     known : collection of str
         Names that a header would have, as evidence for one.
-    required : bool
-        Whether target and drop must be there if they are given.
+    optional : collection of str
+        Which of the target and the columns to leave out may be missing.
     labelled : bool
         Whether there must be a target.
 
@@ -76,14 +79,17 @@ def read(
     >>> table.names, table.X.tolist(), table.target
     (('age', 'visits'), [[31.0, 2.0], [45.0, 7.0]], ('no', 'yes'))
     """
-    return _read(Path(path), Wanted(target, frozenset(drop), header, frozenset(known), required, labelled), FORMATS)
+    if target is not None and target in drop:
+        raise InputError(f"--target and --drop both name {target!r}; a column is predicted, or it is left out")
+    wanted = Wanted(target, frozenset(drop), header, frozenset(known), frozenset(optional), labelled)
+    return _read(Path(path), wanted, FORMATS)
 
 
 def read_target(path: str | Path, header: bool | None = None) -> Target:
     """Read a file with one column, or one array: the target of the rows of another file."""
     table = _read(Path(path), Wanted(header=header, alone=True), _TARGETS)
     if table.target is None:
-        raise ValueError(f"{path} must hold one column; it holds {len(table.names)}")
+        raise InputError(f"{path} must hold one column; it holds {len(table.names)}")
     return table.target
 
 
@@ -98,9 +104,13 @@ def _suffix(path: Path) -> str:
 
 def _read(path: Path, wanted: Wanted, readers: Any) -> Table:
     suffix = _suffix(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; a table is one file, ending in {', '.join(readers)}")
     if suffix not in readers:
-        raise ValueError(f"{path}: files ending in {suffix!r} are not known; {suggest(suffix, readers)}, also with .gz")
+        raise InputError(f"{path}: files ending in {suffix!r} are not known; {suggest(suffix, readers)}, also with .gz")
     try:
         return readers[suffix](path, wanted)
     except (EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is cut short or damaged: {error}") from error
+        raise InputError(f"{path} is cut short or damaged: {error}") from error
+    except MemoryError as error:
+        raise InputError(f"{path} does not fit into memory: {error}") from error

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import difflib
-import gzip
-import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError, is_plain
 
 #: A number per row or, where one of them is no number, a text per row.
 Target = Array | tuple[str, ...]
 
 #: What stands where a value is missing, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
+
+#: White space that may stand around a cell. Python strips more, such as no-break spaces and separators of records.
+BLANKS = " \t\r\n"
 
 _SHOWN = 5
 
@@ -61,7 +62,7 @@ class Table:
         if surplus or (missing and not self.implied):
             faults = [f"lacks {listed('column', missing)}"] if missing and not self.implied else []
             faults += [f"has {listed('column', surplus)} too many (--drop leaves one out)"] if surplus else []
-            raise ValueError(f"{self.path} {' and '.join(faults)}")
+            raise InputError(f"{self.path} {' and '.join(faults)}")
         if names == self.names:
             return self.X
         if not missing:
@@ -78,7 +79,7 @@ class Wanted:
     drop: frozenset[str] = frozenset()
     header: bool | None = None
     known: frozenset[str] = frozenset()
-    required: bool = True
+    optional: frozenset[str] = frozenset()
     labelled: bool = False
     alone: bool = False  # the one column of the file is the target
 
@@ -86,23 +87,23 @@ class Wanted:
         """Positions of the columns of X and of the target, which the file may have besides its columns."""
         if self.alone and len(names) == 1:
             return [], 0
-        if self.required:
-            for option, name in [("--target", self.target), *(("--drop", name) for name in sorted(self.drop))]:
-                if name is not None and name not in names:
-                    raise ValueError(f"{path} has no column {name!r} ({option}); {_near(name, names)}")
+        for option, name in [("--target", self.target), *(("--drop", name) for name in sorted(self.drop))]:
+            if name is not None and name not in names and name not in self.optional:
+                raise InputError(f"{path} has no column {name!r} ({option}); {_near(name, names)}")
         if self.labelled and self.target is None and not own_target:
-            raise ValueError(f"{path}: which column is to be predicted? --target names it; {listed('column', names)}")
+            raise InputError(f"{path}: which column is to be predicted? --target names it; {listed('column', names)}")
         counts = Counter(name for name in names if name not in self.drop)
         if twice := [name for name, count in counts.items() if count > 1]:
             where = [str(j + 1) for j, name in enumerate(names) if name == twice[0]]
-            raise ValueError(
+            raise InputError(
                 f"{path}: columns {' and '.join(where)} are both called {twice[0]!r}; rename one, or drop them"
             )
         kept = [j for j, name in enumerate(names) if name not in self.drop]
         target = next((j for j in kept if names[j] == self.target), None)
         features = [j for j in kept if j != target]
         if not features and not self.alone:
-            raise ValueError(f"{path} has no column to predict from; {listed('column', names)}")
+            left_out = f"; --drop leaves out {listed('column', sorted(self.drop))}" if self.drop else ""
+            raise InputError(f"{path} has no column to predict from; {listed('column', names)}{left_out}")
         return features, target
 
 
@@ -121,11 +122,13 @@ def _near(name: str, names: Sequence[str]) -> str:
 
 def as_target(path: Path, cells: Sequence[str], place: Callable[[int], str], name: str) -> Target:
     """Cells as numbers if all of them are, else as text; a missing one is refused."""
-    texts = [cell.strip() for cell in cells]
+    texts = [cell.strip(BLANKS) for cell in cells]
     absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
     if absent:
         many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
-        raise ValueError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+        raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+    if not is_plain("".join(texts)):
+        return tuple(texts)
     try:
         numbers = np.array(texts, dtype=np.float64)
     except ValueError:
@@ -139,22 +142,22 @@ def refuse_infinite(path: Path, target: Array, place: Callable[[int], str], name
     good = np.isfinite(target)
     if not good.all():
         i = int(good.argmin())
-        raise ValueError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {target[i]}")
+        raise InputError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {target[i]}")
 
 
-def refuse_missing(path: Path, where: str, cell: str, rows: int, of: int) -> ValueError:
+def refuse_missing(path: Path, where: str, cell: str, rows: int, of: int) -> InputError:
     """The error for cells without a value."""
     found = f"{cell!r}" if cell else "empty"
     rows_have = "1 row has missing cells" if rows == 1 else f"{rows} of {of} rows have missing cells"
-    return ValueError(f"{path}, {where} is {found}; {rows_have}: fill them in, or leave those rows out")
+    return InputError(f"{path}, {where} is {found}; {rows_have}: fill them in, or leave those rows out")
 
 
-def refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> ValueError:
+def refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
     """The error for columns that are not numbers, each with what it holds."""
     columns = dict(found)
     name, holds = next(iter(columns.items()))
     verb, them = ("holds", "it") if len(columns) == 1 else ("hold", "them")
-    return ValueError(
+    return InputError(
         f"{path}: {listed('column', columns)} {verb} no numbers ({name!r}: {holds}); "
         f"drop {them} (--drop {name!r}), or encode {them} as numbers"
     )
@@ -163,17 +166,3 @@ def refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> ValueError:
 def row_place(i: int) -> str:
     """Where row i stands in a file that has no lines."""
     return f"row {i + 1}"
-
-
-def opened(path: Path) -> BinaryIO:
-    """The bytes of a file, decompressed if its name says so."""
-    return gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")  # type: ignore[return-value]
-
-
-def seekable(path: Path) -> BinaryIO:
-    """The same, for readers that go back and forth."""
-    file = opened(path)
-    if path.suffix.lower() != ".gz":
-        return file
-    with file:
-        return io.BytesIO(file.read())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ from typing import TextIO
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array
-from fwflow.tables.table import MISSING, Table, Target, Wanted, as_target, opened, refuse_missing, refuse_text
+from fwflow._validation import Array, InputError, is_plain, parsed
+from fwflow.storage.files import opened
+from fwflow.tables.table import BLANKS, MISSING, Table, Target, Wanted, as_target, refuse_missing, refuse_text
 
 # Cells that are text before they are numbers; they take some ten times the memory of those.
 _CELLS = 2**18
@@ -33,7 +35,7 @@ def _text(path: Path) -> Iterator[TextIO]:
     except UnicodeDecodeError as error:
         with opened(path) as file:
             number = next(i for i, line in enumerate(file, 1) if not _decodes(line))
-        raise ValueError(f"{path}, line {number} is not UTF-8: save the file in that encoding") from error
+        raise InputError(f"{path}, line {number} is not UTF-8: save the file in that encoding") from error
 
 
 def _decodes(line: bytes) -> bool:
@@ -78,7 +80,7 @@ def _head(path: Path, rows: Iterator[Row], wanted: Wanted) -> tuple[Row, bool, l
     """The first row, whether it is a header, and the names of the columns."""
     first = next(rows, None)
     if first is None:
-        raise ValueError(f"{path} is empty")
+        raise InputError(f"{path} is empty")
     header = _is_header(first[1], wanted) if wanted.header is None else wanted.header
     return first, header, [cell if header and cell else str(j + 1) for j, cell in enumerate(first[1])]
 
@@ -97,10 +99,10 @@ def _rows(path: Path, file: TextIO) -> Iterator[Row]:
     try:
         for cells in reader:
             if len(cells) > 1 or any(cells):
-                yield skipped + reader.line_num, [cell.strip() for cell in cells]
+                yield skipped + reader.line_num, [cell.strip(BLANKS) for cell in cells]
     except csv.Error as error:
         line = skipped + reader.line_num
-        raise ValueError(f"{path}, line {line}: {error}; is a quotation mark left open?") from error
+        raise InputError(f"{path}, line {line}: {error}; is a quotation mark left open?") from error
 
 
 def _delimiter(head: Sequence[str]) -> str:
@@ -121,26 +123,21 @@ def _delimiter(head: Sequence[str]) -> str:
 def _same_lengths(path: Path, block: Sequence[Row], length: int) -> None:
     for line, cells in block:
         if len(cells) != length:
-            raise ValueError(f"{path}, line {line} has {len(cells)} cells, where the first row has {length}")
+            raise InputError(f"{path}, line {line} has {len(cells)} cells, where the first row has {length}")
 
 
 def _is_header(cells: Sequence[str], wanted: Wanted) -> bool:
     """Whether cells are names of columns: known ones, or some name, and numbers that just count the columns."""
-    expected = {name for name in (wanted.target, *wanted.drop, *wanted.known) if name is not None and not _parses(name)}
+    asked = (wanted.target, *wanted.drop, *wanted.known)
+    expected = {name for name in asked if name is not None and parsed(name) is None}
     if expected & set(cells):
         return True
-    named = any(cell.lower() not in MISSING and not _parses(cell) for cell in cells)
+    named = any(cell.lower() not in MISSING and parsed(cell) is None for cell in cells)
     return named and all(
-        cell in map(str, (j - 1, j, j + 1)) for j, cell in enumerate(cells) if _parses(cell) and cell.lower() != "nan"
+        cell in map(str, (j - 1, j, j + 1))
+        for j, cell in enumerate(cells)
+        if parsed(cell) is not None and cell.lower() != "nan"
     )
-
-
-def _parses(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 class _Cells:
@@ -164,11 +161,7 @@ class _Cells:
         self._lines.extend(line for line, _ in block)
         every = len(self._features) == len(self._names)
         rows = [row if every else [row[j] for j in self._features] for _, row in block]
-        try:
-            numbers = np.array(rows, dtype=np.float64)
-        except ValueError:
-            numbers = np.array([[float(cell) if _parses(cell) else np.nan for cell in row] for row in rows])
-        numbers = numbers.reshape(len(rows), len(self._features))
+        numbers = _numbers(rows).reshape(len(rows), len(self._features))
         self._blocks.append(numbers)
         lacking = set()
         for i, k in np.argwhere(~np.isfinite(numbers)).tolist():
@@ -185,13 +178,13 @@ class _Cells:
         """All rows, if every cell is a number."""
         rows = len(self._lines)
         if not rows:
-            raise ValueError(f"{self._path} has no rows, only the names of columns")
+            raise InputError(f"{self._path} has no rows, only the names of columns")
         if text := [j for j, count in self._wrong.items() if 2 * count > rows]:
             held = ((self._names[j], "line {} is {!r}".format(*self._first[j])) for j in sorted(text))
             raise refuse_text(self._path, held)
         if self._first:
             j, (line, cell) = min(self._first.items(), key=lambda item: item[1][0])
-            raise ValueError(f"{self._path}, {self._cell(line, j)} must be a finite number; it is {cell!r}")
+            raise InputError(f"{self._path}, {self._cell(line, j)} must be a finite number; it is {cell!r}")
         if self._missing:
             line, j, cell = self._missing
             raise refuse_missing(self._path, self._cell(line, j), cell, self._lacking, rows)
@@ -202,19 +195,33 @@ class _Cells:
         return f"line {line}, column {j + 1}{named}"
 
 
+def _numbers(rows: Sequence[Sequence[str]]) -> Array:
+    """Cells as numbers, NaN where they are none. NumPy converts as `float` does, so it gets plain text alone."""
+    try:
+        if all(is_plain("".join(row)) for row in rows):
+            return np.array(rows, dtype=np.float64)
+    except ValueError:
+        pass
+    values = ([parsed(cell) for cell in row] for row in rows)
+    return np.array([[np.nan if value is None else value for value in row] for row in values])
+
+
 def read_libsvm(path: Path, wanted: Wanted) -> Table:
     """A label, and pairs of an index and a value. Columns are called by their index, from 0 if that occurs, else 1."""
     labels: list[str] = []
     lines, indices, values, ends = array("q"), array("q"), array("d"), array("q", [0])
     with _text(path) as file:
         for number, line in enumerate(file, 1):
-            label, *pairs = line.partition("#")[0].split() or [""]
-            if not label:
+            content = line.partition("#")[0].strip(BLANKS)
+            if not content:
                 continue
+            label, *pairs = content.split() if content.isascii() else re.split(f"[{BLANKS}]+", content)
             pairs = [pair for pair in pairs if not pair.startswith("qid:")]
             try:
                 if pairs:
                     index, value = zip(*(pair.split(":") for pair in pairs), strict=True)
+                    if not ("".join(index).isdecimal() and is_plain("".join(pairs))):
+                        raise ValueError("an index or a value is not written as a number")
                     indices.extend(map(int, index))
                     values.extend(map(float, value))
             except (ValueError, OverflowError):
@@ -223,7 +230,7 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
             lines.append(number)
             ends.append(len(indices))
     if not labels:
-        raise ValueError(f"{path} is empty")
+        raise InputError(f"{path} is empty")
 
     def place(i: int) -> str:
         return f"line {lines[i]}"
@@ -232,7 +239,7 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     _check_entries(path, entries, places, indptr, place)
     if ":" in "".join(labels):
         i = next(i for i, label in enumerate(labels) if ":" in label)
-        raise ValueError(f"{path}, {place(i)} must begin with a label; it begins with {labels[i]!r}")
+        raise InputError(f"{path}, {place(i)} must begin with a label; it begins with {labels[i]!r}")
     base = int(places.min(initial=1))
     width = int(places.max(initial=base)) + 1 - base
     X = sp.csr_array((entries, places - base, indptr), shape=(len(labels), width)).tocsc()
@@ -247,12 +254,12 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     return Table(path, kept, tuple(names[j] for j in features), target, name, place, implied=True)
 
 
-def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> ValueError:
+def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
     for j, pair in enumerate(pairs):
         index, _, value = pair.partition(":")
-        if not (index.isdecimal() and len(index) < 19 and _parses(value)):
-            return ValueError(f"{path}, line {line}, entry {j + 1} must be INDEX:VALUE; it is {pair!r}")
-    return ValueError(f"{path}, line {line} must be a label and pairs INDEX:VALUE")
+        if not (index.isdecimal() and index.isascii() and len(index) < 19 and parsed(value) is not None):
+            return InputError(f"{path}, line {line}, entry {j + 1} must be INDEX:VALUE; it is {pair!r}")
+    return InputError(f"{path}, line {line} must be a label and pairs INDEX:VALUE")
 
 
 def _check_entries(path: Path, values: Array, indices: Array, ends: Array, place: Callable[[int], str]) -> None:
@@ -261,10 +268,10 @@ def _check_entries(path: Path, values: Array, indices: Array, ends: Array, place
         i = int(wrong[0])
         row = int(np.searchsorted(ends, i, side="right")) - 1
         found = f"{indices[i]}:{values[i]}"
-        raise ValueError(f"{path}, {place(row)}, entry {i - ends[row] + 1} must be INDEX:VALUE, finite; it is {found}")
+        raise InputError(f"{path}, {place(row)}, entry {i - ends[row] + 1} must be INDEX:VALUE, finite; it is {found}")
     rows = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     keys = np.sort(rows * 2**31 + indices)
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
         row, index = divmod(int(keys[twice[0]]), 2**31)
-        raise ValueError(f"{path}, {place(row)} has the index {index} twice")
+        raise InputError(f"{path}, {place(row)} has the index {index} twice")
