@@ -15,7 +15,7 @@ BENCH_ARGS  ?=
 # Folders with networks in the TNTP format, besides the one that comes along.
 NETWORKS    ?=
 
-.PHONY: test reproduce check format docs bench dist clean
+.PHONY: test test-slow reproduce check format docs bench dist clean
 
 # The command line needs far less than the tests do, so that `make reproduce` starts early.
 $(CLI_STAMP): pyproject.toml
@@ -31,6 +31,10 @@ $(STAMP): $(CLI_STAMP)
 # A process per core, and one thread for each: threads of BLAS beside them only wait for each other.
 test: $(STAMP)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# The tests that `make test` leaves out.
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 
 reproduce: $(CLI_STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
