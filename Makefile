@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+CLI_STAMP  := $(VENV)/.command
 DOCS_STAMP := $(VENV)/.documented
 
 SMOKE  := .venv-smoke
@@ -14,11 +15,16 @@ BENCH_ARGS  ?=
 # Folders with networks in the TNTP format, besides the one that comes along.
 NETWORKS    ?=
 
-.PHONY: test reproduce check format docs bench dist clean
+.PHONY: test test-slow reproduce check format docs bench dist clean
 
-$(STAMP): pyproject.toml
+# The command line needs far less than the tests do, so that `make reproduce` starts early.
+$(CLI_STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[cli]'
+	touch $(CLI_STAMP)
+
+$(STAMP): $(CLI_STAMP)
 	$(BIN)/pip install --quiet --editable '.[cli,test]'
 	touch $(STAMP)
 
@@ -26,7 +32,11 @@ $(STAMP): pyproject.toml
 test: $(STAMP)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
-reproduce: $(STAMP)
+# The tests that `make test` leaves out.
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
+
+reproduce: $(CLI_STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
 
 check: $(STAMP)

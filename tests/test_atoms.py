@@ -102,6 +102,7 @@ def test_gradients_on_observed_entries_are_scored_from_factors():
     assert Atoms([start, Lifted(vertex)]).scores(g).tolist() == [5.0, 10.0]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("set_name", SETS)
 @pytest.mark.parametrize("tableau", [*CERTIFIED, *UNCERTIFIED])
 def test_every_tableau_knows_what_its_iterates_are_made_of(tableau, set_name, monkeypatch):
@@ -245,6 +246,7 @@ def test_none_where_x_is_not_known_by_its_vertices(method):
         np.testing.assert_allclose(r.active_set.x, r.x, atol=1e-14)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [*METHODS, "fw", "rk44"])
 @pytest.mark.parametrize("source", ["pairwise", "rk44"])
 def test_a_run_goes_on_from_a_decomposition(method, source):

@@ -109,6 +109,7 @@ def regression(n, seed):
     return fw.LinearModel(A, 0.2 * A @ rng.random(n))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", [*METHODS, "corrective"])
 @pytest.mark.parametrize("blocks", PRODUCTS)
 def test_results_have_an_atom_per_dimension_and_one(blocks, method):
@@ -131,6 +132,7 @@ def test_results_have_an_atom_per_dimension_and_one(blocks, method):
     assert g @ x - C.lmo(g).dot(g) == pytest.approx(r.gap, abs=1e-13)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["pairwise", "away"])
 @pytest.mark.parametrize("blocks", ["simplices", "mixed"])
 def test_fewer_atoms_do_not_take_many_more_steps(blocks, method):

@@ -15,7 +15,7 @@ from fwflow.vertices import DenseVertex
 
 EPS = np.finfo(float).eps
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)
-thorough = settings(deadline=None, max_examples=150, derandomize=True)
+thorough = settings(deadline=None, max_examples=60, derandomize=True)
 
 
 def textbook_step(tableau, x, k, target, c=2, delta=1):
@@ -162,6 +162,7 @@ def reference_run(tableau, lmo, x, steps, c=2.0, k0=1, momentum=False, search=Fa
     return np.array(X), np.array(lengths)
 
 
+@pytest.mark.sampled(5)
 @CATALOGUE
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("momentum", [None, "nesterov"])
@@ -257,6 +258,7 @@ def triangle_flow(method, delta, **options):
         return fw.flow(fw.Quadratic(np.eye(2)), fw.ConvexHull(TRIANGLE), delta=delta, method=method, **options)
 
 
+@pytest.mark.sampled(3)
 @CATALOGUE
 def test_small_steps_of_every_tableau_follow_the_same_flow(name):
     def distance(delta, every):

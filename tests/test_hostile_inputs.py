@@ -310,6 +310,7 @@ def change(data):
             array *= 1.0 + 0.1 * np.arange(array.size).reshape(array.shape) if name != "H" else 3.0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["fw", "pairwise"])
 @pytest.mark.parametrize("constraint", SETS)
 @pytest.mark.parametrize("objective", OBJECTIVES)

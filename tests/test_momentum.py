@@ -85,6 +85,7 @@ def callables(f, C):
     return grad, lmo
 
 
+@pytest.mark.sampled(3)
 @cases
 @pytest.mark.parametrize("momentum", NAMES)
 @pytest.mark.parametrize("method", METHODS)

@@ -155,6 +155,7 @@ def test_every_set_and_objective_has_a_second_formulation():
     assert FORMULAS.keys() == OBJECTIVES.keys()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTOR_SETS)
 def test_gap_bounds_the_suboptimality(set_name, objective_name):
@@ -173,6 +174,7 @@ def test_gap_bounds_the_suboptimality(set_name, objective_name):
             assert r.success or r.trace["gap"].min() <= 27 / 8 * rate
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["fw", "rk44"])
 @pytest.mark.parametrize("set_name", MATRIX_SETS)
 def test_gap_bounds_the_suboptimality_of_matrices(set_name, method):
@@ -195,6 +197,7 @@ def test_gap_bounds_the_suboptimality_of_matrices(set_name, method):
 LOSSES = {"squared": lambda r: cp.sum_squares(r) / 2, "huber": lambda r: cp.sum(cp.huber(r, 0.5)) / 2}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("scale", ["sum", "mean"])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("shape", [(5, 4), (3, 6)])

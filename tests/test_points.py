@@ -571,6 +571,7 @@ def test_rank_one_vertex_meets_a_gradient_on_observed_entries():
 MATRIX_SETS = {name: entry for name, entry in SETS.items() if len(entry[1]) == 2}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MATRIX_SETS)
 @pytest.mark.parametrize("gradient_order", ["C", "F"])
 @pytest.mark.parametrize("method", ["fw", "rk44"])

@@ -79,10 +79,12 @@ def test_import_is_light():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-@pytest.mark.parametrize("name", [name for name, _ in public_callables()])
+CALLABLES = dict(public_callables())
+
+
+@pytest.mark.parametrize("name", CALLABLES)
 def test_every_public_callable_has_a_docstring(name):
-    value = dict(public_callables())[name]
-    doc = inspect.getdoc(value)
+    doc = inspect.getdoc(CALLABLES[name])
     assert doc
     # A dataclass without a docstring gets its signature for one.
     assert not doc.startswith(name + "(")

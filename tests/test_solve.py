@@ -476,6 +476,7 @@ def test_zero_gradient_is_optimal_everywhere(name):
     assert fw.minimize(f, C, C.start(shape), tol=0, max_iter=3, method="rk44").gap == 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SETS)
 def test_single_precision_stays_single(name):
     C, shape = SETS[name]
@@ -713,6 +714,7 @@ def assert_same_run(r, whole, columns=("fun", "gap", "step")):
     assert (r.nit, r.fun, r.gap) == (whole.nit, whole.fun, whole.gap)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "options", [{"method": "fw"}, {"method": "rk44"}, {"line_search": "exact"}, {"momentum": "nesterov"}], ids=str
 )
@@ -884,6 +886,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("line_search", [None, "adaptive", "exact"])
 @pytest.mark.parametrize("momentum", MOMENTA)
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -487,6 +487,7 @@ def test_searches_make_no_pass_over_the_data(name, method, loss):
     assert set(np.diff(r.trace["n_lmo"])) == {stages}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", ["fw", "rk44"])
 @pytest.mark.parametrize(("objective", "name"), SEARCHES)
 def test_steps_in_runs_are_feasible_and_descend(name, method, objective):

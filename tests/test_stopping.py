@@ -30,7 +30,7 @@ def run(f, C, **options):
         return None
 
 
-@settings(deadline=None, max_examples=150, derandomize=True)
+@settings(deadline=None, max_examples=60, derandomize=True)
 @given(
     name=st.sampled_from(sorted(SETS)),
     objective=st.sampled_from(sorted(OBJECTIVES)),

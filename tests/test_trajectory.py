@@ -68,6 +68,7 @@ PROBLEMS |= {f"random {seed}": lambda seed=seed: curved(seed) for seed in range(
 every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*PROBLEMS][:14])  # ten thousand steps each; every kind of set twice
 def test_small_steps_of_euler_follow_it(name):
     p = PROBLEMS[name]()
@@ -232,6 +233,7 @@ def test_single_precision_trajectories_stay_single():
     assert sol(1.0).dtype == sol.result.x.dtype == np.float32
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("C", [fw.L1Ball(1.0), fw.Simplex(), fw.Box(-0.5, 0.5)], ids=repr)
 def test_the_flow_of_other_losses_is_followed_to_first_order(C):
     rng = np.random.default_rng(3)

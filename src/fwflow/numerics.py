@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import heapq
 import operator
+import threading
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
@@ -27,14 +29,24 @@ def quietly(function: Function) -> Function:
     return np.errstate(all="ignore")(function)
 
 
+class _Quiet(threading.local):
+    """A context of each thread in which NumPy ignores floating-point flags: faster to enter than `np.errstate`."""
+
+    def __init__(self) -> None:
+        context = contextvars.Context()
+        context.run(np.seterr, all="ignore")
+        self.run = context.run
+
+
+_quiet = _Quiet()
 _matmul = quietly(operator.matmul)
 
 
 def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
-    if type(a) is type(b) is np.ndarray and a.ndim == b.ndim == 1:
-        return np.vdot(a, b)
-    return _matmul(a, b)
+    if type(a) is type(b) is np.ndarray:
+        return np.vdot(a, b) if a.ndim == b.ndim == 1 else _quiet.run(operator.matmul, a, b)
+    return _matmul(a, b)  # may call code of the user, which may come here again: a context cannot be entered twice
 
 
 def norm(x: Any) -> Any:

@@ -263,6 +263,7 @@ def fitted(path):
     return model.coefficients.tobytes(), model.fun, model.gap, model.iterations, model.method
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("stop", [1, 4])
 def test_resumed_runs_end_as_if_they_had_not_been_interrupted(run, monkeypatch, tmp_path, method, stop):

@@ -25,6 +25,7 @@ def active_set(result):
     return result.active_set
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("method", "objective_name"),
     [(m, o) for m in METHODS for o in OBJECTIVES if m != "corrective" or o != "smooth"],  # refused: see the last test

@@ -107,6 +107,7 @@ def closed(name, loss, step, seed):
     return f, x0, fw.exact_flow(f, C, x0, tau_end=2.0, step=step)
 
 
+@pytest.mark.sampled(5)
 @every_loss
 @pytest.mark.parametrize(("name", "guise"), GUISED, ids=[" as ".join(both) for both in GUISED])
 def test_a_set_in_any_guise_has_the_same_flow(name, guise, loss):
@@ -149,6 +150,7 @@ POLYTOPES = {
 }
 
 
+@pytest.mark.sampled(5)
 @every_loss
 @pytest.mark.parametrize("name", POLYTOPES)
 def test_its_error_is_of_first_order_in_the_step(name, loss):
@@ -183,6 +185,7 @@ def off_the_best(f, C, sol, tau_end):
     return max(off)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
 @every_loss
 def test_targets_are_the_best_of_their_time(make, loss):
@@ -217,6 +220,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.sampled(3)
 @every_loss
 @pytest.mark.parametrize("name", DESIGNS)
 def test_degenerate_data(name, loss):

@@ -57,6 +57,7 @@ def slope_of(loss, b):
     return lambda z: -b / (1 + np.exp(np.minimum(b * z, 700.0)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("make", [l1, simplex, box])
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("radius", [10.0, 1000.0])
@@ -75,11 +76,12 @@ def test_its_error_is_of_first_order_in_the_step_at_any_radius(kind, make, radiu
         assert error <= 0.25 * step * C.diameter((4,)) + 4e-4 * radius  # of which explicit steps zig-zag
 
 
-def test_the_flow_of_separable_labels_leaves_for_the_boundary_whatever_the_step():
+@pytest.mark.parametrize("steps", [(0.2, 0.1, 0.05), pytest.param((0.2, 0.02), marks=pytest.mark.slow)])
+def test_the_flow_of_separable_labels_leaves_for_the_boundary_whatever_the_step(steps):
     """The gradient never vanishes, so that opposite vertices never tie: |x|_1 grows as fast as it can."""
     p = find_problem("sensing", alpha=1000.0, loss="logistic")
     values = []
-    for step in (0.2, 0.1, 0.05, 0.02):
+    for step in steps:
         path = fw.exact_flow(p.f, p.C, tau_end=0.2, step=step)
         assert np.abs(path.at(0.2)).sum() == pytest.approx(1000 * -np.expm1(-0.2), rel=1e-12)
         values.append(p.f.value(p.f.point(path.at(0.2))))
@@ -112,6 +114,7 @@ MOVED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("loss", MOVED)
 @pytest.mark.parametrize("name", AWAY)
 @settings(deadline=None, max_examples=3, derandomize=True)

@@ -87,6 +87,7 @@ def test_sets_without_a_projection_say_so():
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("method", ["apg", Polished(every=3, share=1.0)], ids=["apg", "polished"])
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTORS)

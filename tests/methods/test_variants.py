@@ -188,7 +188,7 @@ def test_momentum_and_schedules_go_where_they_mean_something(method):
             fw.minimize(model(), EVERY[method], method=method, schedule=fw.LogOpenLoop())
 
 
-@settings(deadline=None, max_examples=70, derandomize=True)
+@settings(deadline=None, max_examples=30, derandomize=True)
 @given(
     method=st.sampled_from([name for name in EVERY if name != "block"]),
     name=st.sampled_from([name for name, (_, shape) in catalogue.SETS.items() if len(shape) == 1]),

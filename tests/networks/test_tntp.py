@@ -145,7 +145,7 @@ def test_weights_must_be_numbers(tmp_path):
 
 
 SETTINGS = settings(
-    deadline=None, max_examples=300, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=120, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 FILE, PLACE = st.sampled_from(["net", "trips"]), st.floats(0, 1)
 

@@ -56,6 +56,7 @@ def optimum(loss, name, weighted):
     return problem.value
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("loss", DATA)

@@ -83,6 +83,7 @@ def both(f, C, **options):
     return results
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("constraint", SETS)
@@ -93,6 +94,7 @@ def test_answers_are_the_same(constraint, kind, run):
     assert screened.n_design <= whole.n_design + 2  # column norms, and shares of attempts in vain
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("constraint", SETS)
 @pytest.mark.parametrize("loss", ["logistic", "huber"])

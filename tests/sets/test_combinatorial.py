@@ -203,6 +203,7 @@ def quadratic(shape, seed=3):
     return fw.Smooth(lambda x: 0.5 * float(((x - target) ** 2).sum()), lambda x: x - target, shape=shape), target
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["fw", "corrective", "rk44", "auto"])
 @pytest.mark.parametrize("name", [name for name in COMBINATORIAL if name != "path-cyclic"])
 def test_runs_end_at_the_nearest_mixture(name, method):
@@ -350,12 +351,14 @@ def forest(indices, m, n):
 
 
 @WITHOUT
-@pytest.mark.parametrize("shape", [(3, 4), (1, 3)])
-def test_plans_are_those_of_a_linear_program(solver, shape, chosen):
+@pytest.mark.parametrize(
+    ("shape", "count"), [((3, 4), 100), pytest.param((3, 4), 500, marks=pytest.mark.slow), ((1, 3), 20)]
+)
+def test_plans_are_those_of_a_linear_program(solver, shape, count, chosen):
     rng, (m, n) = np.random.default_rng(7), shape
     sums = np.vstack([np.kron(np.eye(m), np.ones(n)), np.kron(np.ones(m), np.eye(n))])
     kinds = [*KINDS.values()]
-    for i in range(500 if m > 1 else 20):
+    for i in range(count):
         a, b = rng.integers(0, 5, m) + np.eye(m)[0], rng.integers(0, 5, n) + np.eye(n)[0]
         if i % 2:
             spread = 4 if solver == "highs" else 6

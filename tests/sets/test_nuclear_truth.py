@@ -66,6 +66,7 @@ def assert_true(rows, share=0.12):
     assert (np.abs(gap - exact) <= share * exact + rounding).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @settings(deadline=None, max_examples=4, derandomize=True)
@@ -93,6 +94,7 @@ def test_what_the_trace_says_is_verified_at_once(shape):
         assert r.gap == pytest.approx(rows[-1, 1], rel=1e-3, abs=rows[-1, 2])
 
 
+@pytest.mark.slow
 def test_ratings_of_943_by_1682_to_a_millionth():
     data = standins.movielens()
     f = fw.MatrixCompletion(data["rows"], data["cols"], data["values"] - 3.0, data.shape)
@@ -167,6 +169,7 @@ DATA = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("values", ["zero", "constant", "random"])
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (4, 3)])
@@ -248,6 +251,7 @@ class Misled(fw.NuclearBall):
         return super().lmo_at(g, inner, self.misfit(g.toarray(), hint or RankOne(*map(np.ones, g.shape), -1.0)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"method": "pairwise", "max_iter": 30}], ids=["auto", "pairwise"])
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_hints_that_mislead_do_not_change_what_a_trace_says(misfit, options):

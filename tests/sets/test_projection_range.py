@@ -125,6 +125,7 @@ def test_what_is_not_finite_has_no_projection():
 SETS = [fw.L1Ball(1.0), fw.Simplex(1.0), fw.L2Ball(1.0), fw.LInfBall(0.1), fw.Box(-1.0, 0.3)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["apg", "polished"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("C", SETS, ids=repr)
@@ -137,6 +138,7 @@ def test_step_lengths_stay_finite_at_an_exact_optimum(C, dtype, method):
     np.testing.assert_allclose(r.x, exact, rtol=0, atol=8 * np.finfo(dtype).eps)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1.0, 1e30, 1e150])
 @pytest.mark.parametrize("C", SETS, ids=repr)
 @pytest.mark.parametrize("kind", ["square", "linear", "flat"])
@@ -173,6 +175,7 @@ def test_single_precision_runs_return_points_of_the_set(C):
         assert C.contains(r.x.astype(np.float64), 16 * EPS)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("method", ["apg", "polished"])
 @pytest.mark.parametrize("make", [fw.L1Ball, fw.Simplex, fw.L2Ball, fw.LInfBall], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -156,6 +156,7 @@ RUNS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", RUNS)
 @every_set
 def test_gaps_along_runs_are_those_of_dense_eigenvalues(C, options):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fwflow as fw
@@ -42,11 +43,13 @@ SEARCHES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.sampled(5)
 @parametrize_with_checks(SEARCHES)
 def test_scikit_learns_own_checks_of_searches(estimator, check):
     check(estimator)

@@ -155,6 +155,7 @@ def assert_continued(whole, rest):
     assert_same_data(vars(replace(rest.state, **LEFT_OUT)), vars(replace(whole.state, **LEFT_OUT)))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("method", METHODS)
 def test_runs_continue_bit_for_bit(method, tmp_path):
     tried, done = set(), set()
@@ -571,6 +572,7 @@ def corrupted(data, rng):
 METHODS_OF_FILES = ["rk44", "pairwise", "flow", "apg", "completion"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS_OF_FILES)
 def test_damaged_files_are_refused(method, tmp_path):
     data, rng = small_file(method), np.random.default_rng(0)
@@ -651,6 +653,7 @@ def mutated(node, rng):
         return
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS_OF_FILES)
 def test_strange_documents_are_refused_or_hold_a_state(method, tmp_path):
     data, rng = small_file(method), np.random.default_rng(2)
