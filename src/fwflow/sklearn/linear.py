@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from fwflow._validation import Array
 from fwflow.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
+from fwflow.sklearn.centring import Centre
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
@@ -186,11 +187,40 @@ class LinearEstimator(BallEstimator):
     coef_: Array
     intercept_: Any
 
+    #: Features that were moved next to zero, None where there are none.
+    _centre: Centre | None
+    #: The intercepts of the features as they were moved.
+    _constants: Any
+
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
+    def _centred(self, task: Task) -> Task:
+        """The samples that count, with features far from zero moved next to it if there is an intercept."""
+        if task.weights is not None and not task.weights.all():
+            task = task.rows(np.flatnonzero(task.weights))
+        self._centre = None
+        if not self.fit_intercept:
+            return task
+        X = task.X
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        centre = Centre.of(X)
+        if len(centre.places):
+            self._centre, task = centre, replace(task, X=centre.taken_from(X))
+        return task
+
+    def _keep_linear(self, x: Array, constants: Any) -> None:
+        """Set the coefficients, and the intercepts that belong to the features as they were given."""
+        self.coef_, self._constants = x, constants
+        moved = 0.0 if self._centre is None else x[..., self._centre.places] @ self._centre.values
+        self.intercept_ = constants - moved
+
     def _decision(self, X: Any) -> Array:
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        if self._centre is None:
+            return np.asarray(X @ self.coef_.T + self.intercept_)
+        return self._centre.product(X, self.coef_) + self._constants
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -200,18 +230,29 @@ class LinearEstimator(BallEstimator):
 class LinearRegressor(RegressorMixin, LinearEstimator):
     """A linear model of numbers."""
 
+    #: What was taken from the targets.
+    _level: float
+
     def _loss(self) -> Loss:
         return find_loss("squared", 1.0)
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         X, y = self._checked(X, y, y_numeric=True)
-        return Task(X, np.asarray(y, dtype=X.dtype), checked_weights(sample_weight, X.shape[0]))
+        task = self._centred(Task(X, np.asarray(y, dtype=X.dtype), checked_weights(sample_weight, X.shape[0])))
+        self._level = 0.0
+        if self.fit_intercept:
+            column = task.y[:, None]
+            centre = Centre.of(column)
+            if len(centre.places):
+                self._level = float(centre.values[0])
+                task = replace(task, y=centre.taken_from(column)[:, 0])
+        return task
 
     def _objective(self, task: Task) -> fw.LinearModel:
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
 
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
-        self.coef_, self.intercept_ = x, f.intercept_at(x)
+        self._keep_linear(x, f.intercept_at(x) + self._level)
 
     def _kept(self) -> Any:
         return vars(self).get("coef_")
@@ -238,9 +279,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         weights = checked_weights(sample_weight, X.shape[0])
         if self.class_weight is not None:
             weights = compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
-        task = Task(X, y, weights)
-        if weights is not None and not weights.all():  # samples of no weight do not even tell of a class
-            task = task.rows(np.flatnonzero(weights))
+        task = self._centred(Task(X, y, weights))  # samples of no weight do not even tell of a class
         self.classes_, codes = np.unique(task.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs two classes or more")
@@ -254,8 +293,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _keep(self, f: Any, x: Array) -> None:
         several = x.ndim == 2
-        self.coef_ = x if several else x[None]
-        self.intercept_ = f.intercepts_at(x) if several else np.array([f.intercept_at(x)], dtype=x.dtype)
+        constants = f.intercepts_at(x) if several else np.array([f.intercept_at(x)], dtype=x.dtype)
+        self._keep_linear(x if several else x[None], constants)
+        if several and self._centre is not None:
+            self.intercept_ -= self.intercept_.mean()  # a constant in all classes changes no probability
 
     def _kept(self) -> Any:
         coef = vars(self).get("coef_")
