@@ -118,6 +118,11 @@ class Objective(ABC):
     def domain(self) -> Callable[[Point], bool] | None:
         return None
 
+    @property
+    def completion(self) -> Any:
+        """This function as a `MatrixCompletion`, for corrections within the span of the factors of x; else None."""
+        return None
+
     def counted_by(self, counts: Counts) -> Self:
         """This objective for one run: passes over its data are reported to `counts`; the original is not touched."""
         watched = copy.copy(self)
