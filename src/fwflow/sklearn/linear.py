@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
-from fwflow._validation import Array
+from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
@@ -31,6 +32,10 @@ from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 _FEW = 10
 # The loss of a class that no sample of a fold has shown: that of a probability at the limit of double precision.
 _UNSEEN = -math.log(np.finfo(np.float64).eps)
+
+
+# Parameters that are True or False.
+_SWITCHES = ("fit_intercept", "warm_start", "progress", "biases")
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,18 @@ class BallEstimator(BaseEstimator):
     @abstractmethod
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         """The data, checked."""
+
+    def _check_parameters(self) -> None:
+        """Raise an error for a parameter that no part asked later would refuse."""
+        given = self.get_params(deep=False)
+        for name, value in given.items():
+            if name in _SWITCHES and not (np.ndim(value) == 0 and value in (True, False)):
+                raise ValueError(f"{name} must be True or False; got {describe(value)}")
+            if name in ("tol", "rtol", "damping"):
+                number(value, name, "be a finite number that is not negative", lambda x: 0 <= x < math.inf)
+        whole(given["max_iter"], "max_iter", 0)
+        if "rho" in given:
+            positive(given["rho"], "rho")
 
     @abstractmethod
     def _objective(self, task: Task) -> fw.Objective:
@@ -193,6 +210,7 @@ class LinearEstimator(BallEstimator):
     _constants: Any
 
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        self._check_parameters()
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
     def _centred(self, task: Task) -> Task:
@@ -238,15 +256,12 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         X, y = self._checked(X, y, y_numeric=True)
-        task = self._centred(Task(X, np.asarray(y, dtype=X.dtype), checked_weights(sample_weight, X.shape[0])))
-        self._level = 0.0
+        task = self._centred(Task(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
+        column, self._level = task.y.astype(np.float64)[:, None], 0.0
         if self.fit_intercept:
-            column = task.y[:, None]
             centre = Centre.of(column)
-            if len(centre.places):
-                self._level = float(centre.values[0])
-                task = replace(task, y=centre.taken_from(column)[:, 0])
-        return task
+            column, self._level = centre.taken_from(column), float(centre.values.sum())
+        return replace(task, y=column[:, 0].astype(X.dtype))
 
     def _objective(self, task: Task) -> fw.LinearModel:
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
@@ -278,7 +293,14 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X.shape[0])
         if self.class_weight is not None:
+            if not isinstance(self.class_weight, dict | str):
+                wanted = "class_weight must be a dict, 'balanced' or None"
+                raise ValueError(f"{wanted}; got {describe(self.class_weight)}")
             weights = compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
+            if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+                raise ValueError(
+                    f"class_weight must be finite, not negative and not all zero; got {describe(self.class_weight)}"
+                )
         task = self._centred(Task(X, y, weights))  # samples of no weight do not even tell of a class
         self.classes_, codes = np.unique(task.y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -387,6 +409,8 @@ class GroupBall:
 
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
         features = shape[-1]
+        if not isinstance(self.groups, Iterable | None):
+            raise ValueError(f"groups must be a sequence; got {describe(self.groups)}")
         labels = np.arange(features) if self.groups is None else group_labels(self.groups)
         if len(labels) != features:
             raise ValueError(f"groups has {len(labels)} entries; X has {features} features, and they must agree")

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 import fwflow as fw
-from fwflow._validation import Array, finite_array, whole
+from fwflow._validation import Array, finite_array, number, whole
 from fwflow.gradients import as_gradient
 from fwflow.objectives.models import flat
 from fwflow.sklearn.corners import CornerPath
@@ -163,10 +163,11 @@ def chosen_radii(
     model: BallEstimator, task: Task, corners: CornerPath | None, radii: Any, count: int, eps: float
 ) -> Array:
     """The radii that were asked for, in ascending order."""
+    count, eps = whole(count, "n_radii", 1), number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
     if isinstance(radii, str):
         if radii != "auto":
             raise ValueError(f"radii={radii!r} is not known; give an array, or 'auto'")
-        return _auto(model, task, corners, whole(count, "n_radii", 1), eps)
+        return _auto(model, task, corners, count, eps)
     given = np.unique(finite_array(radii, "radii", ndim=1))
     if not len(given) or given[0] <= 0:
         raise ValueError("radii must be positive, and at least one")
@@ -190,9 +191,9 @@ def _auto(model: BallEstimator, task: Task, corners: CornerPath | None, count: i
         return steepest(f.point(x))[0]
 
     at_first, vertex = steepest(origin)
-    if not at_first > 0:  # nothing is worth a coefficient
-        return np.geomspace(1e-3, 1.0, count)
     line = f.along(origin, origin.mix([(1.0, vertex)]), f.value(origin))
+    if not at_first > 0 or not line.norm2 > 0:  # nothing is worth a coefficient, or features have squares that vanish
+        return np.geomspace(1e-3, 1.0, count)
     curvature, largest = line.second(0.0), _LARGEST * float(np.finfo(f.dtype).max)
     with np.errstate(over="ignore"):
         first = min(_FIRST * (at_first / curvature if curvature > 0 else line.value0 / at_first), largest)
