@@ -61,6 +61,18 @@ class WithLine(Wrapped):
         return COMPLETION.along(start, end, value0)
 
 
+#: Methods for other sets, or for points that are not factored.
+REFUSED = (
+    "corrective",
+    "apg",
+    "polished",
+    "flow",
+    "decomposition-invariant",
+    "sliding",
+    "block",
+    "stochastic",
+    "boosted",
+)
 SETS = [fw.NuclearBall(2.0), fw.Spectraplex(2.0), fw.Spectrahedron(2.0), -1.0 * fw.NuclearBall(2.0)]
 LEAST = {C: fw.minimize(COMPLETION, C, tol=1e-9).fun for C in SETS}
 
@@ -71,9 +83,8 @@ LEAST = {C: fw.minimize(COMPLETION, C, tol=1e-9).fun for C in SETS}
 def test_every_method_runs_or_refuses(C, objective, method):
     try:
         r = fw.minimize(objective(), C, method=method, max_iter=20, tol=1e-2)
-    except ValueError as error:
-        assert method != "auto"
-        assert "\n" not in str(error)
+    except ValueError:
+        assert method in REFUSED
         return
     assert r.feasible
     assert -1e-9 <= r.fun - LEAST[C] <= r.gap + 1e-9

@@ -55,11 +55,15 @@ def test_every_parameter_is_checked(name):
     parameters = ESTIMATORS[name]().get_params()
     assert set(parameters) <= set(WRONG)
     few = {"n_radii": 2, "cv": 2} if "cv" in parameters else {}
+    accepted = []
     for parameter in parameters:
         for value in WRONG[parameter]:
-            with pytest.raises(ValueError, match=r"^[^\n]+$"):
+            try:
                 fitted(name, **few | {parameter: value})
-                print(parameter, value)  # shown if nothing was raised
+            except ValueError:
+                continue
+            accepted.append((parameter, value))
+    assert not accepted
 
 
 def test_errors_name_the_parameter():

@@ -232,13 +232,14 @@ def _asked(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
     """The objective and the spectrum of the set, or an error that says which of them the method cannot handle."""
     f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
     if f is None:
+        given = type(problem.objective).__name__
         raise ValueError(
-            f'method="corrective" for factored matrices needs a MatrixCompletion; got {type(problem.objective).__name__}. '
+            f'method="corrective" for factored matrices needs a MatrixCompletion; got {given}. '
             'Use method="blended-pairwise"'
         )
     if spectrum is None:
         raise ValueError(
-            f'method="corrective" for factored matrices needs a NuclearBall, Spectraplex or Spectrahedron, scaled if '
+            'method="corrective" for factored matrices needs a NuclearBall, Spectraplex or Spectrahedron, scaled if '
             f'need be; got {problem.constraint!r}. Use method="blended-pairwise"'
         )
     return f, spectrum

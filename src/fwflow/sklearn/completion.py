@@ -208,7 +208,10 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         # Columns that are out come last, whatever the score of the others.
         best = self.col_ids_[np.lexsort((-scores, out), axis=1)[:, :k]]
         missing = np.arange(k) >= left[:, None]
-        return np.where(missing, None, best.astype(object)) if missing.any() else best
+        if missing.any():
+            best = best.astype(object)
+            best[missing] = None
+        return best
 
     def _excluded(self, rows: Array, exclude: Any) -> Array:
         """Which columns are not to be recommended, for each row."""
