@@ -70,6 +70,8 @@ def as_gradient(g: Any) -> Gradient:
     """What an objective or a momentum returned, in the form that methods work with."""
     if isinstance(g, np.ndarray):  # asked first: the other question takes a microsecond
         return DenseGradient(g)
+    if sp.issparse(g):
+        raise ValueError(f"a gradient must be an array or a fw.Gradient; got a {type(g).__name__}. Use its toarray()")
     return g if isinstance(g, Gradient) else DenseGradient(np.asarray(g))
 
 

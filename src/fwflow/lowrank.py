@@ -95,6 +95,10 @@ class LowRank:
             return np.zeros(0, self.dtype)
         return scipy.linalg.svdvals(_core(self.U, self.V)[2])
 
+    def norm2(self) -> float:
+        """The squared Frobenius norm."""
+        return float(np.sum(self.singular_values() ** 2))
+
     def copy(self) -> LowRank:
         """The same matrix, sharing nothing that can be changed."""
         return LowRank(self.shape, dict(self._atoms), self.dtype, self._compact)

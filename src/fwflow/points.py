@@ -273,8 +273,7 @@ class FactoredPoint(Point):
 
     @property
     def track(self) -> Array:
-        assert self.image is not None
-        return self.image
+        return self.x.to_dense() if self.image is None else self.image
 
     def dot(self, g: Any) -> float:
         return self.x.dot(g)

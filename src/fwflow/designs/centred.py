@@ -65,6 +65,27 @@ class Centre:
         columns[:, self.constant] = 0
         return columns
 
+    def taken_from(self, X: Any) -> Any:
+        """Return an array or a CSC matrix with these columns moved. Those that are constant become zero."""
+        if not len(self.places):
+            return X
+        X = X.copy()
+        if not sp.issparse(X):
+            X[:, self.places] = self.moved(X[:, self.places])
+            return X
+        for j, value, constant in zip(self.places, self.values, self.constant, strict=True):
+            own = slice(X.indptr[j], X.indptr[j + 1])
+            X.data[own] = 0 if constant else X.data[own] - value
+        return X
+
+    def product(self, X: Any, coef: Array) -> Array:
+        """Return ``taken_from(X) @ coef.T`` without a copy of X; constant columns count with their differences."""
+        rest = coef.copy()
+        rest[..., self.places] = 0
+        near = X[:, self.places]
+        near = near.toarray() if sp.issparse(near) else near
+        return np.asarray(dot(X, rest.T) + dot(near - self.values, coef[..., self.places].T))
+
 
 def _narrow(X: Array) -> Array:
     """Whether the spread of each column is small beside its entries, which are not all zero."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fwflow.methods.spectrum import correctable
 from fwflow.points import Point
 from fwflow.problem import Problem
 
@@ -64,9 +65,9 @@ RULES = (
     Rule(
         ("corrective",),
         "matrix completion",
-        "nuclear ball",
+        "nuclear ball, spectraplex, spectrahedron",
         "corrections within the span of the factors need few passes over the data",
-        lambda p, x: x.factored and p.constraint.nuclear_radius is not None,
+        lambda p, x: x.factored and correctable(p),
     ),
     Rule(
         ("apg", "flow"),

@@ -5,6 +5,10 @@ the nuclear norm of X is that of the small M: projected gradient steps on M need
 the observed entries only, and they find the rank. The factors of :math:`X = A B^T` with
 :math:`\|A\|^2 + \|B\|^2 \le 2r` make up the whole ball too, and conjugate gradients on them find the span that the rank
 asks for, where adding vectors to it would take hundreds of passes. Memory stays O(nnz + rank (rows + cols)).
+
+Semidefinite matrices are :math:`X = P M P^T`, by the eigenvalues of M, and :math:`X = A A^T` with
+:math:`\|A\|^2 \le r`. Their steps are those above with Q = P, B = A and the symmetric part of the gradient. Where all
+members have the same trace, the factors stay on the sphere of that norm.
 """
 
 from __future__ import annotations
@@ -15,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, InputError
+from fwflow._validation import Array
 from fwflow.gradients import Sampled
 from fwflow.lowrank import LowRank
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.spectrum import Spectrum
 from fwflow.numerics import dot, norm
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.images import image_of
 from fwflow.objectives.models import NOWHERE
 from fwflow.points import FactoredPoint, Point
 from fwflow.problem import Problem
-from fwflow.sets.vectors import L1Ball
 from fwflow.storage import storable
 
 # Factors within this share of the squared radius of their ball may be held back by it.
@@ -67,12 +71,7 @@ class SpanCorrective(Method):
         return False
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
-        if problem.constraint.nuclear_radius is None:
-            raise InputError(
-                f'method="corrective" for factored matrices needs a NuclearBall; got {problem.constraint!r}'
-            )
-        f = problem.objective
-        assert isinstance(f, MatrixCompletion)
+        f, _ = _asked(problem)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
         return SpanMemory(block.astype(x.x.dtype), f.steepest, self.turns)
@@ -80,40 +79,41 @@ class SpanCorrective(Method):
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         assert known is not None
-        f, radius, found = problem.objective, problem.constraint.nuclear_radius, known.vertex.vertex.factors()
-        assert isinstance(f, MatrixCompletion)
+        f, spectrum = _asked(problem)
         assert isinstance(known.gradient, Sampled)
-        assert radius is not None
-        u, v, _ = found
-        block, smoothness, turns = memory.block, memory.smoothness, memory.turns
-        G = (known.gradient * (1 / _largest(known.gradient.data))).matrix  # squares neither overflow nor vanish
-        for _ in range(3):  # subspace iteration, warm from the pass before
-            block = np.linalg.qr(dot(G, dot(G.T, block)))[0]
-        P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
-        Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
+        u, v, _ = known.vertex.vertex.factors()
+        smoothness, turns = memory.smoothness, memory.turns
+        # Over the largest entry, so that squares neither overflow nor vanish.
+        G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
+        block = _leading(G, memory.block, spectrum.sign)
+        if spectrum.sign:
+            P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        else:
+            P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+            Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
         M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
-        M, image, smoothness = self._corrected(f, radius, P, Q, M, image_of(x), smoothness)
+        M, image, smoothness = self._corrected(f, spectrum, P, Q, M, image_of(x), smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
         if rank == 0:
-            return Proposal(x, 0.0, SpanMemory(block, smoothness, turns, known.gap))
+            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, turns, known.gap), mixture=True)
         more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
         turns = min(2 * turns, 4 * self.turns) if more else max(turns // 2, self.turns)
         roots = np.sqrt(sigma[:rank])
-        A, B = dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots)
-        corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, radius, A, B, image, turns)))
+        A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
+        corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, spectrum, A, B, image, turns)))
         following = SpanMemory(block, smoothness, turns, known.gap)
         return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
 
     def _corrected(
-        self, f: MatrixCompletion, radius: float, P: Array, Q: Array, M: Array, image: Array, smoothness: float
+        self, f: MatrixCompletion, spectrum: Spectrum, P: Array, Q: Array, M: Array, image: Array, smoothness: float
     ) -> tuple[Array, Array, float]:
         """Projected gradient steps on M, with its image, while they decrease the value."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
         for _ in range(self.projections):
-            g = dot(P.T, dot(f.gradient_matrix(image), Q))
+            g = dot(P.T, dot(spectrum.gradient(f, image), Q))
             while True:
-                moved = _project(M - g / g.dtype.type(smoothness), radius)
+                moved = spectrum.project(M - g / g.dtype.type(smoothness))
                 seen = f.entries(dot(P, moved), Q)
                 d, found = moved - M, f.value(Point(NOWHERE, seen))
                 bound = smoothness * float(np.vdot(d, d))
@@ -127,23 +127,24 @@ class SpanCorrective(Method):
         return M, image, smoothness
 
     def _turned(
-        self, f: MatrixCompletion, radius: float, A: Array, B: Array, image: Array, turns: int
+        self, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, turns: int
     ) -> tuple[Array, Array]:
         """Conjugate gradient steps on the factors, each to a minimum on its curve in the ball.
 
         Along the columns of a singular value f curves in proportion to it, which preconditions.
         """
-        Z, rows = np.vstack([A, B]), len(A)
+        Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
         sigma = np.einsum("ij,ij->j", A, A)
         weights = 1 / (sigma + sigma.mean())
         unit = _largest(f.dual(Point(NOWHERE, image)))
         direction = before = np.zeros_like(Z)
         promise = math.inf
         for _ in range(turns):
-            A, B, G = Z[:rows], Z[rows:], f.gradient_matrix(image) * (1 / unit)
-            g, size = np.vstack([dot(G, B), dot(G.T, A)]), float(norm(Z))
+            A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
+            slopes = dot(G, B)
+            g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
             # Where the ball holds the factors back, steps are tangential to it.
-            held = size**2 > (1 - _EDGE) * 2 * radius and np.vdot(g, Z) < 0
+            held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
             radial = Z / size if held else np.zeros_like(Z)
             g -= np.vdot(g, radial) * radial
             downhill = -weights * g
@@ -156,36 +157,44 @@ class SpanCorrective(Method):
             if not np.vdot(g, direction) < 0:
                 direction = downhill
             step = size / float(norm(direction)) * direction
-            curve = _Curve.along(f, image, Z, step, rows, 2 * radius)
+            curve = _Curve.along(f, image, Z, step, rows, limit, spectrum.exact)
             t = curve.minimum()
             if t == 0:
                 break
             Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-        return Z[:rows], Z[rows:]
+        return spectrum.factors(Z[:rows], Z[rows:])
 
 
 @dataclass(frozen=True)
 class _Curve:
     r"""The observed entries of :math:`A B^T` as the factors Z = (A, B) move along a line, drawn back into their ball.
 
-    They are :math:`s\, (c_0 + t\, c_1 + t^2 c_2)` with the shrinkage :math:`s = \min(1, 2r / \|Z + t D\|^2)`.
+    They are :math:`s\, (c_0 + t\, c_1 + t^2 c_2)` with the shrinkage :math:`s = \min(1, 2r / \|Z + t D\|^2)`. Factors
+    that stay on the sphere have a shrinkage of :math:`s = 2r / \|Z + t D\|^2`.
     """
 
     f: MatrixCompletion
     entries: tuple[Array, Array, Array]
     size2: tuple[float, float, float]  # of Z + t D, as a polynomial
     limit: float
+    on_sphere: bool
 
     @classmethod
-    def along(cls, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float) -> _Curve:
+    def along(
+        cls, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float, on_sphere: bool
+    ) -> _Curve:
         A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
         first = f.entries(np.hstack([A, dA]), np.hstack([dB, B]))
         size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
-        return cls(f, (image, first, f.entries(dA, dB)), size2, limit)
+        return cls(f, (image, first, f.entries(dA, dB)), size2, limit, on_sphere)
+
+    def held(self, size2: float) -> bool:
+        """Whether factors of that squared size are drawn back."""
+        return self.on_sphere or size2 > self.limit
 
     def shrinkage(self, t: float) -> float:
         size2 = _polynomial(self.size2, t)
-        return 1.0 if size2 <= self.limit else self.limit / size2
+        return self.limit / size2 if self.held(size2) else 1.0
 
     def image(self, t: float) -> Array:
         return self.shrinkage(t) * _polynomial(self.entries, t)
@@ -196,7 +205,7 @@ class _Curve:
     def slope(self, t: float) -> float:
         s = self.shrinkage(t)
         change = s * (self.entries[1] + 2 * t * self.entries[2])
-        if s < 1:
+        if self.held(_polynomial(self.size2, t)):
             change -= s**2 / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * _polynomial(self.entries, t)
         return float(dot(self.f.dual(Point(NOWHERE, self.image(t))), change))
 
@@ -220,6 +229,38 @@ class _Curve:
         return 0.0
 
 
+def _asked(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
+    """The objective and the spectrum of the set, or an error that says which of them the method cannot handle."""
+    f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
+    if f is None:
+        given = type(problem.objective).__name__
+        raise ValueError(
+            f'method="corrective" for factored matrices needs a MatrixCompletion; got {given}. '
+            'Use method="blended-pairwise"'
+        )
+    if spectrum is None:
+        raise ValueError(
+            'method="corrective" for factored matrices needs a NuclearBall, Spectraplex or Spectrahedron, scaled if '
+            f'need be; got {problem.constraint!r}. Use method="blended-pairwise"'
+        )
+    return f, spectrum
+
+
+def _leading(G: Any, block: Array, sign: int) -> Array:
+    """Nearly the leading left singular vectors of G, or the eigenvectors that lead with minus that sign."""
+    if not sign:
+        for _ in range(3):  # subspace iteration, warm from the pass before
+            block = np.linalg.qr(dot(G, dot(G.T, block)))[0]
+        return block
+    # Subspace iteration would find eigenvalues of either sign. In a block of Krylov vectors the two can be told apart.
+    parts = [block]
+    for _ in range(2):
+        parts.append(np.linalg.qr(dot(G, parts[-1]))[0])
+    K = np.linalg.qr(np.column_stack(parts))[0]
+    W = np.linalg.eigh(-sign * dot(K.T, dot(G, K)))[1]
+    return dot(K, W[:, : -block.shape[1] - 1 : -1])
+
+
 def _largest(data: Array) -> float:
     """The largest entry in modulus, and not zero."""
     return float(max(np.abs(data).max(), np.finfo(data.dtype).tiny))
@@ -233,11 +274,3 @@ def _rounding(image: Array, value: float) -> float:
 def _polynomial(coefficients: tuple[Any, Any, Any], t: float) -> Any:
     constant, linear, quadratic = coefficients
     return constant + t * (linear + t * quadratic)
-
-
-def _project(M: Array, radius: float) -> Array:
-    """The nearest matrix of that nuclear norm: the projection of its singular values."""
-    left, sigma, right = np.linalg.svd(M, full_matrices=False)
-    if sigma[0] > radius:  # taking the same from all changes nothing, and leaves numbers of the size of the radius
-        sigma = np.maximum(sigma - sigma[0] + radius, 0)
-    return dot(left * L1Ball(radius).project(sigma), right)

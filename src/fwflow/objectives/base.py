@@ -12,6 +12,7 @@ import numpy as np
 
 from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts
+from fwflow.gradients import as_gradient
 from fwflow.objectives.models import Model
 from fwflow.points import Lifted, Point
 from fwflow.vertices import Shape, SparseVertex, Vertex
@@ -124,14 +125,24 @@ class Objective(ABC):
     def domain(self) -> Callable[[Point], bool] | None:
         return None
 
+    @property
+    def completion(self) -> Any:
+        """This function as a `MatrixCompletion`, for corrections within the span of the factors of x; else None.
+
+        They ask for values and gradients at observed entries alone, without x.
+        """
+        return None
+
     def counted_by(self, counts: Counts) -> Self:
         """This objective for one run: passes over its data are reported to `counts`; the original is not touched."""
         watched = copy.copy(self)
-        watched.remembered = {}
+        watched.remembered, watched.run_counts = {}, counts
         return watched
 
     #: What a run need not compute again, by what it was computed from; None outside of runs, where data may change.
     remembered: dict[Any, Any] | None = None
+    #: The counts of a run, for gradients that no `Problem` is asked for; None outside of runs.
+    run_counts: Counts | None = None
 
     def point(self, x: Any, name: str = "x0") -> Point:
         """A point at coordinates x, image included. x is copied; errors call it `name`."""
@@ -202,8 +213,32 @@ class Objective(ABC):
         return self
 
     def along(self, start: Point, end: Point, value0: float) -> Line | None:
-        """f on the segment from `start` through `end`, if from images alone; else None: values and gradients do it."""
-        return None
+        """f on the segment from `start` through `end`, if from images alone; else None: values and gradients do it.
+
+        Factored points are mixed, so that no matrix is formed but the gradient.
+        """
+        return self._along_factors(start, end, value0) if start.factored else None
+
+    def _along_factors(self, start: Point, end: Point, value0: float) -> Line:
+        def at(gamma: float) -> Point:
+            return start.mix([(gamma, end)])
+
+        def slope(gamma: float) -> float:
+            if self.run_counts is not None:
+                self.run_counts.n_grad += 1
+            g = as_gradient(self.gradient(at(gamma)))
+            return g.inner(end) - g.inner(start)
+
+        norm2 = start.x.mixed(-1.0, end.rank_one_terms(1.0)).norm2()
+        return Line(
+            value=lambda gamma: self.value(at(gamma)),
+            slope=slope,
+            second=None,
+            value0=value0,
+            slope0=slope(0.0),
+            norm2=norm2,
+            curvature=None if self.smoothness is None else self.smoothness * norm2,
+        )
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         """The quadratic with the value, gradient and curvature of f at a point, else None.

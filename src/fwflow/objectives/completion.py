@@ -92,6 +92,10 @@ class MatrixCompletion(LossOfImage):
         self.image_size = len(b)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
+    @property
+    def completion(self) -> MatrixCompletion:
+        return self
+
     def fingerprint(self) -> str:
         weights = () if self.weights is None else (self.weights,)
         return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor, *weights)

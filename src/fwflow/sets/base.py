@@ -47,6 +47,8 @@ class ConstraintSet(ABC):
     factored: bool = False
     #: The radius of a ball of the nuclear norm, for sets that are one.
     nuclear_radius: float | None = None
+    #: The least and the largest trace, for sets of all semidefinite matrices of one sign with such a trace.
+    trace_range: tuple[float, float] | None = None
     #: Whether `start` asks the oracle.
     start_asks: bool = False
     #: Of how many sets this one is the sum, as far as `summands` and `split` tell.
@@ -262,6 +264,9 @@ class ScaledSet(KnownSet):
             self.factors = tuple((place, self.factor * C) for place, C in constraint.factors)
         radius = constraint.nuclear_radius
         self.nuclear_radius = None if radius is None else abs(self.factor) * radius
+        if constraint.trace_range is not None:
+            low, high = sorted(self.factor * end for end in constraint.trace_range)
+            self.trace_range = low, high
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"

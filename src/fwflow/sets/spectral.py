@@ -135,6 +135,10 @@ class Spectraplex(_ByTrace):
            [0., 2.]])
     """
 
+    @property
+    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.radius, self.radius
+
     def _worth(self, total: float) -> float:
         return self.radius * total
 
@@ -170,6 +174,10 @@ class Spectrahedron(_ByTrace):
     >>> fw.Spectrahedron(2.0).lmo(np.eye(3)).dot(np.eye(3))
     0.0
     """
+
+    @property
+    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
+        return 0.0, self.radius
 
     def _worth(self, total: float) -> float:
         return self.radius * max(0.0, total)

@@ -10,12 +10,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
-from fwflow._validation import Array, whole
+from fwflow._validation import Array, positive, whole
 from fwflow.numerics import dot
 from fwflow.sklearn.linear import BallEstimator, Task, checked_weights, documented, regression_loss
 
 # Sweeps over the biases, each of which shrinks the error by a large factor.
 _SWEEPS = 30
+# Residuals of at most this many units in the last place of what they are left of are rounding.
+_ULPS = 16
 
 
 @documented
@@ -99,6 +101,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         """Places of distinct entries, with the biases fitted and taken away."""
+        self._check_parameters()
         if sp.issparse(X) and y is None:
             X, y = observations(X)
         pairs, values = validate_data(self, X, y, dtype=None, y_numeric=True)
@@ -117,6 +120,8 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         averages = np.bincount(which, w * values) / np.where(total > 0, total, 1.0)
         self._fit_biases(places[first], averages, total)
         residuals = (averages - self._base(*places[first].T)).astype(values.dtype)
+        # Biases that explain an entry leave its rounding, which is not worth a fit.
+        residuals[np.abs(residuals) <= _ULPS * np.finfo(values.dtype).eps * np.abs(averages)] = 0
         weighted = None if weights is None and len(keys) == len(places) else total
         return Task(places[first], residuals, weighted)
 
@@ -156,8 +161,8 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         return None if U is None or not U.shape[1] else fw.LowRank.from_factors(U, self.V_)
 
     def _earlier(self, task: Task) -> Any:
-        x = super()._earlier(task)
-        return None if x is None else x * min(1.0, (1 - 1e-9) * self.radius / float(x.singular_values().sum()))
+        x, radius = super()._earlier(task), positive(self.radius, "radius")
+        return None if x is None else x * min(1.0, (1 - 1e-9) * radius / float(x.singular_values().sum()))
 
     def _losses(self, X: Any, y: Array) -> Array:
         values = regression_loss(self.loss, self.rho).values(self.predict(X), y)
@@ -183,20 +188,45 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         rows : (n,) array
             What the rows are called.
         k : int
-        exclude : (m, 2) array, optional
-            Pairs not to recommend, such as those that were rated.
+        exclude : (m, 2) array or sparse matrix, optional
+            Pairs not to recommend, such as those that were rated. Of a sparse matrix these are the stored entries.
+
+        Returns
+        -------
+        (n, j) array
+            j is k, or less where no row has as many columns left. A row with fewer than j columns left ends with None,
+            and the array is then one of objects.
         """
         check_is_fitted(self)
-        k = min(whole(k, "k", 1), len(self.col_ids_))
-        places, known = _places(np.asarray(rows), self.row_ids_)
+        k, rows = min(whole(k, "k", 1), len(self.col_ids_)), np.asarray(rows)
+        if rows.ndim != 1:
+            raise ValueError(f"rows must be one-dimensional; got shape {rows.shape}")
+        places, known = _places(rows, self.row_ids_)
         scores = known[:, None] * dot(self.U_[places], self.V_.T) + self.col_biases_
-        if exclude is not None:
-            out_rows, out_cols = _columns(np.asarray(exclude))
-            cols, seen = _places(out_cols, self.col_ids_)
-            for i, name in enumerate(np.asarray(rows)):
-                scores[i, cols[(out_rows == name) & seen]] = -np.inf
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return self.col_ids_[best]
+        out = self._excluded(rows, exclude)
+        left = np.count_nonzero(~out, axis=1)
+        k = min(k, int(left.max(initial=0)))
+        # Columns that are out come last, whatever the score of the others.
+        best = self.col_ids_[np.lexsort((-scores, out), axis=1)[:, :k]]
+        missing = np.arange(k) >= left[:, None]
+        if missing.any():
+            best = best.astype(object)
+            best[missing] = None
+        return best
+
+    def _excluded(self, rows: Array, exclude: Any) -> Array:
+        """Which columns are not to be recommended, for each row."""
+        out = np.zeros((len(rows), len(self.col_ids_)), dtype=bool)
+        pairs = observations(exclude)[0] if sp.issparse(exclude) else np.asarray([] if exclude is None else exclude)
+        if not pairs.size:
+            return out
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ValueError(f"exclude must hold pairs of a row and a column; got shape {pairs.shape}")
+        out_rows, out_cols = _columns(pairs)
+        cols, seen = _places(out_cols, self.col_ids_)
+        for own, name in zip(out, rows, strict=True):
+            own[cols[(out_rows == name) & seen]] = True
+        return out
 
 
 def observations(table: Any) -> tuple[Array, Array]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
-from fwflow._validation import Array
+from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.atoms import ActiveSet, Atoms
+from fwflow.designs.centred import Centre
 from fwflow.numerics import dot
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
@@ -31,6 +33,10 @@ from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 _FEW = 10
 # The loss of a class that no sample of a fold has shown: that of a probability at the limit of double precision.
 _UNSEEN = -math.log(np.finfo(np.float64).eps)
+
+
+# Parameters that are True or False.
+_SWITCHES = ("fit_intercept", "warm_start", "progress", "biases")
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,18 @@ class BallEstimator(BaseEstimator):
     @abstractmethod
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         """The data, checked."""
+
+    def _check_parameters(self) -> None:
+        """Raise an error for a parameter that no part asked later would refuse."""
+        given = self.get_params(deep=False)
+        for name, value in given.items():
+            if name in _SWITCHES and not (np.ndim(value) == 0 and value in (True, False)):
+                raise ValueError(f"{name} must be True or False; got {describe(value)}")
+            if name in ("tol", "rtol", "damping"):
+                number(value, name, "be a finite number that is not negative", lambda x: 0 <= x < math.inf)
+        whole(given["max_iter"], "max_iter", 0)
+        if "rho" in given:
+            positive(given["rho"], "rho")
 
     @abstractmethod
     def _objective(self, task: Task) -> fw.Objective:
@@ -187,11 +205,41 @@ class LinearEstimator(BallEstimator):
     coef_: Array
     intercept_: Any
 
+    #: Features that were moved next to zero, None where there are none.
+    _centre: Centre | None
+    #: The intercepts of the features as they were moved.
+    _constants: Any
+
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        self._check_parameters()
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
+    def _centred(self, task: Task) -> Task:
+        """The samples that count, with features far from zero moved next to it if there is an intercept."""
+        if task.weights is not None and not task.weights.all():
+            task = task.rows(np.flatnonzero(task.weights))
+        self._centre = None
+        if not self.fit_intercept:
+            return task
+        X = task.X
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        centre = Centre.of(X)
+        if len(centre.places):
+            self._centre, task = centre, replace(task, X=centre.taken_from(X))
+        return task
+
+    def _keep_linear(self, x: Array, constants: Any) -> None:
+        """Set the coefficients, and the intercepts that belong to the features as they were given."""
+        self.coef_, self._constants = x, constants
+        moved = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
+        self.intercept_ = constants - moved
+
     def _decision(self, X: Any) -> Array:
-        return np.asarray(dot(X, self.coef_.T) + self.intercept_)
+        if self._centre is None:
+            return np.asarray(dot(X, self.coef_.T) + self.intercept_)
+        return self._centre.product(X, self.coef_) + self._constants
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -201,18 +249,26 @@ class LinearEstimator(BallEstimator):
 class LinearRegressor(RegressorMixin, LinearEstimator):
     """A linear model of numbers."""
 
+    #: What was taken from the targets.
+    _level: float
+
     def _loss(self) -> Loss:
         return find_loss("squared", 1.0)
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
         X, y = self._checked(X, y, y_numeric=True)
-        return Task(X, np.asarray(y, dtype=X.dtype), checked_weights(sample_weight, X.shape[0]))
+        task = self._centred(Task(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
+        column, self._level = task.y.astype(np.float64)[:, None], 0.0
+        if self.fit_intercept:
+            centre = Centre.of(column)
+            column, self._level = centre.taken_from(column), float(centre.values.sum())
+        return replace(task, y=column[:, 0].astype(X.dtype))
 
     def _objective(self, task: Task) -> fw.LinearModel:
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
 
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
-        self.coef_, self.intercept_ = x, f.intercept_at(x)
+        self._keep_linear(x, f.intercept_at(x) + self._level)
 
     def _kept(self) -> Any:
         return vars(self).get("coef_")
@@ -238,10 +294,15 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X.shape[0])
         if self.class_weight is not None:
+            if not isinstance(self.class_weight, dict | str):
+                wanted = "class_weight must be a dict, 'balanced' or None"
+                raise ValueError(f"{wanted}; got {describe(self.class_weight)}")
             weights = compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
-        task = Task(X, y, weights)
-        if weights is not None and not weights.all():  # samples of no weight do not even tell of a class
-            task = task.rows(np.flatnonzero(weights))
+            if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+                raise ValueError(
+                    f"class_weight must be finite, not negative and not all zero; got {describe(self.class_weight)}"
+                )
+        task = self._centred(Task(X, y, weights))  # samples of no weight do not even tell of a class
         self.classes_, codes = np.unique(task.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs two classes or more")
@@ -255,8 +316,10 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _keep(self, f: Any, x: Array) -> None:
         several = x.ndim == 2
-        self.coef_ = x if several else x[None]
-        self.intercept_ = f.intercepts_at(x) if several else np.array([f.intercept_at(x)], dtype=x.dtype)
+        constants = f.intercepts_at(x) if several else np.array([f.intercept_at(x)], dtype=x.dtype)
+        self._keep_linear(x if several else x[None], constants)
+        if several and self._centre is not None:
+            self.intercept_ -= self.intercept_.mean()  # a constant in all classes changes no probability
 
     def _kept(self) -> Any:
         coef = vars(self).get("coef_")
@@ -348,6 +411,8 @@ class GroupBall:
 
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
         features = shape[-1]
+        if not isinstance(self.groups, Iterable | None):
+            raise ValueError(f"groups must be a sequence; got {describe(self.groups)}")
         labels = np.arange(features) if self.groups is None else group_labels(self.groups)
         if len(labels) != features:
             raise ValueError(f"groups has {len(labels)} entries; X has {features} features, and they must agree")

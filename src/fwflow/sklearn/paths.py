@@ -11,8 +11,10 @@ import numpy as np
 from sklearn.base import clone
 
 import fwflow as fw
-from fwflow._validation import Array, finite_array, whole
+from fwflow._validation import Array, finite_array, number, whole
 from fwflow.gradients import as_gradient
+from fwflow.numerics import dot
+from fwflow.objectives.models import flat
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
 from fwflow.trace import progress_bar
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 _FIRST = 0.05
 # The radius doubles at most so often, and is then halved in so many steps.
 _DOUBLINGS, _HALVINGS = 60, 2
+# Slopes below this many units in the last place of the terms that they add up are rounding, and count as zero.
+_ULPS = 64
+# Radii go up to this share of the largest number of the data's type.
+_LARGEST = 1e-6
 # How exact fits are that only tell where a path ends, and so a share of what they look for.
 _COARSE = 0.1
 
@@ -158,10 +164,11 @@ def chosen_radii(
     model: BallEstimator, task: Task, corners: CornerPath | None, radii: Any, count: int, eps: float
 ) -> Array:
     """The radii that were asked for, in ascending order."""
+    count, eps = whole(count, "n_radii", 1), number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
     if isinstance(radii, str):
         if radii != "auto":
             raise ValueError(f"radii={radii!r} is not known; give an array, or 'auto'")
-        return _auto(model, task, corners, whole(count, "n_radii", 1), eps)
+        return _auto(model, task, corners, count, eps)
     given = np.unique(finite_array(radii, "radii", ndim=1))
     if not len(given) or given[0] <= 0:
         raise ValueError("radii must be positive, and at least one")
@@ -173,18 +180,24 @@ def _auto(model: BallEstimator, task: Task, corners: CornerPath | None, count: i
     origin = f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape))
     unit = model._ball(1.0, f.shape)
 
-    def rate(x: Any) -> float:
-        """How fast the least loss falls as the radius grows, where x has it."""
-        g = as_gradient(f.gradient(f.point(x)))
-        return -g.dot(unit.lmo(g.question()))
+    def steepest(point: Any) -> tuple[float, Any]:
+        """How fast the least loss falls as the radius grows, where the point has it, and towards which vertex."""
+        g = as_gradient(f.gradient(point))
+        vertex = f.lift(unit.lmo(g.question()))
+        found = -g.dot(vertex.vertex)
+        terms = float(dot(np.abs(f.dual(point)), np.abs(flat(vertex.image_vertex))))
+        return (found if found > _ULPS * np.finfo(f.dtype).eps * terms else 0.0), vertex
 
-    at_first = rate(origin.x)
-    if not at_first > 0:  # nothing is worth a coefficient
-        return np.geomspace(1e-3, 1.0, count)
-    vertex = f.lift(unit.lmo(as_gradient(f.gradient(origin)).question()))
+    def rate(x: Any) -> float:
+        return steepest(f.point(x))[0]
+
+    at_first, vertex = steepest(origin)
     line = f.along(origin, origin.mix([(1.0, vertex)]), f.value(origin))
-    curvature = line.second(0.0)
-    first = _FIRST * (at_first / curvature if curvature > 0 else line.value0 / at_first)
+    if not at_first > 0 or not line.norm2 > 0:  # nothing is worth a coefficient, or features have squares that vanish
+        return np.geomspace(1e-3, 1.0, count)
+    curvature, largest = line.second(0.0), _LARGEST * float(np.finfo(f.dtype).max)
+    with np.errstate(over="ignore"):
+        first = min(_FIRST * (at_first / curvature if curvature > 0 else line.value0 / at_first), largest)
 
     if corners is not None and (end := corners.radius_at(eps)) is not None:
         return np.geomspace(first, max(end, first), count)
@@ -194,7 +207,7 @@ def _auto(model: BallEstimator, task: Task, corners: CornerPath | None, count: i
 
     last, x, before = first, fitted(first, None), None
     for _ in range(_DOUBLINGS):
-        if rate(x) <= eps * at_first:
+        if rate(x) <= eps * at_first or last > largest / 2:
             break
         before, last = x, 2 * last
         x = fitted(last, x)

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 
-from fwflow._validation import Array
+from fwflow._validation import Array, describe, number
 from fwflow.sklearn.completion import NuclearCompletion, observations
 from fwflow.sklearn.linear import (
     BallEstimator,
@@ -89,14 +89,15 @@ class RadiusSearch(BallEstimator):
         """
         if self.rule not in ("min", "1se"):
             raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
+        if self.n_jobs is not None:
+            number(self.n_jobs, "n_jobs", "be None or an integer other than 0", lambda x: x != 0 and x % 1 == 0)
         task = self._task(X, y, sample_weight)
         corners = self._corners(task)
         fitted_along = fitter(self, task, corners, self.backend)
         self.radii_ = chosen_radii(self, task, corners, self.radii, self.n_radii, self.eps)
         X, y = self._plain(X, y)
         weights = checked_weights(sample_weight, len(y))
-        splits = check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)
-        folds = [delayed(_fold)(clone(self), X, y, weights, train, test, self.radii_) for train, test in splits]
+        folds = [delayed(_fold)(clone(self), X, y, weights, *split, self.radii_) for split in self._splits(X, y)]
         jobs = 1 if self.backend == "jax" else self.n_jobs
         losses = []
         with progress_bar(len(folds), self.progress, " folds") as bar:
@@ -107,6 +108,16 @@ class RadiusSearch(BallEstimator):
         self._choose()
         list(fitted_along(self.radii_[self.radii_ <= self.radius_]))
         return self
+
+    def _splits(self, X: Any, y: Array) -> list[tuple[Array, Array]]:
+        """The training and test samples of every fold."""
+        try:
+            splits = [(train, test) for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)]
+        except TypeError as error:
+            raise ValueError(f"cv does not give pairs of training and test samples; got {describe(self.cv)}") from error
+        if not splits:
+            raise ValueError(f"cv gives no folds; got {describe(self.cv)}")
+        return splits
 
     def _plain(self, X: Any, y: Any) -> tuple[Any, Array]:
         """The data as arrays whose rows can be taken."""

@@ -1,0 +1,78 @@
+"""Sets of matrices by their singular values or eigenvalues, as corrections within a span need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.numerics import dot
+from fwflow.objectives.completion import MatrixCompletion
+from fwflow.problem import Problem
+from fwflow.sets.base import ConstraintSet
+from fwflow.sets.vectors import L1Ball, Simplex
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Which matrices a set holds, by their singular values or by their eigenvalues.
+
+    Attributes
+    ----------
+    radius : float
+        The largest sum of the moduli of these values.
+    sign : int
+        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
+    exact : bool
+        Whether that sum is the same for all members.
+    """
+
+    radius: float
+    sign: int = 0
+    exact: bool = False
+
+    @classmethod
+    def of(cls, C: ConstraintSet) -> Spectrum | None:
+        """The spectrum of the members of a set, None for sets that do not tell."""
+        if C.nuclear_radius is not None:
+            return cls(C.nuclear_radius)
+        if C.trace_range is None:
+            return None
+        low, high = C.trace_range
+        return cls(max(-low, high), 1 if high > 0 else -1, low == high)
+
+    def gradient(self, f: MatrixCompletion, image: Array) -> Any:
+        """The gradient at a matrix with those observed entries, in the space of the members."""
+        return self.restricted(f.gradient_matrix(image))
+
+    def restricted(self, G: Any) -> Any:
+        """A matrix, or its symmetric part if all members are symmetric."""
+        return (G + G.T) * G.dtype.type(0.5) if self.sign else G
+
+    def project(self, M: Array) -> Array:
+        """The nearest matrix with such a spectrum: the projection of its values."""
+        if self.sign:
+            values, W = np.linalg.eigh(self.sign * self.restricted(M))
+            return dot(self.sign * (W * self._projected(values)), W.T)
+        left, sigma, right = np.linalg.svd(M, full_matrices=False)
+        return dot(left * self._projected(sigma), right)
+
+    def _projected(self, values: Array) -> Array:
+        largest = values.max()
+        if self.exact or largest > self.radius:
+            # Taking the same from all changes nothing, and leaves numbers of the size of the radius.
+            values = values - largest + values.dtype.type(self.radius)
+        if self.exact:
+            return Simplex(self.radius).project(values)
+        return L1Ball(self.radius).project(np.maximum(values, 0))
+
+    def factors(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Factors of a member that agree with each other, up to the sign, where it is symmetric."""
+        return (A, self.sign * A) if self.sign else (A, B)
+
+
+def correctable(problem: Problem) -> bool:
+    """Whether corrections within the span of the factors are possible."""
+    return problem.objective.completion is not None and Spectrum.of(problem.constraint) is not None
