@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow.objectives.base import Line
-from fwflow.points import Lifted, Point
+from fwflow.points import Point
 from fwflow.problem import Evaluation, Problem
 from fwflow.vertices import Vertex
 
@@ -130,7 +130,7 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
             return text
         for _, vertex in answers:
             name = "the oracle's vertex" + (" for other costs" if vertex is not known.vertex.vertex else "")
-            members.append(_Member(name, exact.objective.refresh(x.bare().mix([(1.0, Lifted(vertex))]))))
+            members.append(_Member(name, x.mix([(1.0, exact.objective.lift(vertex))])))
         for member in members:
             score = known.gradient.inner(member.end)
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
@@ -151,11 +151,12 @@ class _Member(NamedTuple):
 
 def _members(problem: Problem, x: Point, best: Point | None) -> list[_Member]:
     """Members of the set that are known without its oracle: the best iterate and the start of the set."""
-    C, found = problem.constraint, []
+    f, C, found = problem.objective, problem.constraint, []
     if best is not None:
-        found.append(_Member("the best iterate", precise(problem, best)[1]))
-    if not x.factored and not C.start_asks:
-        found.append(_Member("the start of the set", problem.objective.point(C.start(x.x.shape, x.x.dtype))))
+        same = f.dtype in (None, best.x.dtype)
+        found.append(_Member("the best iterate", best if same else f.point(best.x)))
+    if not x.factored and not C.start_asks and f.image_size is None:  # an image would be a pass over the data
+        found.append(_Member("the start of the set", f.point(C.start(x.x.shape, x.x.dtype))))
     return found
 
 

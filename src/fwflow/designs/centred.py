@@ -60,10 +60,8 @@ class Centre:
         return Centre(places[narrow], values, high - low <= _ULPS * np.finfo(low.dtype).eps * size)
 
     def moved(self, columns: Array) -> Array:
-        """Return copies of these columns, next to zero. Those that are constant become zero."""
-        columns = columns - self.values
-        columns[:, self.constant] = 0
-        return columns
+        """Return copies of these columns, next to zero. The differences are exact."""
+        return columns - self.values
 
     def taken_from(self, X: Any) -> Any:
         """Return an array or a CSC matrix with these columns moved. Those that are constant become zero."""
@@ -72,6 +70,7 @@ class Centre:
         X = X.copy()
         if not sp.issparse(X):
             X[:, self.places] = self.moved(X[:, self.places])
+            X[:, self.places[self.constant]] = 0
             return X
         for j, value, constant in zip(self.places, self.values, self.constant, strict=True):
             own = slice(X.indptr[j], X.indptr[j + 1])
