@@ -1,4 +1,7 @@
-"""A whole run, compiled: rounds of iterations, each of which ends with a verdict in double precision."""
+"""A whole run, compiled: rounds of iterations, each of which ends with a verdict, in double precision where possible.
+
+Every run ends: a round makes at least one step, but for the first, and none makes a step beyond ``max_iter``.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,15 @@ from jax import lax
 from fwflow.jax.methods import Known, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
-from fwflow.jax.result import RUNNING, Result, code
+from fwflow.jax.result import CONTRADICTION, RUNNING, Result, code
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, epsilon, inner
+from fwflow.jax.trees import Array, doubles, epsilon, inner
 from fwflow.result import Status
 
 # After so many iterations x is judged, and its image computed afresh.
 ROUND = 200
+# A round of at least this many steps that does not move x is the end of a run.
+_STILL = 10
 # So many verdicts in a row without a clearly smaller gap, and what is left is rounding if it is within that.
 _IDLE = 5
 # A gap that is larger than rounding by more than this is not its work.
@@ -44,12 +49,18 @@ class Limits(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Value, gap and membership of x from a fresh image, and what rounding may make of the gap."""
+    """Value, gap and membership of x from a fresh image, and what rounding may make of the gap.
+
+    `resolution` is that in the type of x, `rounding` that in the arithmetic of the verdict. `reversed` tells whether
+    the oracle contradicts itself; None for oracles that are not a user's.
+    """
 
     fun: Array
     gap: Array
     feasible: Array | None
     resolution: Array
+    rounding: Array
+    reversed: Array | None
 
 
 class State(NamedTuple):
@@ -63,6 +74,7 @@ class State(NamedTuple):
     aim: Array
     best_gap: Array
     idle: Array
+    wait: Array
     status: Array
     verdict: Verdict
     n_grad: Array
@@ -76,22 +88,33 @@ def slack(dtype: Any) -> float:
 
 
 def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Verdict]:
-    """x with a fresh image, and the truth about it: double precision judges what single precision finds."""
+    """Return x with a fresh image, and the verdict on it: double precision verifies what single precision finds.
+
+    Users' functions and oracles that cannot compute in double precision are verified in the type of x.
+    """
     dtype, eps = x.dtype, epsilon(x.dtype)
-    with jax.enable_x64(True) if f.doubles else nullcontext():
-        wide = x.astype(jnp.float64) if f.doubles else x
+    double = dtype == jnp.float64 or (C.doubles(x) and doubles(lambda x: f.gradient(f.point(x)), x))
+    with jax.enable_x64(True) if double else nullcontext():
+        wide = x.astype(jnp.float64) if double else x
         point = f.point(wide)
         g = f.gradient(point)
-        least, size = C.least(g), inner(jnp.abs(g), jnp.abs(wide))
+        least = C.least(g)
+        size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(least)
         gap = inner(g, wide) - least
-        resolution = 4 * eps * (size + jnp.abs(least) + f.noise(point))
-        if not f.doubles:  # a user's own function, whose gap is a difference that its type rounds
-            gap = jnp.abs(gap) + 2 * eps * (size + jnp.abs(least))
+        terms = size + f.noise(point)
+        resolution, rounding = 4 * eps * terms, 4 * epsilon(wide.dtype) * terms
         excess = C.excess(wide)
         feasible = None if excess is None else excess <= slack(dtype)
-        # No member has a negative gap but by rounding, of which it then is a measure.
-        gap = jnp.where(gap < -resolution, gap, jnp.abs(gap))
-        verdict = Verdict(f.value(point).astype(dtype), gap.astype(dtype), feasible, resolution.astype(dtype))
+        # A member has a negative gap only by rounding, and its size then measures that rounding.
+        gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
+        verdict = Verdict(
+            fun=f.value(point).astype(dtype),
+            gap=gap.astype(dtype),
+            feasible=feasible,
+            resolution=resolution.astype(dtype),
+            rounding=rounding.astype(dtype),
+            reversed=C.reversed(g, least),
+        )
         return jax.tree.map(lambda part: part.astype(dtype), point), verdict
 
 
@@ -101,7 +124,7 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
     known = evaluate(f, C, point, None, method.lifts)
     first = known.gap
     whole = partial(jnp.asarray, dtype=jnp.int32)
-    unknown = jnp.full_like(first, jnp.nan)
+    unknown, no = jnp.full_like(first, jnp.nan), jnp.zeros((), bool)
     state = State(
         k=whole(0),
         point=point,
@@ -111,8 +134,16 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
         aim=jnp.where(limits.wanted, limits.threshold(first), -jnp.inf),
         best_gap=jnp.full_like(first, jnp.inf),
         idle=whole(0),
+        wait=whole(0),
         status=whole(RUNNING),
-        verdict=Verdict(unknown, unknown, None if C.excess(x) is None else jnp.zeros((), bool), unknown),
+        verdict=Verdict(
+            fun=unknown,
+            gap=unknown,
+            feasible=None if C.excess(x) is None else no,
+            resolution=unknown,
+            rounding=unknown,
+            reversed=None if C.reversed(known.gradient, first) is None else no,
+        ),
         n_grad=whole(1),
         n_lmo=whole(1),
         trace={name: jnp.full(rows, jnp.nan, x.dtype) for name in ("fun", "gap", "step")} if rows else None,
@@ -121,9 +152,10 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
 
 
 def _met(limits: Limits, state: State) -> Array:
-    inside = True if state.verdict.feasible is None else state.verdict.feasible
-    within = jnp.abs(state.verdict.gap) <= limits.threshold(state.first_gap)
-    return limits.wanted & within & inside & (state.verdict.gap >= 0)
+    verdict, threshold = state.verdict, limits.threshold(state.first_gap)
+    inside = True if verdict.feasible is None else verdict.feasible
+    within = (verdict.gap >= 0) & (verdict.gap <= threshold) & (verdict.rounding <= threshold)
+    return limits.wanted & within & inside
 
 
 def _recorded(f: Objective, state: State, length: Array) -> State:
@@ -161,34 +193,44 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
 def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, length: int, state: State) -> State:
     """One round: iterations up to that length or until the gap looks small enough, and the verdict."""
     end = jnp.minimum(state.k + length, limits.max_iter)
+    again = state.k + state.wait
     moved = lax.while_loop(
-        lambda s: (s.status == RUNNING) & (s.known.gap > s.aim) & (s.k < end),
-        partial(_advance, f, C, method, every, end),
+        lambda s: (s.status == RUNNING) & ((s.known.gap > s.aim) | (s.k < again)) & (s.k < end),
+        partial(_advance, f, C, method, min(every, length), end),
         state,
     )
+    early = moved.k < end  # the gap looks small enough, or is not a number
     whole = jnp.isfinite(moved.point.x).all() & jnp.isfinite(moved.known.gap)
     point, verdict = judge(f, C, jnp.where(whole, moved.point.x, state.point.x))
     finite = jnp.isfinite(verdict.gap) & jnp.isfinite(verdict.fun) & whole
     size = epsilon(point.x.dtype) * jnp.abs(point.x).max()
-    still = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k > state.k)
-    better = verdict.gap < 0.9 * state.best_gap
+    still = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _STILL)
+    better = (verdict.gap >= 0) & (verdict.gap < 0.9 * state.best_gap)
     judged = moved._replace(
         point=point,
         verdict=verdict,
         best_gap=jnp.where(better, verdict.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
-        aim=jnp.where(moved.known.gap <= state.aim, state.aim / 2, state.aim),  # it looked smaller than it is
+        # A gap that looked smaller than it is: ask for a smaller one, and look after ever more steps.
+        aim=jnp.where(early, state.aim / 2, state.aim),
+        wait=jnp.where(early, jnp.clip(2 * state.wait, 1, length), state.wait),
         n_grad=moved.n_grad + 1,
-        n_lmo=moved.n_lmo + 1,
+        n_lmo=moved.n_lmo + (1 if verdict.reversed is None else 2),
     )
-    worn = limits.wanted & (judged.idle >= _IDLE) & (verdict.gap <= verdict.resolution)
+    worn = limits.wanted & (judged.idle >= _IDLE) & (jnp.abs(verdict.gap) <= verdict.resolution)
     stuck = limits.wanted & still
-    of_rounding = worn | (stuck & (verdict.gap <= _ROUNDING_TIMES * verdict.resolution))
-    status = jnp.select(
-        [~finite, _met(limits, judged), of_rounding, stuck, moved.k >= limits.max_iter],
-        [code(s) for s in (Status.NUMERICAL, Status.TOLERANCE, Status.PRECISION, Status.FINISHED, Status.ITERATIONS)],
-        RUNNING,
-    ).astype(jnp.int32)
+    of_rounding = worn | (stuck & (jnp.abs(verdict.gap) <= _ROUNDING_TIMES * verdict.resolution))
+    ends = [
+        (~finite, Status.NUMERICAL),
+        (False if verdict.reversed is None else verdict.reversed, CONTRADICTION),
+        (_met(limits, judged), Status.TOLERANCE),
+        (stuck & (verdict.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it
+        (of_rounding, Status.PRECISION),
+        (stuck, Status.FINISHED),
+        (moved.k >= limits.max_iter, Status.ITERATIONS),
+    ]
+    reasons, statuses = zip(*ends, strict=True)
+    status = jnp.select(list(reasons), [code(status) for status in statuses], RUNNING).astype(jnp.int32)
     # After a failure, the point before this round: the last that was judged good.
     kept = state._replace(
         k=moved.k,
@@ -212,18 +254,19 @@ def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: i
     )
 
 
-def result(state: State, limits: Limits, name: str) -> Result:
+def result(state: State, name: str) -> Result:
     """What users see of the end of a run."""
     return Result(
         x=state.point.x,
         fun=state.verdict.fun,
         gap=state.verdict.gap,
         resolution=state.verdict.resolution,
+        rounding=state.verdict.rounding,
         nit=state.k,
         n_grad=state.n_grad,
         n_lmo=state.n_lmo,
         status=state.status,
-        success=_met(limits, state),
+        success=state.status == code(Status.TOLERANCE),
         feasible=state.verdict.feasible,
         trace=state.trace,
         method=name,

@@ -35,8 +35,6 @@ class Objective(ABC):
     dtype: Any = None
     #: Whether second derivatives are constant.
     quadratic: bool = False
-    #: Whether values and gradients may be asked for in double precision, whatever the type of the data.
-    doubles: bool = False
 
     @abstractmethod
     def point(self, x: Array) -> Point:
@@ -75,7 +73,8 @@ class LinearModel(Objective):
     Parameters
     ----------
     A : (m, n) array, BCOO, BCSR or SciPy sparse matrix
-        A dense array may be sharded over a mesh by rows or by columns.
+        A dense array may be sharded over a mesh by rows or by columns. JAX rounds float64 data to float32 unless its
+        ``jax_enable_x64`` is set; the gap of a result is then that of the rounded data.
     b : (m,) array
         Targets, or labels -1 and +1 for the logistic loss.
     loss : {"squared", "logistic", "huber"} or Loss
@@ -98,8 +97,6 @@ class LinearModel(Objective):
     weights: Array | None
     factor: Any
     loss: Any
-
-    doubles = True
 
     def __init__(
         self, A: Any, b: Any, loss: Any = "squared", *, scale: str = "mean", rho: float = 1.0, weights: Any = None
@@ -185,7 +182,8 @@ class Smooth(Objective):
     ----------
     fun : callable
         ``fun(x, *args) -> number``. x is an array or, with such an x0, any tree of arrays. A function that is made anew
-        is compiled anew: keep it, and pass what changes as arguments.
+        is compiled anew: keep it, and pass what changes as arguments. Pass 64-bit NumPy arrays as arguments too: in
+        single precision, the gap of a function that closes over them may not be verified in double precision.
     *args
         Trees of arrays, over which ``vmap`` may go.
 

@@ -97,7 +97,7 @@ def path(
         whole = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), whole, now)
         if not len(running):
             ended = jax.tree.map(lambda leaf: leaf[: len(radii)], whole)
-            found = loop.result(ended, loop.Limits(*each[1:]), problem.name)
+            found = loop.result(ended, problem.name)
             return replace(found, x=jax.vmap(problem.tree)(found.x))
         batch, now = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, now))
         places = places[chosen]

@@ -13,6 +13,8 @@ from fwflow.result import Status
 #: Statuses by their number; the number of those that go on is -1.
 STATUSES = tuple(Status)
 RUNNING = -1
+#: The status of a run whose oracle contradicts itself.
+CONTRADICTION = Status.NUMERICAL
 
 
 def code(status: Status) -> int:
@@ -30,15 +32,22 @@ class Result:
     x : array or tree of arrays
         The last iterate.
     fun, gap : array
-        Objective and Frank-Wolfe gap, computed afresh at x, for linear models in double precision.
+        Objective and Frank-Wolfe gap, computed afresh at x for the data in the type in which JAX holds it. They are
+        computed in double precision, whatever the type of x, unless a user's own function or oracle cannot: because it
+        rounds to single precision itself, draws random numbers, calls the host, or closes over 64-bit arrays. Then
+        they have the precision of x, and `rounding` equals `resolution`. A gap that is negative by more than
+        `resolution` shows that x is not in the set, or that the oracle is wrong.
     resolution : array
         What rounding in the type of x may make of a gap: a run cannot tell smaller ones from zero.
+    rounding : array
+        What rounding may make of this gap: `resolution` in the precision in which the gap was computed.
     nit, n_grad, n_lmo : array of int
         Iterations, gradients and oracle calls, verification included.
     status : array of int
         Why the run ended; `statuses` says it as `fwflow.Status`.
     success : array of bool
-        True exactly if the gap, verified at x, is within the tolerance, and x was not found outside the set.
+        True exactly if the gap, verified at x, and its rounding are within the tolerance, x was not found outside the
+        set, and a user's oracle did not contradict itself.
     feasible : array of bool, or None
         Whether x is in the set; None if the set cannot tell.
     trace : dict of arrays, or None
@@ -51,6 +60,7 @@ class Result:
     fun: Array
     gap: Array
     resolution: Array
+    rounding: Array
     nit: Array
     n_grad: Array
     n_lmo: Array

@@ -16,10 +16,12 @@ from fwflow import sets as core
 from fwflow._validation import whole
 from fwflow.jax.points import Dense, OneHot, RankOne, Vertex
 from fwflow.jax.projections import onto_simplex
-from fwflow.jax.trees import Array, epsilon, known, positive, pytree
+from fwflow.jax.trees import Array, doubles, epsilon, known, positive, pytree, valid
 from fwflow.sets.base import ConstraintSet
 
 Shape = tuple[int, ...]
+# Rounding that the answers of a user's oracle may have, relative to their inner products: that of single precision.
+_ORACLE_ROUNDING = 1e-6
 
 
 class Face(NamedTuple):
@@ -63,6 +65,17 @@ class Set(ABC):
     def atoms(self, x: Array) -> tuple[Array, Array] | None:
         """Values and weights of the vertices of x, by place, where each has one entry; the origin may come last."""
         return None
+
+    def reversed(self, g: Array, least: Array) -> Array | None:
+        """Return whether the oracle contradicts itself: its vertex for -g has a smaller ``<g, s>`` than `least`.
+
+        None for sets whose oracle is not a user's, which need no such check.
+        """
+        return None
+
+    def doubles(self, g: Array) -> bool:
+        """Return whether `least` and `excess` can be computed in double precision, whatever the type of g."""
+        return True
 
     def face(self, x: Array) -> Face | None:
         """The smallest face with x on it, where that is cheap to tell."""
@@ -193,7 +206,9 @@ class LpBall(_Round):
     p: Any = 2.0
 
     def __init__(self, p: Any, radius: Any = 1.0) -> None:
-        if known(p) and not (np.isfinite(p) & (np.asarray(p) > 1)).all():
+        if not known(p):
+            p = valid(jnp.isfinite(p) & (p > 1), p)
+        elif not (np.isfinite(p) & (np.asarray(p) > 1)).all():
             raise ValueError(f"p must lie strictly between 1 and infinity (else L1Ball, LInfBall); got {p!r}")
         vars(self).update(p=p, radius=positive(radius, "radius"))
 
@@ -256,10 +271,14 @@ class Box(Set):
     upper: Any
 
     def __post_init__(self) -> None:
-        if known((self.lower, self.upper)):
-            lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-            if not (np.isfinite(lower).all() and np.isfinite(upper).all()) or (lower > upper).any():
-                raise ValueError("lower and upper must be finite, and lower must not exceed upper anywhere")
+        if not known((self.lower, self.upper)):
+            bounds = jnp.asarray(self.lower), jnp.asarray(self.upper)
+            right = jnp.isfinite(bounds[0]) & jnp.isfinite(bounds[1]) & (bounds[0] <= bounds[1])
+            vars(self).update(lower=valid(right, bounds[0]), upper=valid(right, bounds[1]))
+            return
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        if not (np.isfinite(lower).all() and np.isfinite(upper).all()) or (lower > upper).any():
+            raise ValueError("lower and upper must be finite, and lower must not exceed upper anywhere")
 
     @property
     def shape(self) -> Shape | None:  # type: ignore[override]
@@ -390,6 +409,14 @@ class Product(Set):
         parts = [C.excess(part) for C, part in self._blocks(x)]
         return None if any(part is None for part in parts) else jnp.stack(parts).max()  # type: ignore[arg-type]
 
+    def reversed(self, g: Array, least: Array) -> Array | None:
+        answers = [C.reversed(part, C.least(part)) for C, part in self._blocks(g)]
+        checked = [answer for answer in answers if answer is not None]
+        return jnp.stack(checked).any() if checked else None
+
+    def doubles(self, g: Array) -> bool:
+        return all(C.doubles(part) for C, part in self._blocks(g))
+
     def project(self, x: Array) -> Array | None:
         parts = [C.project(part) for C, part in self._blocks(x)]
         if any(part is None for part in parts):
@@ -416,6 +443,16 @@ class Oracle(Set):
     def excess(self, x: Array) -> None:
         return None
 
+    def reversed(self, g: Array, least: Array) -> Array:
+        return _reversed(least, -self.least(-g))
+
+    def doubles(self, g: Array) -> bool:
+        return doubles(self.oracle, g)
+
+
+def _reversed(least: Array, greatest: Array) -> Array:
+    return greatest - least < -_ORACLE_ROUNDING * (jnp.abs(least) + jnp.abs(greatest))
+
 
 @pytree("constraint")
 @dataclass(frozen=True, eq=False)
@@ -441,6 +478,8 @@ class Host(Set):
         return Dense(jax.pure_callback(self._vertex, kind, g, vmap_method="sequential"))
 
     def _vertex(self, g: Any) -> Any:
+        if not np.isfinite(g).all():
+            return np.full_like(g, np.nan)  # an exception would end all problems of a batch
         return np.asarray(self.constraint.lmo(np.asarray(g)), dtype=g.dtype)
 
     def least(self, g: Array) -> Array:
@@ -455,6 +494,9 @@ class Host(Set):
         C = self.constraint
         return _told(lambda x: next((tol for tol in (0.0, 1e-8, 1e-4) if C.contains(x, tol) is not False), 1.0), x)
 
+    def reversed(self, g: Array, least: Array) -> Array:
+        return _reversed(least, -self.least(-g))
+
 
 def _told(number: Callable[[Any], Any], x: Array) -> Array:
     """What a function on the host says of x. Numbers go there and back as pairs of single precision.
@@ -463,7 +505,8 @@ def _told(number: Callable[[Any], Any], x: Array) -> Array:
     """
 
     def called(high: Any, low: Any) -> Any:
-        value = np.float64(number(np.float64(high) + np.float64(low)))
+        whole = np.float64(high) + np.float64(low)
+        value = np.float64(number(whole) if np.isfinite(whole).all() else np.nan)
         return np.array([value, value - np.float32(value)], np.float32)
 
     high = x.astype(jnp.float32)

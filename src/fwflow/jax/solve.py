@@ -66,7 +66,9 @@ def minimize(
         Sets of ``fwflow.jax``, of which parameters may be traced; those of the core, as their twins or on the host; or
         a function ``g -> s`` that JAX can trace.
     x0 : array or tree of arrays, optional
-        A point of the set. Default: the start of the set.
+        A point of the set. Default: the start of the set. A point outside is an error. Within ``jit`` and ``vmap``,
+        where a point cannot be refused, the run starts at the member nearest to it, or at the start of a set that has
+        no projection.
     method : str or Tableau
         "fw" (plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`; "apg", accelerated projected
         gradient; "pairwise" and "blended-pairwise", on L1 balls and simplices. "auto" is "fw" if a schedule, line
@@ -103,7 +105,7 @@ def minimize(
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _within if traced() else _alone
     state = run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
-    found = loop.result(state, limits, problem.name)
+    found = loop.result(state, problem.name)
     return replace(found, x=problem.tree(found.x))
 
 
@@ -145,25 +147,32 @@ def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Call
         x = leaves if f.dtype is None else leaves.astype(f.dtype)
         if f.shape is not None and x.shape != f.shape:
             raise ValueError(f"x0 has shape {x.shape}; the objective is defined on {f.shape}")
-        _check_inside(C, x)
-        return f, C, x, lambda x: x
+        return f, C, _inside(C, x), lambda x: x
     if not isinstance(f, Smooth):
         raise ValueError(f"x0 must be an array for a linear model; got {type(x0).__name__}")
     shapes = tuple(leaf.shape for leaf in jax.tree.leaves(leaves))
     if isinstance(C, Product) and not C.shapes:
         C = Product(C.sets, shapes)
     x, tree = ravel_pytree(leaves)
-    _check_inside(C, x)
-    return Smooth(OnTrees(f.fun, jax.tree.structure(leaves), shapes), *f.args), C, x, tree
+    return Smooth(OnTrees(f.fun, jax.tree.structure(leaves), shapes), *f.args), C, _inside(C, x), tree
 
 
 def _is_tree(x0: Any) -> bool:
     return isinstance(x0, dict | tuple) or not isinstance(x0, list | float | int | np.ndarray | jax.Array)
 
 
-def _check_inside(C: Set, x: Array) -> None:
-    if known((C, x)) and (excess := C.excess(x)) is not None and float(excess) > loop.slack(x.dtype):
-        raise ValueError(f"x0 lies outside the set {C!r}")
+def _inside(C: Set, x: Array) -> Array:
+    """Return x if it is a member; otherwise raise or, while JAX traces, return the nearest member or the start."""
+    excess = C.excess(x)
+    if excess is None:
+        return x
+    if known((C, x)):
+        if float(excess) > loop.slack(x.dtype):
+            raise ValueError(f"x0 lies outside the set {C!r}")
+        return x
+    member = C.project(x)
+    member = C.start(x.shape, x.dtype) if member is None else member
+    return jnp.where(excess > loop.slack(x.dtype), member, x)
 
 
 @dataclass(frozen=True)

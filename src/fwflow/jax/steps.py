@@ -68,7 +68,12 @@ def aggressive(line: Line, gamma: Array, limit: Array) -> Array:
     """The paper's rule: the largest of 1, 1/2, 1/4, ... that decreases f by more than rounding, or gamma if longer."""
     value0 = line.value(jnp.zeros_like(gamma))
     lower = value0 - 4 * epsilon(gamma.dtype) * jnp.abs(value0)
-    trial = lax.while_loop(lambda t: (t > gamma) & ~(line.value(t) < lower), lambda t: t / 2, limit)
+    least = jnp.maximum(gamma, 0)  # halving a finite length ends at zero at the latest
+
+    def going(t: Array) -> Array:
+        return (t > least) & (t < jnp.inf) & ~(line.value(t) < lower)
+
+    trial = lax.while_loop(going, lambda t: t / 2, limit)
     downhill = line.slope(jnp.zeros_like(gamma)) < 0
     return jnp.minimum(limit, jnp.where(downhill, jnp.maximum(gamma, trial), gamma))
 

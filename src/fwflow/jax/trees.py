@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr, check_jaxpr, subjaxprs
 from jax.tree_util import register_pytree_node
 
 Array = jax.Array
 
 #: Without it XLA tries many kernels for every product: 23 s of compiling, not 2, on an H200, for equal speed.
 OPTIONS = {"xla_gpu_enable_triton_gemm": False}
+_WIDE = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.complex128))
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -53,10 +55,17 @@ def traced() -> bool:
 
 
 def positive(value: Any, name: str) -> Any:
-    """A number or an array of them, positive and finite as far as that is known."""
-    if known(value) and not (np.isfinite(value) & (np.asarray(value) > 0)).all():
+    """Return a number or an array of them that are positive and finite, or NaN where a traced one is not."""
+    if not known(value):
+        return valid(jnp.isfinite(value) & (value > 0), value)
+    if not (np.isfinite(value) & (np.asarray(value) > 0)).all():
         raise ValueError(f"{name} must be positive and finite; got {value!r}")
     return value
+
+
+def valid(where: Any, value: Any) -> Array:
+    """Return the value, with NaN where it is not valid: a traced value cannot raise, and NaN ends the run."""
+    return jnp.where(where, value, jnp.nan)
 
 
 def epsilon(dtype: Any) -> float:
@@ -69,6 +78,33 @@ def floating(value: Any) -> Array:
     array = value if isinstance(value, jax.Array) else np.asarray(value)
     kind = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float
     return jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
+
+
+def doubles(fun: Callable[[Array], Any], x: Array) -> bool:
+    """Return whether a function computes in double precision, and is the same function, at a double-precision x.
+
+    It is not if it rounds to a narrower type, or draws random numbers, which differ in double precision. JAX cannot
+    compile it if it calls the host, or closes over 64-bit arrays, which have another type in the rest of the run.
+    """
+    with jax.enable_x64(True):
+        try:
+            closed = jax.make_jaxpr(fun)(jax.ShapeDtypeStruct(x.shape, jnp.float64))  # type: ignore[no-untyped-call]
+            check_jaxpr(closed.jaxpr)
+        except Exception:  # A function that expects another type may raise anything.
+            return False
+    wide = any(known(constant) and constant.dtype in _WIDE for constant in closed.consts)
+    return not wide and not _narrows(closed.jaxpr)
+
+
+def _narrows(jaxpr: Jaxpr) -> bool:
+    def narrow(equation: Any) -> bool:
+        name = equation.primitive.name
+        if name == "convert_element_type":
+            kind = equation.params["new_dtype"]
+            return bool(jnp.issubdtype(kind, jnp.floating)) and kind != jnp.float64
+        return any(word in name for word in ("random", "threefry", "callback"))
+
+    return any(map(narrow, jaxpr.eqns)) or any(map(_narrows, subjaxprs(jaxpr)))
 
 
 def inner(a: Array, b: Array) -> Array:

@@ -1,0 +1,143 @@
+"""Every compiled run ends, whatever its input, and a success is a member of the set with a verified gap."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fwflow as fw
+import fwflow.jax as fwj
+from fwflow import Status
+from fwflow.jax import loop
+from fwflow.jax.result import CONTRADICTION
+from tests.jax import hostile
+
+SECONDS = 240
+TARGET, ORDER = np.arange(1.0, 4.0), np.array([2, 0, 1])
+
+
+@pytest.fixture(scope="module")
+def ended():
+    """The runs that have ended, by case. No signal reaches a compiled loop, so they run in a process of their own."""
+    command = [sys.executable, "-m", "tests.jax.hostile"]
+    try:
+        lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+    except subprocess.TimeoutExpired as expired:
+        lines = (expired.stdout or b"").decode()
+    return dict(json.loads(line) for line in lines.splitlines())
+
+
+@pytest.mark.parametrize("name", hostile.CASES)
+def test_every_compiled_run_ends(ended, name):
+    assert name in ended, "it did not end, or none before it did"
+    found = ended[name]
+    assert max(found["nit"]) <= hostile.MAX_ITER
+    ends = {"TOLERANCE", "ITERATIONS", "PRECISION", "FINISHED", "NUMERICAL", "INCONSISTENT"}
+    assert set(found["statuses"]) <= ends
+    for i, change in enumerate(hostile.CHANGES):
+        assert found["success"][i] == (found["statuses"][i] == "TOLERANCE")
+        if not found["success"][i]:
+            continue
+        given = {**hostile.USUAL, **change}
+        assert np.isfinite(found["x"][i]).all()
+        assert found["gap"][i] >= 0
+        assert found["gap"][i] <= given["tol"] or given["rtol"] > 0
+        assert found["feasible"] is None or found["feasible"][i]
+        assert np.isfinite([given["data"], given["start"]]).all()
+        if "reversed" in name:
+            assert given["data"] == 0  # of which every point is a minimum
+        elif "host" not in name and "oracle" not in name:
+            assert 0 < given["radius"] < np.inf
+
+
+def test_the_aggressive_line_search_ends(ended):
+    assert np.shape(ended["aggressive search"]) == (7, 7)
+
+
+@pytest.mark.parametrize("name", ["apg on an L1 ball", "pairwise on an L1 ball", "fw on a nuclear ball"])
+def test_a_start_outside_is_moved_into_the_set(ended, name):
+    outside = hostile.CHANGES.index({"start": 5.0})
+    assert ended[name]["statuses"][outside] == ended[name]["statuses"][0] == "TOLERANCE"
+    assert np.linalg.norm(ended[name]["x"][outside], "nuc" if "nuclear" in name else 1) <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("kind", [fwj.L1Ball, fwj.L2Ball, fwj.LInfBall, fwj.Simplex])
+def test_a_traced_start_outside_becomes_the_nearest_member(kind):
+    f = fwj.LinearModel(np.eye(3), np.zeros(3))
+    run = jax.jit(lambda x, r: fwj.minimize(f, kind(r), x, method="fw", max_iter=0).x)
+    with jax.enable_x64(False):
+        for x in ([3.0, -1.0, 0.5], [1.0, 0.0, 0.0]):
+            np.testing.assert_allclose(run(np.array(x), 1.0), kind(1.0).project(jnp.array(x)), atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [np.zeros(3), -np.ones(3), np.ones(3)])
+@pytest.mark.parametrize("model", ["linear", "smooth"])
+def test_an_oracle_of_the_wrong_sign_is_no_success(model, start):
+    """At -1 x is where such an oracle leads, so that the gap is zero."""
+    f = fwj.LinearModel(np.eye(3), TARGET) if model == "linear" else fwj.Smooth(lambda x: ((x - TARGET) ** 2).sum())
+    wrong = fwj.minimize(f, hostile.worst, start, tol=1e-4, max_iter=20)
+    assert wrong.statuses is CONTRADICTION
+    assert not wrong.success
+    right = fwj.minimize(f, hostile.best, start, tol=1e-4, max_iter=20)
+    assert right.success
+
+
+def squares(x, A, b):
+    return 0.5 * ((A @ x - b) ** 2).mean()
+
+
+def test_users_functions_are_verified_in_double_precision():
+    """With columns that have much in common, so that products cancel: single precision gave 3 times too small a gap."""
+    rng = np.random.default_rng(1)
+    A = (rng.standard_normal((200, 10)) + 100).astype(np.float32)
+    b = (A @ np.full(10, 0.1) + rng.standard_normal(200)).astype(np.float32)
+    f = fwj.Smooth(squares, A, b)
+    wide, target = A.astype(np.float64), b.astype(np.float64)
+    for scale in (0.0, 1e-2, 1e-3, 1e-4):
+        x = np.full(10, 0.1, np.float32) + (scale * rng.standard_normal(10)).astype(np.float32)
+        g = wide.T @ (wide @ x.astype(np.float64) - target) / 200
+        _, verdict = jax.jit(lambda f, x: loop.judge(f, fwj.L1Ball(2.0), x))(f, x)
+        assert verdict.gap.dtype == np.float32
+        assert float(verdict.gap) == pytest.approx(g @ x + 2 * np.abs(g).max(), rel=1e-6)
+        assert 0 < float(verdict.rounding) < 1e-8 * float(verdict.resolution)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: (x.astype(jnp.float32) ** 2).sum(),
+        lambda x: jax.jit(lambda x: (x * jnp.float16(2)).astype(jnp.float32).sum() + x[0])(x),
+        lambda x: jax.lax.fori_loop(0, 2, lambda i, total: total + x.sum(), jnp.float32(0)),
+        lambda x: (x * jax.random.normal(jax.random.key(0), x.shape)).sum(),
+        lambda x: ((x - TARGET) ** 2)[ORDER].sum(),
+        lambda x: (x - jax.pure_callback(np.cos, x, jax.lax.stop_gradient(x), vmap_method="sequential")).sum(),
+    ],
+    ids=["cast", "nested cast", "carry", "random", "closure", "callback"],
+)
+def test_other_functions_are_verified_in_their_own_precision(fun):
+    r = fwj.minimize(fwj.Smooth(fun), fwj.Simplex(), np.array([0.1, 0.2, 0.7]), method="fw", max_iter=3)
+    assert np.isfinite(r.gap)
+    assert r.rounding == r.resolution > 0
+
+
+def test_success_needs_rounding_below_the_tolerance():
+    """All columns are equal, and the terms of a gap over so large a ball are 1e15 times its value."""
+    A, b = np.full((60, 2), 100000.1), np.random.default_rng(0).standard_normal(60)
+    x0 = np.array([4.6e14, -4.6e14])
+    with jax.enable_x64(True):
+        r = fwj.minimize(fwj.LinearModel(A, b), fwj.L1Ball(1e15), x0, tol=1e-8, max_iter=300)
+        assert not r.success
+        assert r.rounding > 1e-8
+        easy = fwj.minimize(fwj.LinearModel(A / 1e5, b), fwj.L1Ball(1.0), tol=1e-8)
+        assert easy.success
+        assert easy.rounding < 1e-8
+
+
+def test_sets_on_the_host_are_not_asked_about_what_is_not_a_number():
+    f = fwj.LinearModel(np.full((9, 9), np.nan), np.zeros(9))
+    r = fwj.minimize(fwj.Smooth(lambda X: f.value(f.point(X))), fwj.Host(fw.Birkhoff(3)), max_iter=5)
+    assert r.statuses is Status.NUMERICAL
