@@ -91,7 +91,7 @@ def squares(x, A, b):
 
 
 def test_users_functions_are_verified_in_double_precision():
-    """With columns that have much in common, so that products cancel: single precision gave 3 times too small a gap."""
+    """With columns that have much in common, so that products cancel and single precision understates the gap."""
     rng = np.random.default_rng(1)
     A = (rng.standard_normal((200, 10)) + 100).astype(np.float32)
     b = (A @ np.full(10, 0.1) + rng.standard_normal(200)).astype(np.float32)

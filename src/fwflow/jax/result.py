@@ -14,7 +14,7 @@ from fwflow.result import Status
 STATUSES = tuple(Status)
 RUNNING = -1
 #: The status of a run whose oracle contradicts itself.
-CONTRADICTION = Status.NUMERICAL
+CONTRADICTION = Status.INCONSISTENT
 
 
 def code(status: Status) -> int:
