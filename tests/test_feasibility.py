@@ -56,7 +56,7 @@ def make_objective(name, shape, seed):
     return random_completion(shape, rng) if name == "completion" else OBJECTIVES[name](shape[0], seed)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SETS)
 @given(data=st.data(), seed=st.integers(0, 2**16), k0=st.integers(0, 3), c=st.sampled_from([1.0, 2.0, 4.0]))
 @settings(deadline=None, max_examples=30, derandomize=True)

@@ -87,6 +87,7 @@ def test_results_of_others_are_not_overwritten(serial, run, tmp_path):
     assert [path.read_text() for path in folder.iterdir()] == ["norm\n1\n"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_figures_of_others_are_not_overwritten(tmp_path, suffix):
     figure, _ = subplots(1, 1, 3, 2)

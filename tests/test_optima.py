@@ -155,7 +155,7 @@ def test_every_set_and_objective_has_a_second_formulation():
     assert FORMULAS.keys() == OBJECTIVES.keys()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTOR_SETS)
 def test_gap_bounds_the_suboptimality(set_name, objective_name):

@@ -55,7 +55,7 @@ RUNS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("kind", ["squared", "quadratic", "smooth"])
 def test_powers_of_two_scale_a_run_and_change_nothing_else(kind, name):

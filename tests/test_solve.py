@@ -338,6 +338,7 @@ def test_an_image_whose_gap_was_not_true_is_computed_afresh():
     np.testing.assert_allclose(r.x, 1.0, rtol=1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"line_search": "exact"}, {"momentum": "nesterov"}], ids=str)
 def test_gap_of_the_nuclear_ball_is_certified(options):
     f, C = completion(), fw.NuclearBall(4.0)
@@ -888,7 +889,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("line_search", [None, "adaptive", "exact"])
 @pytest.mark.parametrize("momentum", MOMENTA)
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -68,7 +68,7 @@ PROBLEMS |= {f"random {seed}": lambda seed=seed: curved(seed) for seed in range(
 every_problem = pytest.mark.parametrize("name", PROBLEMS)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", [*PROBLEMS][:14])  # ten thousand steps each; every kind of set twice
 def test_small_steps_of_euler_follow_it(name):
     p = PROBLEMS[name]()

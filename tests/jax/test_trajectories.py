@@ -58,7 +58,7 @@ def compiled(f, C, methods):
     return jax.vmap(points)(methods)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stages", sorted({tableau.stages for tableau in fw.tableaus.values()}))
 def test_tableaus_go_the_way_of_the_core(stages):
     pairs = [(tableau, s) for tableau in fw.tableaus.values() if tableau.stages == stages for s in SCHEDULES]

@@ -65,7 +65,7 @@ def test_the_rank_stays_that_of_the_solution():
 
 
 def test_no_dense_matrix_is_formed():
-    f = completion("huber", (200_000, 100_000), observed=60, rho=1.0)
+    f = completion("huber", (100_000, 50_000), observed=60, rho=1.0)
     r = fw.minimize(f, fw.NuclearBall(1.0), method="corrective", tol=0, max_iter=1)
     assert isinstance(r.x, fw.LowRank)
     assert r.fun < f.value(f.point(fw.LowRank.zeros(f.shape)))

@@ -49,6 +49,7 @@ def mean_loss(path, A, b, loss, weights=None):
     return np.array([f.value(f.point(coef.reshape(-1))) for coef in path.coefs])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("estimator", [L1Regression(tol=1e-6), SimplexRegression(tol=1e-6)], ids=repr)
 def test_least_squares_with_an_intercept_and_weights(estimator):
     fit = {"estimator": estimator, "sample_weight": WEIGHTS}

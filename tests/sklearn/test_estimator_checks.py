@@ -49,7 +49,7 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @parametrize_with_checks(SEARCHES)
 def test_scikit_learns_own_checks_of_searches(estimator, check):
     check(estimator)

@@ -74,6 +74,7 @@ def test_where_nothing_is_worth_a_coefficient_there_still_is_a_path():
     np.testing.assert_array_equal(path.coefs, 0.0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("search", "y"),
     [
