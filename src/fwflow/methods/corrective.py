@@ -23,7 +23,7 @@ from fwflow.methods.active import AtomMemory, KeepsBlocks
 from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.face import Face
 from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
-from fwflow.numerics import first_below
+from fwflow.numerics import first_below, row_lengths
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import CoordinateModel, Model, gram, stacked
 from fwflow.objectives.secants import Secants
@@ -39,6 +39,7 @@ _BY_SECANTS = 0.5
 _MODEL = 1e-3
 # Over several blocks a pass adds so many times the vertices of a pass over one.
 _TIMES = 10
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,10 @@ class Pool:
         fixed = (0.0, 0.0) if self.fixed is None else model.sides(self.fixed)
         if not self.affine or not all(isinstance(side, np.ndarray) for side in stack):
             return stack, fixed
-        # Counted from the first, sides are of the size of the hull, however far that is from the origin.
-        return centred(*stack), (fixed[0] + stack[0][0], fixed[1] + stack[1][0])
+        # Counted from one of them, sides are of the size of the hull, however far that is from the origin. Counted from
+        # the shortest, they keep the digits of the short ones.
+        first = int(row_lengths(stack[0]).argmin())
+        return centred(*stack, first), (fixed[0] + stack[0][first], fixed[1] + stack[1][first])
 
     def gap(self, slopes: Array, values: Array) -> float:
         """The gap of the restricted problem where it has these derivatives."""
@@ -249,7 +252,7 @@ def minimise_by_secants(
 ) -> tuple[Array, Descent]:
     """Weights whose gap is at most `tol`, and what is known there: quasi-Newton steps, with a line search on f each."""
     pool, rows = Pool.hull(active), stacked([atom.coordinates for atom in active.atoms])
-    rows = centred(rows, rows)[0] if isinstance(rows, np.ndarray) else rows
+    rows = centred(rows, rows, 0)[0] if isinstance(rows, np.ndarray) else rows
     at, values = start, pool.values
     before = (np.inf, values, start)
     for _ in range(most):
@@ -287,10 +290,10 @@ def least(K: Array, pool: Pool, values: Array, slopes: Array) -> Array:
     return follow(CoordinateModel(1.0, K @ values - slopes), pool, units, K, 0.0, values, slopes)
 
 
-def centred(left: Array, right: Array) -> tuple[Array, Array]:
-    """Both less their first rows; one array where they are one."""
-    moved = left - left[0]
-    return moved, moved if right is left else right - right[0]
+def centred(left: Array, right: Array, i: int) -> tuple[Array, Array]:
+    """Both less their rows i; one array where they are one."""
+    moved = left - left[i]
+    return moved, moved if right is left else right - right[i]
 
 
 def follow(model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
@@ -313,6 +316,7 @@ def events(
     on the way; the first other generator that becomes as good as those joins them. Where nothing does, it ends.
     """
     model, rigid = face.model, pool.upper <= pool.lower
+    sizes = abs(left)
     while True:
         target = values.copy()
         for key, bound in face.dropped:
@@ -323,7 +327,10 @@ def events(
         slack = pool.slack(ahead, target)
         slack[list(face.keys)] = np.inf
         slack[rigid] = np.inf
-        noise = 1e-14 * float(np.abs(ahead).max() + np.abs(slopes).max())
+        terms = 1e-14 * np.abs(model.second * face.image - model.pull) + _EPS * face.terms
+        noise = sizes @ terms + 1e-14 * np.abs(slopes)
+        if pool.affine:  # slack is counted from a level, which is rounded too
+            noise += float(noise @ target)
         event = first_below(pool.slack(slopes, target), slack, noise)
         if event is None:
             return

@@ -85,8 +85,13 @@ class FaceMemory:
     foreseen: Foreseen = ()
 
     def noise(self, x: Point) -> float:
-        """Rounding of inner products with a gradient."""
-        return max(50 * self.scale, self.face.noise) * float(np.finfo(x.x.dtype).eps)
+        """Rounding of inner products with the gradient at x."""
+        return 50 * self.scale * float(np.finfo(x.x.dtype).eps)
+
+    def above_rounding(self, x: Point, sides: tuple[Array, Array], below: float) -> bool:
+        """Whether a derivative along a generator with these sides is negative by more than the data are rounded."""
+        left = sides[0] - self.face.centre[0]
+        return below > float(np.finfo(x.x.dtype).eps) * float(self.face.noise(left))
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class ExactFlow(Method):
         if memory is None:
             return self._begun(problem, x, known)
         ahead = np.asarray(known.gradient, dtype=np.float64)
-        memory = replace(memory, scale=max(memory.scale, abs(x.dot(ahead)) + known.gap))
+        memory = replace(memory, scale=abs(x.dot(ahead)) + known.gap)
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised()
@@ -217,7 +222,8 @@ class ExactFlow(Method):
             theta, vertex = event
             problem.agreed(vertex.dot(ahead), Evaluation(as_gradient(ahead), best, 0.0), "crossing")
             sides = memory.face.model.sides(problem.objective.lift(vertex))
-            yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
+            if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
+                yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
             tied.append(vertex)
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
@@ -247,12 +253,13 @@ class ExactBoxFlow(ExactFlow):
         slack[lower == upper] = np.inf
         start = inwards * memory.gradient.reshape(-1)
         width = float((upper - lower).max()) or 1.0
-        depth = max(50 * memory.scale / width, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
+        depth = memory.noise(x) / width
         while (event := first_below(start, slack, depth)) is not None:
             theta, j = event
             unit = problem.objective.lift(OneHot(j, 1.0, x.x.shape))
             sides = memory.face.model.sides(unit)
-            yield theta, j, j, memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
+            if memory.above_rounding(x, sides, -float(slack[j])):
+                yield theta, j, j, memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
             slack[j] = np.inf  # rounding had made it up
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
@@ -295,6 +302,7 @@ def first_crossing(
         return None
     found: tuple[float, Vertex] | None = None
     theta, vertex = 1.0, last.vertex
+    noise += 50 * float(np.finfo(start.dtype).eps) * (abs(levels[0]) + abs(vertex.dot(start)))
     while True:
         above, below = max(vertex.dot(start) - levels[0], 0.0), vertex.dot(end) - levels[1]
         earlier = above / (above - below) if below < 0 else theta
