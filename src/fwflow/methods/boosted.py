@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array, number, whole
+from fwflow.methods.clock import TimeIsUp
 from fwflow.momentum import GradientAt, Momentum, Oracle
 from fwflow.points import Atom, Point
 
@@ -65,7 +66,10 @@ class Boosted(Momentum):
         aimed: list[tuple[float, Atom]] = []
         d, cosine, unit = np.zeros_like(g), -1.0, 1.0
         for _ in range(self.rounds):
-            v = oracle(g + d if aimed else asked)
+            try:
+                v = oracle(g + d if aimed else asked)
+            except TimeIsUp:
+                break
             u = np.asarray(v.vertex, dtype=g.dtype).reshape(g.shape) - x_bar.x
             size = float(np.abs(u).max()) or 1.0
             u, unit = u / size, unit if aimed else size

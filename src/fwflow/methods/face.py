@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
+from fwflow.methods.clock import Late, never
 from fwflow.numerics import length, row_lengths
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import Model
@@ -27,6 +28,8 @@ _FLOOR = 1e-13
 _TINY = 1e-290
 # Curvatures below this share of the largest, which is the square of the rounding of sides, are rounding.
 _NO_CURVATURE = 1e-30
+# Sides that are longer than their centre by more than the inverse of this need more digits than their products have.
+_UNEVEN = 1e-5
 _EPS = float(np.finfo(np.float64).eps)
 
 _NOT_CONVEX = 'the objective is not convex; method="corrective" goes on where it is not'
@@ -191,7 +194,35 @@ class Face:
                 continue
             if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
                 return replace(self, factor=factor, shift=shift)
+            if self._uneven and (orthogonal := self._orthogonal(shift)) is not None:
+                return replace(self, factor=orthogonal, shift=shift)
         raise NumericalTrouble(_NOT_CONVEX)
+
+    @property
+    def _uneven(self) -> bool:
+        """Whether sides are so much longer than their centre that products of them leave it no digit."""
+        centre = length(np.atleast_1d(self.centre[0]))
+        return self.affine and 0 < centre < _UNEVEN * self.longest
+
+    def _orthogonal(self, shift: float) -> Array | None:
+        """The factor from the sides themselves, which keeps twice the digits of one from their products, or None."""
+        k = len(self.keys)
+        if self.sides[0] is not self.sides[1] or np.min(self.model.second) < 0 or k > self.left.shape[1] + 1:
+            return None
+        columns = np.vstack([(self.left * np.sqrt(self.model.second)).T, np.full((1, k), np.sqrt(shift))])
+        least = 1e-14 * row_lengths(columns.T) + _TINY**0.5
+        factor: Array = scipy.linalg.qr(columns, mode="r", check_finite=False)[0][:k]
+        diagonal = factor.diagonal()
+        np.fill_diagonal(factor, np.where(np.abs(diagonal) < least, least, diagonal))
+        return factor
+
+    def recentred(self, centre: tuple[Array, Array], sides: list[tuple[Array, Array]]) -> Face:
+        """The same with sides, given anew, counted from another centre."""
+        left = Rows.of(np.stack([side[0] - centre[0] for side in sides]))
+        one = self.sides[0] is self.sides[1]
+        right = left if one else Rows.of(np.stack([side[1] - centre[1] for side in sides]))
+        longest = float(row_lengths(left.array).max())
+        return replace(self, base=centre[1], sides=(left, right), centre=centre, longest=longest).refactored()
 
     def without(self, i: int, value: float) -> Face:
         """With generator i fixed at a value."""
@@ -211,22 +242,23 @@ class Face:
             dropped=(*self.dropped, (self.keys[i], value)),
         )
 
-    def minimised(self) -> Face:
+    def minimised(self, late: Late = never) -> Face:
         """At the smallest value of the model on the face; generators that end at a bound are dropped.
 
         Newton steps on all values, each exact but for rounding, so that the ones after the first polish. A step that
-        meets a bound stops there and drops that generator: every value of the model is lower than the one before.
+        meets a bound stops there and drops that generator: every value of the model is lower than the one before. When
+        it is late, the values reached by then are returned.
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
-        while len(face.keys) > face.affine:  # one vertex alone cannot move
-            slopes, spread = face._slopes()
+        while len(face.keys) > face.affine and not late():  # one vertex alone cannot move
+            spread = face.spread
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
             if spread <= 1 or spread > last / 2:
                 if spread <= 1e6 or fresh:
                     break
                 face, fresh = face.refactored(), True  # many drops have worn the factor
-            step = face._newton(slopes)
+            step = face._newton(face.slopes)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 room = np.where(step < 0, face.lower - face.values, face.upper - face.values)
                 lengths = np.where(step == 0, np.inf, room / step)
@@ -241,15 +273,21 @@ class Face:
             face = replace(face, values=np.ones(1))
         return face
 
-    def _slopes(self) -> tuple[Array, float]:
-        """Derivatives along the generators, and how far they are from a minimum's in units of their rounding."""
-        slopes = self.left @ (self.model.second * self.image - self.model.pull)
-        noise = _EPS * self.noise(self.left)
-        off = np.abs(slopes)
+    @cached_property
+    def slopes(self) -> Array:
+        """Derivatives along the generators."""
+        return np.asarray(self.left @ (self.model.second * self.image - self.model.pull))
+
+    @property
+    def spread(self) -> float:
+        """How far derivatives are from those at the minimum on the face, in units of their rounding."""
+        if len(self.keys) <= self.affine:
+            return 0.0
+        noise, off = _EPS * self.noise(self.left), np.abs(self.slopes)
         if self.affine:  # all are to be equal, and the one that is rounded least tells the level
             level = int(noise.argmin())
-            off, noise = np.abs(slopes - slopes[level]), noise + noise[level]
-        return slopes, float(np.divide(off, noise, out=np.zeros_like(off), where=off != 0).max())
+            off, noise = np.abs(self.slopes - self.slopes[level]), noise + noise[level]
+        return float(np.divide(off, noise, out=np.zeros_like(off), where=off != 0).max())
 
     def _newton(self, slopes: Array) -> Array:
         """The step to the minimum on the face, bounds aside."""

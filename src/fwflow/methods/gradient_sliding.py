@@ -131,6 +131,8 @@ class GradientSliding(Method):
             L *= 2
             if not _MOST_TIMES * first > L:
                 raise NumericalTrouble("no step length is short enough")
+            if problem.late:
+                return Proposal(x, 0.0, replace(memory, smoothness=L), known=iterate.known, mixture=True)
         terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
         active = memory.active.moved(share, terms)
         # The first vertex of a subproblem is that of the gradient itself.

@@ -98,7 +98,11 @@ class AcceleratedProjectedGradient(Method):
             L *= 2
             if not _MOST * first > L:
                 raise NumericalTrouble("no step length is short enough")
+            if problem.late:
+                return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known)
         careful = y is not x and not problem.objective.convex
+        if careful and problem.late:
+            return Proposal(x, 0.0, memory, known=known)
         if careful and problem.value(moved) > iterate.fun + rounding * abs(iterate.fun):  # from x itself f falls
             return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
@@ -144,7 +148,7 @@ def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: V
     curvature = line.curvature
     if curvature is None:
         small = problem.segment_inside(y, [(1.0, end)], eps ** (1 / 3))
-        while not math.isfinite(line.value(small)) and small > eps:
+        while not math.isfinite(line.value(small)) and small > eps and not problem.late:
             small /= 2
         curvature = (line.slope(small) - line.slope0) / small
     d = end.x - y.x
