@@ -203,6 +203,8 @@ def with_parts(problem: Problem, known: Evaluation, active: BlockSet, ranked: Se
     lowest = np.minimum.reduceat(scores, active.starts)
     new: list[list[Atom]] = [[] for _ in active.blocks]
     for rank, parts in enumerate(ranked):
+        if rank > 0 and problem.late:
+            break
         for b, (block, part) in enumerate(zip(active.blocks, parts, strict=True)):
             if part.key not in block.atoms.places and (rank == 0 or part.dot(g) < here[b]):
                 new[b].append(problem.objective.lift(part))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import heapq
+import math
 import operator
 import threading
 from collections.abc import Callable, Hashable, Iterable
@@ -71,7 +72,7 @@ def smallest(values: Array, count: int) -> list[int]:
     return chosen[np.argsort(values[chosen], kind="stable")].tolist()
 
 
-def first_below(start: Array, end: Array, noise: float) -> tuple[float, int] | None:
+def first_below(start: Array, end: Array, noise: Array | float) -> tuple[float, int] | None:
     """Which entry is first below zero on the way from `start` (not below) to `end`? Only those below `-noise` count."""
     below = np.flatnonzero(end < -noise)
     if not len(below):
@@ -86,6 +87,15 @@ def length(vector: Array) -> float:
     """The Euclidean norm, of which no square overflows or vanishes."""
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(norm(vector / largest)) if 0 < largest < np.inf else largest
+
+
+def row_lengths(rows: Any) -> Array:
+    """The Euclidean norms of the rows of an array or of a sparse matrix, of which no square overflows or vanishes."""
+    largest = float(abs(rows).max()) if math.prod(rows.shape) else 0.0
+    if not 0 < largest < np.inf:
+        return np.full(rows.shape[0], largest)
+    unit = rows / largest
+    return largest * np.sqrt(np.asarray((unit * unit).sum(axis=1)).reshape(-1))
 
 
 def best_first(best: State, worse: Callable[[State], Iterable[tuple[float, State]]], count: int) -> list[State]:

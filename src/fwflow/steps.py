@@ -195,6 +195,11 @@ class Aggressive(LineSearch):
         return max(0.0, float(brentq(chord, 0.0, limit, xtol=accuracy, rtol=accuracy)) - 2 * accuracy)
 
 
+def _finite(line: Line, length: float) -> bool:
+    """Whether f is finite there. A black box may be infinite from somewhere on, where its slopes mean nothing."""
+    return line.second is not None or line.quadratic or math.isfinite(line.value(length))
+
+
 @dataclass(frozen=True)
 class ExactSearch(LineSearch):
     """The minimiser on the segment: closed form for quadratics, else Newton (secant without second derivatives)."""
@@ -210,7 +215,10 @@ class ExactSearch(LineSearch):
             return 0.0, None
         if line.quadratic and line.curvature is not None:
             return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
-        return self._stationary(line, limit), None
+        found = self._stationary(line, limit)
+        while found > 1e-15 * limit and not _finite(line, found):
+            found = self._stationary(line, found / 2)
+        return found, None
 
     def _stationary(self, line: Line, limit: float) -> float:
         slope_end = line.slope(limit)
@@ -308,7 +316,7 @@ class Adaptive(LineSearch):
         M = self.relax * memory if memory > 1e-100 * least else least  # flat, or below zero by rounding
         for _ in range(100):
             step = min(limit, -line.slope0 / (M * line.norm2))
-            if line.slope(step) <= 0:
+            if line.slope(step) <= 0 and _finite(line, step):
                 return step, M
             M *= self.grow
         return 0.0, M

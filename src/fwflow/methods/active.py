@@ -18,6 +18,7 @@ from fwflow.atoms import ActiveSet, Decomposition, caratheodory
 from fwflow.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import searched
 from fwflow.methods.simplices import best_and_worst, block_gap
 from fwflow.objectives.secants import Secants
 from fwflow.points import Atom, Lifted, Point
@@ -148,9 +149,10 @@ class ActiveSetMethod(KeepsAtoms):
         terms, limit = self.direction(active, scores, known, x)
         limit = problem.segment_inside(x, terms, limit)
         line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
-        length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
+        length, search = searched(problem, self.line_search, line, min(1.0, limit), limit, memory.search)
         length = float(length)
-        moved = _reduced(active.moved(length, terms), math.prod(x.x.shape), self.prune)
+        moved = active.moved(length, terms)
+        moved = moved if problem.late else _reduced(moved, math.prod(x.x.shape), self.prune)
         point = x.mix((length * w, atom) for w, atom in terms)
         if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
             rebuilt = moved.point(x)
@@ -241,9 +243,10 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
             toward = active.at(parts) - active.weights
         whole, limit = limit, problem.segment_inside(x, terms, limit)
         line = problem.along(x, x.mix(terms), iterate.fun, g)
-        length, search = self.line_search.step(line, min(1.0, limit), limit, memory.search)
+        length, search = searched(problem, self.line_search, line, min(1.0, limit), limit, memory.search)
         length = float(length)
-        moved = active.weighted(active.weights + length * toward).few(self.prune)
+        moved = active.weighted(active.weights + length * toward)
+        moved = moved if problem.late else moved.few(self.prune)
         point = x.mix((length * w, atom) for w, atom in terms)
         if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
             rebuilt = moved.point(x)

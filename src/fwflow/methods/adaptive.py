@@ -194,14 +194,15 @@ class Adaptive(Method):
         except NumericalTrouble as trouble:
             return self._replaced(problem, iterate, memory, trouble)
         work = self._work(problem, iterate.point, before, who, seat.memory, proposal.memory)
-        proposal = self._evaluated(problem, method, proposal)
+        proposal = proposal if problem.late else self._evaluated(problem, method, proposal)
         gap = proposal.gap_estimate if known is None else known.gap
         memory = replace(
             memory.seated(who, seat._replace(memory=proposal.memory, spent=seat.spent + work)),
             turn=memory.turn.after(work, gap, iterate.point, proposal),
             first=gap if math.isnan(memory.first) else memory.first,
         )
-        return self._judged(problem, iterate, proposal._replace(memory=memory))
+        proposal = proposal._replace(memory=memory)
+        return proposal if problem.late else self._judged(problem, iterate, proposal)
 
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
         """The proposal, or if the turn is over, that of whoever has the next."""

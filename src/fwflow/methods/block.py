@@ -11,6 +11,7 @@ import numpy as np
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import in_time, searched
 from fwflow.numerics import dot
 from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
@@ -95,7 +96,7 @@ class BlockCoordinate(Method):
         gradient = None if iterate.known is None else iterate.known.gradient
         if iterate.known is not None:
             gaps = _block_gaps(problem, x, iterate.known)
-        for _ in range(2 * len(gaps)):  # so that any order has been round once
+        for _ in in_time(problem, range(2 * len(gaps))):  # so that any order has been round once
             b = self._chosen(gaps, looks)
             place, C = _factors(problem)[b]
             g = problem.partial(x, place) if gradient is None else np.asarray(gradient)[place]
@@ -113,7 +114,9 @@ class BlockCoordinate(Method):
                 point, length = _moved(problem, iterate, shift, limit, gradient)
                 following = BlockGaps(gaps, looks)
                 return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
-        return Proposal(x, 0.0, BlockGaps(gaps, looks), float(gaps.sum()), finished=self.order != "gap")
+        return Proposal(
+            x, 0.0, BlockGaps(gaps, looks), float(gaps.sum()), finished=self.order != "gap" and not problem.late
+        )
 
     def _chosen(self, gaps: Array, looks: int) -> int:
         blocks = len(gaps)
@@ -151,7 +154,7 @@ def _moved(
     while not problem.defined_at(_shifted(x, shift, limit)) and limit > 1e-15:
         limit /= 2
     line = problem.along(x, _shifted(x, shift, 1.0), iterate.fun, gradient)
-    length, _ = ExactSearch().step(line, limit, limit, None)
+    length, _ = searched(problem, ExactSearch(), line, limit, limit, None)
     return _shifted(x, shift, float(length)), float(length)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array, InputError, number, whole
+from fwflow.methods.clock import TimeIsUp
 from fwflow.momentum import GradientAt, Momentum, Oracle
 from fwflow.points import Atom, Point
 
@@ -60,13 +61,20 @@ class Boosted(Momentum):
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         if x_bar.factored:
             raise InputError("boosting needs the difference of gradients and directions: it is not for factored x")
-        g = gradient(x_bar)
+        asked = gradient(x_bar)
+        g = asked / (float(np.abs(asked).max()) or 1.0)  # squares neither overflow nor vanish
         aimed: list[tuple[float, Atom]] = []
-        d, cosine = np.zeros_like(g), -1.0
+        d, cosine, unit = np.zeros_like(g), -1.0, 1.0
         for _ in range(self.rounds):
-            v = oracle(g + d if aimed else g)
+            try:
+                v = oracle(g + d if aimed else asked)
+            except TimeIsUp:
+                break
             u = np.asarray(v.vertex, dtype=g.dtype).reshape(g.shape) - x_bar.x
-            found, turned = _matched(g, [*aimed, (-_dot(g + d, u) / (_dot(u, u) or 1.0), v)], d, u)
+            size = float(np.abs(u).max()) or 1.0
+            u, unit = u / size, unit if aimed else size
+            along = -_dot(g + d, u) / (_dot(u, u) or 1.0)
+            found, turned = _matched(g, [*aimed, (along * (unit / size), v)], d + along * u)
             if (better := _cosine(-g, turned)) < cosine + self.least * abs(cosine):
                 break
             aimed, d, cosine = found, turned, better
@@ -76,9 +84,8 @@ class Boosted(Momentum):
         return x_bar.mix((w / total, s) for w, s in aimed), None
 
 
-def _matched(g: Array, aimed: list[tuple[float, Atom]], d: Array, u: Array) -> tuple[list[tuple[float, Atom]], Array]:
-    """d with the last of its terms, which leads along u, and as long as brings it closest to -g."""
-    d = d + aimed[-1][0] * u
+def _matched(g: Array, aimed: list[tuple[float, Atom]], d: Array) -> tuple[list[tuple[float, Atom]], Array]:
+    """d, and the weights of its terms, as long as brings it closest to -g."""
     scale = -_dot(g, d) / (_dot(d, d) or 1.0)
     return [(scale * w, s) for w, s in aimed], scale * d
 

@@ -21,9 +21,10 @@ from fwflow.blocks import BlockSet, parts_of, with_parts
 from fwflow.gradients import Gradient
 from fwflow.methods.active import AtomMemory, KeepsBlocks
 from fwflow.methods.base import Iterate, Proposal
+from fwflow.methods.clock import Late, in_time, never, searched
 from fwflow.methods.face import Face
 from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
-from fwflow.numerics import dot, first_below
+from fwflow.numerics import dot, first_below, row_lengths
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import CoordinateModel, Model, gram, stacked
 from fwflow.objectives.secants import Secants
@@ -39,6 +40,7 @@ _BY_SECANTS = 0.5
 _MODEL = 1e-3
 # Over several blocks a pass adds so many times the vertices of a pass over one.
 _TIMES = 10
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def _with_vertices(
             return with_parts(problem, known, active, ranked)
     single, g, here = active.single(), known.gradient.question(), known.gradient.inner(x)
     single = single if single is active else single.lifted(problem.objective)
-    return single.joined([known.vertex, *(problem.objective.lift(v) for v in best[1:] if v.dot(g) < here)])
+    further = in_time(problem, (v for v in best[1:] if v.dot(g) < here))
+    return single.joined([known.vertex, *map(problem.objective.lift, further)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +140,10 @@ class Pool:
         fixed = (0.0, 0.0) if self.fixed is None else model.sides(self.fixed)
         if not self.affine or not all(isinstance(side, np.ndarray) for side in stack):
             return stack, fixed
-        # Counted from the first, sides are of the size of the hull, however far that is from the origin.
-        return centred(*stack), (fixed[0] + stack[0][0], fixed[1] + stack[1][0])
+        # Counted from one of them, sides are of the size of the hull, however far that is from the origin. Counted from
+        # the shortest, they keep the digits of the short ones.
+        first = int(row_lengths(stack[0]).argmin())
+        return centred(*stack, first), (fixed[0] + stack[0][first], fixed[1] + stack[1][first])
 
     def gap(self, slopes: Array, values: Array) -> float:
         """The gap of the restricted problem where it has these derivatives."""
@@ -170,6 +175,10 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
     """Values whose gap is at most `tol`: models of f at x and after, each minimised exactly, and a line search on f."""
     f, at, values, stack = problem.objective, x, pool.values, None
     before: tuple[float, Array] = (np.inf, values)
+
+    def late() -> bool:
+        return problem.late
+
     for _ in range(most):
         model = problem.model(at)
         assert model is not None  # or secants would do
@@ -180,25 +189,28 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         gap = pool.gap(slopes, values)
         if gap >= before[0]:  # a full step that no slope spoke for has not helped
             return before[1]
-        if gap <= tol or problem.late:
+        if gap <= tol or late():
             break
         try:
             if pool.starts is not None:
                 enough = 0.0 if f.quadratic else max(tol / 2, _MODEL * gap)
-                target = minimise_on_simplices(Factored(left, model.second, right), slopes, values, pool.starts, enough)
+                K = Factored(left, model.second, right)
+                target = minimise_on_simplices(K, slopes, values, pool.starts, enough, late=late)
                 if dot(slopes, target - values) >= 0 and not f.quadratic:
                     raise NumericalTrouble
             elif f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
-                target = least(gram(left * model.second, right), pool, values, slopes)
+                target = least(gram(left * model.second, right), pool, values, slopes, late)
             else:
-                target = follow(model, pool, left, right, fixed[1], values, slopes)
+                target = follow(model, pool, left, right, fixed[1], values, slopes, late)
             if f.quadratic:  # the model is f itself
                 return target
         except NumericalTrouble:  # f is not convex here
             target = pool.downhill(slopes, values)
         end = model.point(fixed[0] + dot(target, left), fixed[1] + dot(target, right), x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
-        length, _ = ExactSearch().step(problem.along(at, end, f.value(at), None), 1.0, limit, None)
+        length, _ = searched(problem, ExactSearch(), problem.along(at, end, f.value(at), None), 1.0, limit, None)
+        if length == 0 and late():
+            break
         # Close to the minimum slopes, the square of the gap, drown in rounding where the gap does not.
         before = (gap, values) if length == 0 else (np.inf, values)
         length = length or limit
@@ -228,7 +240,7 @@ class Descent(NamedTuple):
         d = end.x - self.point.x
         first, noise, secants = self.gradient.dot(DenseVertex(d)), self.noise, self.secants
         length = problem.segment_inside(self.point, [(1.0, end)], 1.0)
-        for _ in range(40 if first < noise else 0):
+        for _ in in_time(problem, range(40 if first < noise else 0)):
             trial = self.point.mix([(length, end)])
             fun = problem.raw_value(trial)
             if not math.isfinite(fun):
@@ -249,7 +261,7 @@ def minimise_by_secants(
 ) -> tuple[Array, Descent]:
     """Weights whose gap is at most `tol`, and what is known there: quasi-Newton steps, with a line search on f each."""
     pool, rows = Pool.hull(active), stacked([atom.coordinates for atom in active.atoms])
-    rows = centred(rows, rows)[0] if isinstance(rows, np.ndarray) else rows
+    rows = centred(rows, rows, 0)[0] if isinstance(rows, np.ndarray) else rows
     at, values = start, pool.values
     before = (np.inf, values, start)
     for _ in range(most):
@@ -260,7 +272,7 @@ def minimise_by_secants(
         if gap <= tol or problem.late:
             break
         before = (gap, values, at)
-        target = _quasi_newton(at.secants, rows, pool, values, slopes)
+        target = _quasi_newton(at.secants, rows, pool, values, slopes, lambda: problem.late)
         found = at.towards(problem, active.weighted(target).point(start.point))
         if found is None:
             break
@@ -269,68 +281,80 @@ def minimise_by_secants(
     return values, at
 
 
-def _quasi_newton(secants: Secants, rows: Any, pool: Pool, values: Array, slopes: Array) -> Array:
+def _quasi_newton(secants: Secants, rows: Any, pool: Pool, values: Array, slopes: Array, late: Late) -> Array:
     """The values that are best in the quasi-Newton model, of the newest pairs if it is not convex with all of them."""
     while secants:
         try:
-            return least(secants.gram(rows), pool, values, slopes)
+            return least(secants.gram(rows), pool, values, slopes, late)
         except NumericalTrouble:
             secants = secants.recent()
     return pool.downhill(slopes, values)
 
 
-def least(K: Array, pool: Pool, values: Array, slopes: Array) -> Array:
+def least(K: Array, pool: Pool, values: Array, slopes: Array, late: Late = never) -> Array:
     """The values of a pool at which the quadratic with that Hessian, and these derivatives at its values, is least."""
     if pool.starts is not None:
-        return minimise_on_simplices(K, slopes, values, pool.starts)
+        return minimise_on_simplices(K, slopes, values, pool.starts, late=late)
     units = np.eye(len(K)) if len(K) <= 500 else sp.eye_array(len(K)).tocsr()
-    return follow(CoordinateModel(1.0, dot(K, values) - slopes), pool, units, K, 0.0, values, slopes)
+    return follow(CoordinateModel(1.0, dot(K, values) - slopes), pool, units, K, 0.0, values, slopes, late)
 
 
-def centred(left: Array, right: Array) -> tuple[Array, Array]:
-    """Both less their first rows; one array where they are one."""
-    moved = left - left[0]
-    return moved, moved if right is left else right - right[0]
+def centred(left: Array, right: Array, i: int) -> tuple[Array, Array]:
+    """Both less their rows i; one array where they are one."""
+    moved = left - left[i]
+    return moved, moved if right is left else right - right[i]
 
 
-def follow(model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array) -> Array:
-    """Where the flow of a model ends, over what a pool can reach, from values with these derivatives."""
+def follow(
+    model: Model, pool: Pool, left: Any, right: Array, fixed: Any, values: Array, slopes: Array, late: Late = never
+) -> Array:
+    """Where the flow of a model ends, over what a pool can reach, from values with these derivatives.
+
+    When it is late, where the flow has come to by then.
+    """
     moving = (values > pool.lower) & (values < pool.upper)
     base = fixed + dot(np.where(moving, 0.0, values), right)
     columns = (values, pool.lower, pool.upper, left, right)
-    face = Face.spanned(model, pool.affine, base, np.flatnonzero(moving), columns).minimised()
-    for _, target in islice(events(pool, left, right, face, values, slopes), 10 * len(values) + 100):
+    face = Face.spanned(model, pool.affine, base, np.flatnonzero(moving), columns).minimised(late)
+    for _, target in islice(events(pool, left, right, face, values, slopes, late), 10 * len(values) + 100):
         values = target
     return values
 
 
 def events(
-    pool: Pool, left: Any, right: Array, face: Face, values: Array, slopes: Array
+    pool: Pool, left: Any, right: Array, face: Face, values: Array, slopes: Array, late: Late = never
 ) -> Iterator[tuple[Face, Array]]:
     """The faces on which the flow of a model slides, one after the other, and the minimisers for which it heads.
 
     While the same generators move, the flow heads for the minimum on their face, and its derivatives change linearly
-    on the way; the first other generator that becomes as good as those joins them. Where nothing does, it ends.
+    on the way; the first other generator that becomes as good as those joins them. Where nothing does, or when it is
+    late, it ends.
     """
     model, rigid = face.model, pool.upper <= pool.lower
+    sizes = abs(left)
     while True:
         target = values.copy()
         for key, bound in face.dropped:
             target[key] = bound
         target[list(face.keys)] = face.values
         yield face, target
+        if late():
+            return
         ahead = dot(left, model.second * face.image - model.pull)
         slack = pool.slack(ahead, target)
         slack[list(face.keys)] = np.inf
         slack[rigid] = np.inf
-        noise = 1e-14 * float(np.abs(ahead).max() + np.abs(slopes).max())
+        terms = 1e-14 * np.abs(model.second * face.image - model.pull) + _EPS * face.terms
+        noise = dot(sizes, terms) + 1e-14 * np.abs(slopes)
+        if pool.affine:  # slack is counted from a level, which is rounded too
+            noise += float(dot(noise, target))
         event = first_below(pool.slack(slopes, target), slack, noise)
         if event is None:
             return
         theta, i = event
         row = _row(left, i)
         sides = (row, row if right is left else right[i])
-        face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised()
+        face = face.joined(i, sides, float(target[i]), float(pool.lower[i]), float(pool.upper[i])).minimised(late)
         if face.dropped[:1] == ((i, target[i]),):  # it did not move: only rounding let it in
             return
         values, slopes = target, (1 - theta) * slopes + theta * ahead

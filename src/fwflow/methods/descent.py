@@ -24,14 +24,14 @@ class Place(NamedTuple):
 def descent(problem: Problem, method: Method, x: Point, memory: Any) -> Iterator[Place]:
     """The places to which a method leads from x, that one included.
 
-    The last is where the gap is down to rounding, or where neither it nor the value has fallen.
+    The last is where the gap is down to rounding, where neither it nor the value has fallen, or where time is over.
     """
     value, least, k = math.inf, math.inf, 0
     while True:
         known, found = problem.evaluate(x), problem.value(x)
         yield Place(x, known, memory)
         noise = 4 * float(np.finfo(x.x.dtype).eps) * problem.size(x, known)
-        if known.gap <= noise or (known.gap > least / 2 and found >= value):
+        if problem.late or known.gap <= noise or (known.gap > least / 2 and found >= value):
             return
         value, least = min(value, found), min(least, known.gap)
         proposal = method.step(problem, Iterate(k, x, found, known), memory)

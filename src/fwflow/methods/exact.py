@@ -23,9 +23,10 @@ from fwflow._validation import Array
 from fwflow.atoms import ActiveSet, Atoms
 from fwflow.gradients import DenseGradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Pool, events
 from fwflow.methods.face import Face
-from fwflow.numerics import first_below
+from fwflow.numerics import first_below, length
 from fwflow.objectives.models import NOWHERE, Model
 from fwflow.points import Lifted, Point
 from fwflow.problem import Evaluation, Problem
@@ -39,6 +40,9 @@ Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
 _WORTH_FORESEEING = 10**6
 # Answers of an oracle that differ by no more than this, in every entry and in their products with a gradient, are one.
 _SAME = 1e-10
+# A vertex whose image is this much shorter than that of the vertex that others are counted from takes its place; and an
+# image that has become this much shorter is computed anew.
+_SHORT = 1e-3
 
 
 @storable("event")
@@ -85,8 +89,13 @@ class FaceMemory:
     foreseen: Foreseen = ()
 
     def noise(self, x: Point) -> float:
-        """Rounding of inner products with a gradient."""
-        return max(50 * self.scale, self.face.noise) * float(np.finfo(x.x.dtype).eps)
+        """Rounding of inner products with the gradient at x."""
+        return 50 * self.scale * float(np.finfo(x.x.dtype).eps)
+
+    def above_rounding(self, x: Point, sides: tuple[Array, Array], below: float) -> bool:
+        """Whether a derivative along a generator with these sides is negative by more than the data are rounded."""
+        left = sides[0] - self.face.centre[0]
+        return below > float(np.finfo(x.x.dtype).eps) * float(self.face.noise(left))
 
 
 @dataclass(frozen=True)
@@ -129,14 +138,15 @@ class ExactFlow(Method):
         if memory is None:
             return self._begun(problem, x, known)
         ahead = np.asarray(known.gradient, dtype=np.float64)
-        memory = replace(memory, scale=max(memory.scale, abs(x.dot(ahead)) + known.gap))
+        memory = replace(memory, scale=abs(x.dot(ahead)) + known.gap)
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
-            face = joined.minimised()
+            face = joined.minimised(lambda: problem.late)
             if face.dropped[:1] != ((key, joined.values[-1]),):  # else it did not move: rounding had made it up
                 break
         else:
-            return Proposal(x, 0.0, memory, finished=True)
+            again = None if problem.late else self._again(problem, iterate, memory)
+            return again or Proposal(x, 0.0, memory, known=known, finished=not problem.late)
         following = replace(
             memory,
             face=face,
@@ -145,7 +155,25 @@ class ExactFlow(Method):
             tau=memory.tau - math.log1p(-theta) if theta < 1 else math.inf,
         )
         proposal = self._proposal(following, self._target(x, following), theta, (key,))
-        return self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
+        return proposal if problem.late else self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
+
+    def _again(self, problem: Problem, iterate: Iterate, memory: FaceMemory) -> Proposal | None:
+        """The minimum on the face once more, where time was over before it was found or rounding has hidden it."""
+        assert iterate.known is not None
+        if iterate.known.gap <= memory.noise(iterate.point):
+            return None
+        fresh = self._fresh(problem, iterate.point, memory.face)
+        face = fresh.minimised(lambda: problem.late)
+        following = replace(memory, face=face)
+        target = self._target(iterate.point, following)
+        noise = 8 * float(np.finfo(iterate.point.x.dtype).eps) * abs(iterate.fun)
+        if face.spread > fresh.spread / 2 or problem.raw_value(target) > iterate.fun + noise:
+            return None
+        return Proposal(target, 0.0, following, mixture=face.affine)
+
+    def _fresh(self, problem: Problem, x: Point, face: Face) -> Face:
+        """The face, free of rounding that has come from much larger numbers."""
+        return face
 
     def _begun(self, problem: Problem, x: Point, known: Evaluation) -> Proposal:
         """How the flow begins at x: towards the vertex that is best there."""
@@ -177,12 +205,17 @@ class ExactFlow(Method):
         near += C.best_vertices(memory.gradient, self.among, best)
         names = {key: memory.names[key] for key in face.keys} | {v.key: v for v in near}
         keys = list(names)
-        left = np.stack([face.model.sides(f.lift(v))[0] for v in names.values()])
+        sides = [face.model.sides(f.lift(v))[0] for v in in_time(problem, names.values())]
+        if len(sides) < len(names):
+            return ()
+        left = np.stack(sides)
         pool = Pool((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
-        coming = islice(events(pool, left, left, places, np.zeros(len(keys)), slopes), self.foresee)
-        faces = [one for one, _ in coming]
+        following = events(pool, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
+        faces = [one for one, _ in islice(following, self.foresee)]
+        if problem.late:
+            return ()
         gradients = problem.gradients([Point(NOWHERE, one.image.astype(f.dtype)) for one in faces])
         if gradients is None:
             return ()
@@ -214,10 +247,17 @@ class ExactFlow(Method):
         levels = (x.dot(start), x.dot(ahead))
         tied = [memory.names[key] for key in memory.face.keys]
         while (event := first_crossing(problem, start, ahead, levels, tied, best, noise)) is not None:
+            if problem.late:
+                return
             theta, vertex = event
             problem.agreed(vertex.dot(ahead), Evaluation(as_gradient(ahead), best, 0.0), "crossing")
             sides = memory.face.model.sides(problem.objective.lift(vertex))
-            yield theta, vertex.key, vertex, memory.face.joined(vertex.key, sides)
+            if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
+                face = memory.face
+                if length(sides[0]) < _SHORT * length(face.centre[0]):  # next to the centre it would have few digits
+                    lifted = [problem.objective.lift(memory.names[key]) for key in face.keys]
+                    face = face.recentred(sides, [face.model.sides(one) for one in lifted])
+                yield theta, vertex.key, vertex, face.joined(vertex.key, sides)
             tied.append(vertex)
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
@@ -236,6 +276,11 @@ class ExactBoxFlow(ExactFlow):
         image = np.asarray(corner.image, dtype=np.float64)
         return Face(_model(problem, x), False, image), {}, corner
 
+    def _fresh(self, problem: Problem, x: Point, face: Face) -> Face:
+        fixed = np.array(x.x)
+        fixed.flat[list(face.keys)] = 0.0
+        return replace(face, base=np.asarray(problem.objective.refresh(Point(fixed)).image, dtype=np.float64))
+
     def _events(
         self, problem: Problem, x: Point, best: Lifted, ahead: Array, memory: FaceMemory
     ) -> Iterator[tuple[float, Any, Any, Face]]:
@@ -247,12 +292,18 @@ class ExactBoxFlow(ExactFlow):
         slack[lower == upper] = np.inf
         start = inwards * memory.gradient.reshape(-1)
         width = float((upper - lower).max()) or 1.0
-        depth = max(50 * memory.scale / width, memory.face.noise) * float(np.finfo(x.x.dtype).eps)
+        depth = memory.noise(x) / width
         while (event := first_below(start, slack, depth)) is not None:
+            if problem.late:
+                return
             theta, j = event
             unit = problem.objective.lift(OneHot(j, 1.0, x.x.shape))
             sides = memory.face.model.sides(unit)
-            yield theta, j, j, memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
+            if memory.above_rounding(x, sides, -float(slack[j])):
+                face = memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
+                if length(face.base) < _SHORT * length(memory.face.base):  # most digits of the difference are lost
+                    face = self._fresh(problem, x, face)
+                yield theta, j, j, face
             slack[j] = np.inf  # rounding had made it up
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
@@ -295,6 +346,7 @@ def first_crossing(
         return None
     found: tuple[float, Vertex] | None = None
     theta, vertex = 1.0, last.vertex
+    noise += 50 * float(np.finfo(start.dtype).eps) * (abs(levels[0]) + abs(vertex.dot(start)))
     while True:
         above, below = max(vertex.dot(start) - levels[0], 0.0), vertex.dot(end) - levels[1]
         earlier = above / (above - below) if below < 0 else theta
@@ -305,7 +357,7 @@ def first_crossing(
         there = (1 - theta) * start + theta * end
         last = problem.lmo(as_gradient(there), last, lift=False)
         vertex = last.vertex
-        if theta == 0 or vertex.dot(there) >= (1 - theta) * levels[0] + theta * levels[1] - noise:
+        if problem.late or theta == 0 or vertex.dot(there) >= (1 - theta) * levels[0] + theta * levels[1] - noise:
             return found
 
 

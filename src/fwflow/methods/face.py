@@ -15,7 +15,8 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._validation import Array
-from fwflow.numerics import dot, norm
+from fwflow.methods.clock import Late, never
+from fwflow.numerics import dot, length, row_lengths
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.models import Model
 from fwflow.storage import storable
@@ -25,6 +26,11 @@ from fwflow.storage import storable
 _FLOOR = 1e-13
 # And this much where there is no curvature at all.
 _TINY = 1e-290
+# Curvatures below this share of the largest, which is the square of the rounding of sides, are rounding.
+_NO_CURVATURE = 1e-30
+# Sides that are longer than their centre by more than the inverse of this need more digits than their products have.
+_UNEVEN = 1e-5
+_EPS = float(np.finfo(np.float64).eps)
 
 _NOT_CONVEX = 'the objective is not convex; method="corrective" goes on where it is not'
 
@@ -71,7 +77,8 @@ class Face:
     sides : one row per generator each, see `Model.sides`
     centre : what sides are counted from where the values keep their sum, which changes nothing but the rounding: it
         then goes with the size of the face, not with the square of its distance from the origin
-    shift : added to every curvature where the sum is kept, which changes nothing but makes the factor exist
+    shift : added to every curvature where the sum is kept, which changes nothing but makes the factor exist; as small
+        as the smallest curvature, in which a larger one would leave no digit
     longest : norm of the longest left side, for the size of rounding errors
     dropped : generators that have come to a bound, with the value there
     """
@@ -97,7 +104,7 @@ class Face:
         chosen = left[keys]
         rows = Rows.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
         sides = (rows, rows if right is left else Rows.of(right[keys]))
-        longest = float(np.linalg.norm(rows.array, axis=1).max(initial=0.0))
+        longest = float(row_lengths(rows.array).max(initial=0.0))
         bounds = lower[keys], upper[keys]
         face = cls(model, affine, base, tuple(keys.tolist()), values[keys], *bounds, sides, longest=longest)
         return face.refactored() if len(keys) else face
@@ -123,10 +130,13 @@ class Face:
         return self.base + dot(self.values, self.right) if self.keys else self.base
 
     @cached_property
-    def noise(self) -> float:
-        """Rounding of derivatives along the generators, in units of the machine's precision."""
-        sizes = norm(self.model.second * self.image), norm(self.model.pull)
-        return 8 * self.longest * float(sum(sizes))
+    def terms(self) -> Array:
+        """The size of the terms of which derivatives with respect to the image are differences."""
+        return np.asarray(8 * (np.abs(self.model.second * self.image) + np.abs(self.model.pull)))
+
+    def noise(self, left: Array) -> Array:
+        """Rounding of derivatives along generators with these left sides, in units of the machine's precision."""
+        return dot(np.abs(left), self.terms)
 
     def joined(
         self,
@@ -138,7 +148,7 @@ class Face:
     ) -> Face:
         """With one more generator, whose part at `value` is no longer in the base."""
         left, weighed = sides[0], self.model.second * sides[1]
-        if float(dot(left, weighed)) < -1e-10 * float(norm(left) * norm(weighed)):
+        if float(dot(left, weighed)) < -1e-10 * length(left) * length(weighed):
             raise NumericalTrouble(_NOT_CONVEX)
         left = sides[0] - self.centre[0]
         right = left if sides[1] is sides[0] else sides[1] - self.centre[1]
@@ -154,9 +164,9 @@ class Face:
             lower=np.append(self.lower, lower),
             upper=np.append(self.upper, upper),
             sides=(rows, rows if one else self.sides[1].extended(right)),
-            longest=max(self.longest, float(norm(left))),
+            longest=max(self.longest, length(left)),
         )
-        if self.affine and own >= 100 * self.shift:  # a shift that is lost in rounding helps no more
+        if self.affine and not _NO_CURVATURE * own <= self.shift <= 100 * own:  # the shift is another then
             return grown.refactored()
         column = dot(self.left, weighed) + self.shift if self.keys else np.zeros(0)
         factor = _bordered(self.factor, column, own + self.shift)
@@ -169,13 +179,14 @@ class Face:
         K = dot(self.left * self.model.second, self.right.T)
         shift = 0.0
         if self.affine:
-            shift = float(K.diagonal().max())
-            sizes = np.linalg.norm(self.left, axis=1) * np.linalg.norm(self.right * self.model.second, axis=1)
-            if shift <= 1e-14 * sizes.max():  # all rounding, and maybe negative
+            sizes = row_lengths(self.left) * row_lengths(self.right * self.model.second)
+            curved = K.diagonal() > np.maximum(1e-14 * sizes, _NO_CURVATURE * float(K.diagonal().max()))
+            shift = float(K.diagonal().min(where=curved, initial=np.inf))
+            if not curved.any():  # all rounding, and maybe negative
                 shift = float(sizes.max()) or _TINY**0.5
         K = (K + K.T) / 2 + shift
         # Differences of sides are as exact as the sides themselves.
-        blur = 1e-15 * len(K) * self.longest * float(norm(self.model.second * self.centre[1])) / _FLOOR
+        blur = 1e-15 * len(K) * self.longest * length(np.atleast_1d(self.model.second * self.centre[1])) / _FLOOR
         for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
             try:
                 factor = scipy.linalg.cholesky(K + np.diag(share * (K.diagonal() + blur) + _TINY), check_finite=False)
@@ -183,7 +194,35 @@ class Face:
                 continue
             if share or (factor.diagonal() ** 2 > _FLOOR * K.diagonal()).all():
                 return replace(self, factor=factor, shift=shift)
+            if self._uneven and (orthogonal := self._orthogonal(shift)) is not None:
+                return replace(self, factor=orthogonal, shift=shift)
         raise NumericalTrouble(_NOT_CONVEX)
+
+    @property
+    def _uneven(self) -> bool:
+        """Whether sides are so much longer than their centre that products of them leave it no digit."""
+        centre = length(np.atleast_1d(self.centre[0]))
+        return self.affine and 0 < centre < _UNEVEN * self.longest
+
+    def _orthogonal(self, shift: float) -> Array | None:
+        """The factor from the sides themselves, which keeps twice the digits of one from their products, or None."""
+        k = len(self.keys)
+        if self.sides[0] is not self.sides[1] or np.min(self.model.second) < 0 or k > self.left.shape[1] + 1:
+            return None
+        columns = np.vstack([(self.left * np.sqrt(self.model.second)).T, np.full((1, k), np.sqrt(shift))])
+        least = 1e-14 * row_lengths(columns.T) + _TINY**0.5
+        factor: Array = scipy.linalg.qr(columns, mode="r", check_finite=False)[0][:k]
+        diagonal = factor.diagonal()
+        np.fill_diagonal(factor, np.where(np.abs(diagonal) < least, least, diagonal))
+        return factor
+
+    def recentred(self, centre: tuple[Array, Array], sides: list[tuple[Array, Array]]) -> Face:
+        """The same with sides, given anew, counted from another centre."""
+        left = Rows.of(np.stack([side[0] - centre[0] for side in sides]))
+        one = self.sides[0] is self.sides[1]
+        right = left if one else Rows.of(np.stack([side[1] - centre[1] for side in sides]))
+        longest = float(row_lengths(left.array).max())
+        return replace(self, base=centre[1], sides=(left, right), centre=centre, longest=longest).refactored()
 
     def without(self, i: int, value: float) -> Face:
         """With generator i fixed at a value."""
@@ -203,23 +242,23 @@ class Face:
             dropped=(*self.dropped, (self.keys[i], value)),
         )
 
-    def minimised(self) -> Face:
+    def minimised(self, late: Late = never) -> Face:
         """At the smallest value of the model on the face; generators that end at a bound are dropped.
 
         Newton steps on all values, each exact but for rounding, so that the ones after the first polish. A step that
-        meets a bound stops there and drops that generator: every value of the model is lower than the one before.
+        meets a bound stops there and drops that generator: every value of the model is lower than the one before. When
+        it is late, the values reached by then are returned.
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
-        while len(face.keys) > face.affine:  # one vertex alone cannot move
-            slopes, spread = face._slopes()
-            noise = face.noise * float(np.finfo(float).eps)
+        while len(face.keys) > face.affine and not late():  # one vertex alone cannot move
+            spread = face.spread
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
-            if spread <= noise or spread > last / 2:
-                if spread <= 1e6 * noise or fresh:
+            if spread <= 1 or spread > last / 2:
+                if spread <= 1e6 or fresh:
                     break
                 face, fresh = face.refactored(), True  # many drops have worn the factor
-            step = face._newton(slopes)
+            step = face._newton(face.slopes)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 room = np.where(step < 0, face.lower - face.values, face.upper - face.values)
                 lengths = np.where(step == 0, np.inf, room / step)
@@ -234,10 +273,21 @@ class Face:
             face = replace(face, values=np.ones(1))
         return face
 
-    def _slopes(self) -> tuple[Array, float]:
-        """Derivatives along the generators, and how far they are from a minimum's."""
-        slopes = dot(self.left, self.model.second * self.image - self.model.pull)
-        return slopes, float(np.ptp(slopes) if self.affine else np.abs(slopes).max())
+    @cached_property
+    def slopes(self) -> Array:
+        """Derivatives along the generators."""
+        return np.asarray(dot(self.left, self.model.second * self.image - self.model.pull))
+
+    @property
+    def spread(self) -> float:
+        """How far derivatives are from those at the minimum on the face, in units of their rounding."""
+        if len(self.keys) <= self.affine:
+            return 0.0
+        noise, off = _EPS * self.noise(self.left), np.abs(self.slopes)
+        if self.affine:  # all are to be equal, and the one that is rounded least tells the level
+            level = int(noise.argmin())
+            off, noise = np.abs(self.slopes - self.slopes[level]), noise + noise[level]
+        return float(np.divide(off, noise, out=np.zeros_like(off), where=off != 0).max())
 
     def _newton(self, slopes: Array) -> Array:
         """The step to the minimum on the face, bounds aside."""

@@ -14,7 +14,7 @@ from fwflow.designs import Counts
 from fwflow.methods.active import AtomMemory, BlendedPairwise
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.descent import Place, descent
-from fwflow.methods.projected import low_smoothness
+from fwflow.methods.projected import low_smoothness, value_or_infinity
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.quadratic import parabola
 from fwflow.points import Lifted, Point
@@ -113,10 +113,11 @@ class GradientSliding(Method):
         x, u, k = iterate.point, memory.search, memory.k + 1
         gamma = 2 / (k + 1)
         z = x.mix([(gamma, u)])
-        if k > 1 and not problem.defined_at(z):
+        value = iterate.fun if k == 1 else value_or_infinity(problem, z)
+        if not math.isfinite(value):  # f may end between x and u
             return self.step(problem, iterate, replace(_begun(x, memory.active), smoothness=memory.smoothness))
         g = iterate.known.gradient if iterate.known is not None and k == 1 else problem.gradient(z)
-        value, slopes = iterate.fun if k == 1 else problem.value(z), np.asarray(g)
+        slopes = np.asarray(g)
         if memory.smoothness > 0:
             L = first = _RELAX * memory.smoothness
         else:
@@ -130,6 +131,8 @@ class GradientSliding(Method):
             L *= 2
             if not _MOST_TIMES * first > L:
                 raise NumericalTrouble("no step length is short enough")
+            if problem.late:
+                return Proposal(x, 0.0, replace(memory, smoothness=L), known=iterate.known, mixture=True)
         terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
         active = memory.active.moved(share, terms)
         # The first vertex of a subproblem is that of the gradient itself.
@@ -164,4 +167,6 @@ def _nearest(
 def _below(problem: Problem, moved: Point, value: float, g: Array, d: Array, L: float) -> bool:
     """Whether f is below the quadratic with curvature L that touches it a step d before."""
     found, slope, bound = problem.raw_value(moved), float(np.vdot(g, d)), 0.5 * L * float(np.vdot(d, d))
-    return found <= value + slope + bound + 8 * float(np.finfo(d.dtype).eps) * (abs(value) + abs(found))
+    return math.isfinite(found) and found <= value + slope + bound + 8 * float(np.finfo(d.dtype).eps) * (
+        abs(value) + abs(found)
+    )

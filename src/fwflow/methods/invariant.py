@@ -9,6 +9,7 @@ import numpy as np
 
 from fwflow._validation import InputError
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import searched
 from fwflow.points import Point
 from fwflow.problem import Problem
 from fwflow.steps import ExactSearch, LineSearch
@@ -52,5 +53,5 @@ class DecompositionInvariant(Method):
         assert limit is not None
         limit = problem.segment_inside(x, terms, limit)
         line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
-        length, memory = self.line_search.step(line, min(1.0, limit), limit, memory)
+        length, memory = searched(problem, self.line_search, line, min(1.0, limit), limit, memory)
         return Proposal(x.mix((float(length) * w, s) for w, s in terms), float(length), memory)

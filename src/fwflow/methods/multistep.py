@@ -9,8 +9,9 @@ from fwflow._validation import InputError
 from fwflow.atoms import ActiveSet, Decomposition, Record
 from fwflow.gradients import Gradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import TimeIsUp, searched
 from fwflow.mixture import stages
-from fwflow.momentum import Momentum
+from fwflow.momentum import Momentum, Oracle
 from fwflow.points import Atom, Lifted, Point
 from fwflow.problem import Problem
 from fwflow.steps import LineSearch, Schedule
@@ -121,21 +122,37 @@ class Multistep(Method):
 
         def target(i: int, x_bar: Point) -> Atom:
             nonlocal averages
+            if i > 0 and problem.late:
+                raise TimeIsUp
             if self.momentum is None:
                 return answers.vertex(i, x_bar, answers.gradient(x_bar))
-            aimed, averages = self.momentum.aim(
-                x_bar, gammas[i], averages, gradient, lambda g: answers.vertex(i, x_bar, g)
-            )
+            aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, once_late(i, x_bar))
             return aimed
 
-        s = stages(x, W, target)
+        def once_late(i: int, x_bar: Point) -> Oracle:
+            """The oracle of stage i, which answers once and no more when the time is over."""
+            asked = False
+
+            def oracle(g: Any) -> Lifted:
+                nonlocal asked
+                if asked and problem.late:
+                    raise TimeIsUp
+                asked = True
+                return answers.vertex(i, x_bar, g)
+
+            return oracle
+
+        try:
+            s = stages(x, W, target)
+        except TimeIsUp:
+            return Proposal(x, 0.0, memory, known=known, mixture=True)
         gamma, search, length, weights = gammas[0], memory.search, gammas[0], p
         if self.line_search is not None:
             direction = [(w / gamma, aim) for w, aim in zip(p, s, strict=True)]  # d = sum_i p_i (s_i - x) / gamma
             limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
             limit = problem.segment_inside(x, direction, limit)
             line = problem.along(x, x.mix(direction), iterate.fun, None if known is None else known.gradient)
-            length, search = self.line_search.step(line, gamma, limit, search)
+            length, search = searched(problem, self.line_search, line, gamma, limit, search)
             length = float(length)
             weights = [length * w for w, _ in direction]
         record = None if memory.record is None else memory.record.after(weights, s)

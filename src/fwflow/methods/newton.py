@@ -10,6 +10,7 @@ import numpy as np
 from fwflow._validation import Array
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective, Pool, minimise_on
 from fwflow.methods.exact import box_bounds
 from fwflow.numerics import smallest
@@ -72,7 +73,9 @@ class BoxNewton(Method):
         chosen = np.flatnonzero(moving)
         if not len(chosen):
             return Proposal(x, 0.0, None, finished=True)
-        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in chosen.tolist()]
+        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in in_time(problem, chosen.tolist())]
+        if len(units) < len(chosen):
+            return Proposal(x, 0.0, None, known=known)
         rest = _added(x, units, -values[chosen])
         pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
         found = minimise_on(problem, x, pool, self.accuracy * known.gap)

@@ -13,6 +13,7 @@ import numpy as np
 from fwflow.atoms import ActiveSet, Atoms, Decomposition
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.projected import AcceleratedProjectedGradient, ProjectionMemory
 from fwflow.points import Point
@@ -75,7 +76,7 @@ class Polished(Method):
         assert memory.projecting is not None
         proposal = AcceleratedProjectedGradient().step(problem, iterate, memory.projecting)
         proposal = proposal._replace(memory=PolishMemory(projecting=proposal.memory))
-        if (iterate.k + 1) % self.every or not few(problem, proposal.point, self.share, self.most):
+        if problem.late or (iterate.k + 1) % self.every or not few(problem, proposal.point, self.share, self.most):
             return proposal
         active = decomposed(problem, proposal.point)
         if active is None:
@@ -107,7 +108,9 @@ def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
     if vertices is None:
         return None
     weights = [w for w, _ in vertices]
-    atoms = [problem.objective.lift(vertex) for _, vertex in vertices]
+    atoms = [problem.objective.lift(vertex) for _, vertex in in_time(problem, vertices)]
+    if len(atoms) < len(vertices):
+        return None
     rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
     if rest > 1e-14 and problem.constraint.contains(zero):  # else rounding: the simplex has no centre to give it to
         return ActiveSet(Atoms((Point(zero, np.zeros_like(x.image)), *atoms)), np.array([rest, *weights]))

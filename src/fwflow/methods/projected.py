@@ -72,10 +72,11 @@ class AcceleratedProjectedGradient(Method):
         t = (1 + math.sqrt(1 + 4 * memory.t**2)) / 2
         beta = (memory.t - 1) / t
         y = x.mix([(-beta, memory.previous)]) if beta > 0 else x  # x + beta (x - previous)
-        if y is not x and not problem.defined_at(y):
-            y = x
+        value = iterate.fun if y is x else value_or_infinity(problem, y)
+        if not math.isfinite(value):  # f may end between x and y
+            y, value = x, iterate.fun
         gradient = known.gradient if known is not None and y is x else problem.gradient(y)
-        g, value = np.asarray(gradient), iterate.fun if y is x else problem.value(y)
+        g = np.asarray(gradient)
         answer = known.vertex if known is not None and y is x else problem.lmo(gradient, lift=False)
         vertex = answer.vertex
         first = low_smoothness(problem, y, value, g, vertex) if memory.first is None else memory.first
@@ -97,7 +98,11 @@ class AcceleratedProjectedGradient(Method):
             L *= 2
             if not _MOST * first > L:
                 raise NumericalTrouble("no step length is short enough")
+            if problem.late:
+                return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known)
         careful = y is not x and not problem.objective.convex
+        if careful and problem.late:
+            return Proposal(x, 0.0, memory, known=known)
         if careful and problem.value(moved) > iterate.fun + rounding * abs(iterate.fun):  # from x itself f falls
             return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
@@ -115,10 +120,17 @@ class AcceleratedProjectedGradient(Method):
         if line.curvature is not None and line.curvature <= (1 + 1e-9) * bound:  # both are rounded
             return True
         end = line.value(1.0)
+        if not math.isfinite(end):
+            return False
         rounding = 4 * float(np.finfo(y.x.dtype).eps) * (abs(value) + abs(end))
         if line.curvature is None and 0.5 * bound <= rounding:
             return line.slope(1.0) - line.slope0 <= bound
         return end - value - line.slope0 <= 0.5 * bound
+
+
+def value_or_infinity(problem: Problem, point: Point) -> float:
+    """f at a point, and infinity outside of its domain."""
+    return problem.raw_value(point) if problem.defined_at(point) else math.inf
 
 
 def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: Vertex) -> float:
@@ -136,6 +148,8 @@ def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: V
     curvature = line.curvature
     if curvature is None:
         small = problem.segment_inside(y, [(1.0, end)], eps ** (1 / 3))
+        while not math.isfinite(line.value(small)) and small > eps and not problem.late:
+            small /= 2
         curvature = (line.slope(small) - line.slope0) / small
     d = end.x - y.x
     norm2 = float(np.vdot(d, d))

@@ -17,6 +17,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from fwflow._validation import Array
+from fwflow.methods.clock import Late, never
 from fwflow.numerics import dot
 from fwflow.objectives.models import gram
 
@@ -118,7 +119,13 @@ class Factored:
 
 
 def minimise_on_simplices(
-    K: Array | Factored, slopes: Array, values: Array, starts: Array, tol: float = 0.0, most: int = 10
+    K: Array | Factored,
+    slopes: Array,
+    values: Array,
+    starts: Array,
+    tol: float = 0.0,
+    most: int = 10,
+    late: Late = never,
 ) -> Array:
     r"""Weights w, in blocks that sum to one, that minimise :math:`\langle g, d\rangle + d^T K d / 2` for d = w - v.
 
@@ -135,6 +142,8 @@ def minimise_on_simplices(
         The gap of the blocks together at which to stop; rounding stops it too.
     most : int
         Most rounds, of some Newton steps each.
+    late : callable
+        Whether to stop early, with the weights reached by then.
 
     Examples
     --------
@@ -143,10 +152,12 @@ def minimise_on_simplices(
     >>> minimise_on_simplices(np.eye(4), np.array([1.0, -0.5, 0.0, 0.0]), np.array([1.0, 0, 1, 0]), np.array([0, 2]))
     array([0.25, 0.75, 1.  , 0.  ])
     """
-    program = _Program(K, slopes, values, starts)
+    program = _Program(K, slopes, values, starts, late)
     if len(values) > _MANY and (any(program.projected(tol) for _ in range(most)) or len(values) > _LARGE):
         return program.w
-    dense = _Dense(K if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts)
+    if late():
+        return program.w
+    dense = _Dense(K if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts, late)
     for _ in range(most):
         if dense.projected(tol):
             break
@@ -157,21 +168,22 @@ def minimise_on_simplices(
 class _Program:
     """Weights w on their way to the minimum, and the gradient g there up to a number per block."""
 
-    def __init__(self, K: Any, g: Array, w: Array, starts: Array) -> None:
+    def __init__(self, K: Any, g: Array, w: Array, starts: Array, late: Late) -> None:
+        self.late = late
         self.K, self.g, self.w, self.starts, self.owner = K, g, w, starts, owners(starts, len(w))
         self.kept = np.full(len(starts), -1)
         #: A gap that rounding alone can make.
         self.noise = 8 * _EPS * float(dot(np.abs(g), w) + np.abs(np.minimum.reduceat(g, starts)).sum())
 
     def projected(self, tol: float) -> bool:
-        """Some projected Newton steps; whether they have come to the end."""
+        """Some projected Newton steps; whether they have come to the end, if only of the time."""
         before, last = np.inf, self.w
         for _ in range(_PATIENCE):
             gap = block_gap(self.g, self.w, self.starts)
             if min(gap, before) <= _DROWNED * self.noise and gap > before / 2:
                 self.w = self.w if gap < before else last
                 return True
-            if gap <= max(tol, self.noise):
+            if gap <= max(tol, self.noise) or self.late():
                 return True
             before, last = gap, self.w
             self.keep_heaviest()
@@ -238,6 +250,8 @@ class _Program:
         p = z = r / scale
         size = first = float(dot(r, z))
         for _ in range(_GRADIENTS if first > 0 else 0):
+            if self.late():
+                break
             Kp = product(p)
             curvature = float(dot(p, Kp))
             longest = _LONGEST / max(float(np.abs(p).max()), 1e-300)
@@ -255,8 +269,8 @@ class _Program:
 class _Dense(_Program):
     """A program small enough for factors of K; where weights are kept, they are eliminated from it."""
 
-    def __init__(self, K: Any, g: Array, w: Array, starts: Array) -> None:
-        super().__init__(K.copy(), g, w, starts)
+    def __init__(self, K: Any, g: Array, w: Array, starts: Array, late: Late) -> None:
+        super().__init__(K.copy(), g, w, starts, late)
         self.ridge = 0.0
 
     def keep_heaviest(self) -> Array:
@@ -277,7 +291,7 @@ class _Dense(_Program):
         while True:
             factor, self.ridge = _factor(K, ridge)
             x = scipy.linalg.cho_solve((factor, False), g, check_finite=False)
-            if float(np.abs(x).max(initial=0.0)) <= _LONGEST:
+            if float(np.abs(x).max(initial=0.0)) <= _LONGEST or self.late():
                 return x
             ridge = 100 * self.ridge
 
@@ -297,7 +311,7 @@ class _Dense(_Program):
         for _ in range(60):
             pairs = w * z
             mean = float(pairs.mean())
-            if mean * len(w) <= max(0.1 * tol, _INTERIOR * first):
+            if mean * len(w) <= max(0.1 * tol, _INTERIOR * first) or self.late():
                 break
             ratio = z / w
             matrix = K[np.ix_(free, free)] + np.where(same, ratio[kept][block][:, None], 0.0)

@@ -90,6 +90,8 @@ class Sliding(Method):
         while memory.tau < until:
             end = until if length >= until - memory.tau else memory.tau + length
             ahead = _ahead(problem, x, memory, end)
+            if problem.late:
+                return Proposal(x, -math.expm1(tau - memory.tau), memory)
             if _place(problem, ahead) != _place(problem, memory) and end - memory.tau > self.step_length / _FINER:
                 length = (end - memory.tau) / 2
                 continue

@@ -13,6 +13,7 @@ import numpy as np
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.clock import in_time
 from fwflow.methods.multistep import check_tableau, numbers
 from fwflow.mixture import stages
 from fwflow.objectives.base import Batch
@@ -169,8 +170,8 @@ class Stochastic(Method):
         size, rng = min(self.batch, count), np.random.default_rng([self.seed, iterate.k])
         steps = math.ceil(count / (size * self.tableau.stages))
         estimator = _ESTIMATORS[self.estimator](problem, iterate, memory)
-        x, convex, gap = iterate.point.bare(), True, math.nan
-        for t in range(iterate.k * steps, (iterate.k + 1) * steps):
+        x, convex, gap, gammas = iterate.point.bare(), True, math.nan, [0.0]
+        for t in in_time(problem, range(iterate.k * steps, (iterate.k + 1) * steps)):
 
             def target(i: int, x_bar: Point, t: int = t) -> Lifted:
                 nonlocal gap

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.numerics import dot, norm, quietly
+from fwflow.numerics import dot, length, quietly
 from fwflow.objectives.models import gram
 from fwflow.storage import storable
 
@@ -40,7 +40,8 @@ class Secants:
     def seen(self, step: Array, change: Array) -> Secants:
         """With one more pair, if f curves upwards along it."""
         step, change = (np.asarray(v, dtype=np.float64).reshape(1, -1) for v in (step, change))
-        if not np.vdot(step, change) > _CURVED * norm(step) * norm(change):
+        lengths = length(step), length(change)
+        if 0 in lengths or not np.vdot(step / lengths[0], change / lengths[1]) > _CURVED:
             return self
         if not self:
             return Secants(step, change)
@@ -54,10 +55,13 @@ class Secants:
 
     @cached_property
     def _diagonal(self) -> Array:
-        lengths = (self.steps**2).sum(axis=1, keepdims=True)
-        weight, found = ((v / lengths).sum(axis=0) for v in (self.steps**2, self.steps * self.changes))
-        newest, change = self.steps[-1], self.changes[-1]
-        mean = float(dot(change, change) / dot(newest, change))
+        steps = self.steps / np.abs(self.steps).max(axis=1, keepdims=True)  # squares neither overflow nor vanish
+        changes = self.changes / np.abs(self.steps).max(axis=1, keepdims=True)
+        lengths = (steps**2).sum(axis=1, keepdims=True)
+        weight, found = ((v / lengths).sum(axis=0) for v in (steps**2, steps * changes))
+        size = float(np.abs(changes[-1]).max())
+        change = changes[-1] / size
+        mean = size * float(dot(change, change) / dot(steps[-1], change))
         diagonal = np.divide(found, weight, out=np.full_like(weight, mean), where=weight > 1e-12 * weight.max())
         return np.maximum(diagonal, _SPREAD * float(np.abs(diagonal).max()))
 

@@ -2,35 +2,113 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
-from scipy.optimize import nnls
+from scipy.linalg import solve_triangular
 
 from fwflow._validation import Array
-from fwflow.numerics import dot, quietly
+from fwflow.numerics import dot, norm
 from fwflow.sets.base import ConstraintSet, size_of
 from fwflow.vertices import Shape
 
 # Membership of a point with more entries than these takes too many oracle calls.
 MOST_ASKED = 100
+# Oracle calls per entry of x after which membership is not told, and besides: curved borders take the most of them.
+_ASKED, _LEAST_ASKED = 10, 60
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
-    """Whether x is within `slack` of a mixture of vertices, as Wolfe (1976) finds it; None if steps do not tell."""
+    """Whether x is within `slack` of a mixture of vertices; None if the oracle's answers do not tell."""
     if x.size > MOST_ASKED:
         return None
-    rows, y = np.zeros((0, x.size)), np.asarray(constraint.start(x.shape))
-    for _ in range(4 * x.size + 20):
-        g = y - x
+    apart = np.asarray(constraint.start(x.shape)) - x
+    if (np.abs(apart) <= slack).all():
+        return True
+    # Distances are measured in units of the slack. An entry without slack is one in which all members agree.
+    units = np.where(slack > 0, slack, np.inf)
+
+    def lowest(z: Array) -> tuple[Array, float]:
+        g = z.reshape(x.shape) / units
+        size = float(np.abs(g).max())
+        g /= size
         vertex = constraint.lmo(g)
-        s = np.asarray(vertex)
-        if not (rows == s.reshape(-1)).all(axis=1).any():
-            rows = np.vstack([rows, s.reshape(1, -1)])
-        if (np.abs(g) <= slack).all():
+        row = (np.asarray(vertex).reshape(x.shape) - x) / units
+        return row.reshape(-1), size * (constraint.lower_bound(g, vertex) - float(np.vdot(g, x)))
+
+    apart /= np.abs(apart).max()
+    first, other = (np.asarray(constraint.lmo(g)).reshape(x.shape) - x for g in (apart, -apart))
+    if (first[slack == 0] != 0).any():
+        return False
+    rows = np.abs(np.stack([first, other]) / units)
+    return mixes_to_zero((first / units).reshape(-1), lowest, float(rows.max()), _ASKED * x.size + _LEAST_ASKED)
+
+
+def mixes_to_zero(
+    first: Array, lowest: Callable[[Array], tuple[Array, float]], unit: float, most: float = math.inf
+) -> bool | None:
+    """Whether the mixture of some rows that is nearest to zero is within one of it in every entry.
+
+    Wolfe's method (1976): of a few affinely independent rows, the corral, the nearest affine combination z is known by
+    a QR factorisation. Weights that would turn negative leave the corral, and the row lowest along z joins it, until z
+    is close enough or separates zero from all rows. None if the arithmetic, or so many rows, can tell no more.
+
+    Parameters
+    ----------
+    first : array
+        One of the rows.
+    lowest : callable
+        Returns the row that is lowest along a vector, and a lower bound on the products of all rows with the vector.
+    unit : float
+        The size of the entries of the rows, for the arithmetic.
+    most : float
+        Most rows to ask for.
+    """
+    n = len(first)
+    rows, joins = np.zeros((0, n)), first
+    w, Q, R = np.zeros(0), np.zeros((n + 1, 0)), np.zeros((0, 0))
+    best, asked = math.inf, 0
+    while True:
+        column = np.append(1.0, joins / unit)
+        r = dot(Q.T, column)
+        column -= dot(Q, r)
+        again = dot(Q.T, column)  # once more: rounding has left a little of the span in it
+        column -= dot(Q, again)
+        length = float(norm(column))
+        if length <= n * _EPS:
+            return None
+        k = len(rows)
+        Q = np.column_stack([Q, column / length])
+        R = np.block([[R, (r + again)[:, None]], [np.zeros((1, k)), np.full((1, 1), length)]])
+        rows, w = np.vstack([rows, joins]), np.append(w, 0.0 if k else 1.0)
+        while True:
+            a = solve_triangular(R, solve_triangular(R, np.ones(len(rows)), trans="T"))
+            a /= a.sum()
+            negative = a <= 0
+            if not negative.any():
+                break
+            reach = (w[negative] / np.maximum(w[negative] - a[negative], np.finfo(np.float64).tiny)).min()
+            w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
+            leaves = int(np.where(negative, w, np.inf).argmin())
+            turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
+            Q, w, rows = dot(Q, turned), np.delete(w, leaves), np.delete(rows, leaves, axis=0)
+            w /= w.sum()
+        w = a
+        z = dot(w, rows)
+        largest = float(np.abs(z).max())
+        if largest <= 1:
             return True
-        if constraint.lower_bound(g, vertex) - np.vdot(g, x) > np.vdot(np.abs(g), slack):
+        distance = float(norm(z / unit))
+        if asked >= most or distance >= best:
+            return None
+        joins, bound = lowest(z)
+        best, asked = distance, asked + 1
+        if bound > np.abs(z).sum():
             return False
-        y = _nearest(rows, x.reshape(-1)).reshape(x.shape)
-    return None
+        if dot(joins, z) >= dot(rows, z).min():
+            return None
 
 
 def widths(constraint: ConstraintSet, shape: Shape) -> Array:
@@ -38,10 +116,3 @@ def widths(constraint: ConstraintSet, shape: Shape) -> Array:
     units = np.eye(size_of(shape)).reshape(-1, *shape)
     found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
     return np.array(found).reshape(shape)
-
-
-def _nearest(rows: Array, x: Array) -> Array:
-    """The member nearest to x of the hull of some rows."""
-    size = float(np.abs(rows - x).max()) or 1.0
-    weights, _ = quietly(nnls)(np.vstack([(rows - x).T / size, np.ones(len(rows))]), np.append(np.zeros(len(x)), 1.0))
-    return dot(weights / weights.sum(), rows)

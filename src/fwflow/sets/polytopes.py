@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 from scipy.spatial.distance import pdist
 
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.fingerprints import fingerprint
 from fwflow.numerics import dot, norm
 from fwflow.sets.base import KnownSet
+from fwflow.sets.membership import mixes_to_zero
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
 from fwflow.vertices import DenseVertex, Shape, Vertex
@@ -70,59 +70,19 @@ class ConvexHull(KnownSet):
         # Coordinates without width are told already, and with the others a vertex is its own mixture.
         wide = high > low
         apart = (V[:, wide] - x[wide]) / slack[wide]
-        return bool((np.abs(apart) <= 1).all(axis=1).any()) or _mixes_to_zero(apart)
+        if (np.abs(apart) <= 1).all(axis=1).any():
+            return True
+
+        def lowest(z: Array) -> tuple[Array, float]:
+            along = dot(apart, z)
+            return apart[int(along.argmin())], float(along.min())
+
+        unit = float(np.abs(apart).max())
+        nearest = apart[int(((apart / unit) ** 2).sum(axis=1).argmin())]
+        return mixes_to_zero(nearest, lowest, unit) is True
 
     def diameter(self, shape: Shape | None = None) -> float:
         return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
-
-
-def _mixes_to_zero(P: Array) -> bool:
-    """Whether the mixture of the rows of P that is nearest to zero is within one of it in every entry.
-
-    Wolfe's method (1976): of a few affinely independent rows, the corral, the nearest affine combination z is known by
-    a QR factorisation. Weights that would turn negative leave the corral, and the row lowest along z joins it, until z
-    is close enough or separates zero from all rows; or until the arithmetic can tell no more.
-    """
-    unit = float(np.abs(P).max())
-    P, n = P / unit, P.shape[1]
-    corral: list[int] = []
-    w, Q, R = np.zeros(0), np.zeros((n + 1, 0)), np.zeros((0, 0))
-    best, joins = np.inf, int((P**2).sum(axis=1).argmin())
-    while True:
-        column = np.append(1.0, P[joins])
-        r = dot(Q.T, column)
-        column -= dot(Q, r)
-        again = dot(Q.T, column)  # once more: rounding has left a little of the span in it
-        column -= dot(Q, again)
-        length = float(norm(column))
-        if length <= n * np.finfo(np.float64).eps:
-            return False
-        k = len(corral)
-        Q = np.column_stack([Q, column / length])
-        R = np.block([[R, (r + again)[:, None]], [np.zeros((1, k)), np.full((1, 1), length)]])
-        corral, w = [*corral, joins], np.append(w, 0.0 if k else 1.0)
-        while True:
-            a = solve_triangular(R, solve_triangular(R, np.ones(len(corral)), trans="T"))
-            a /= a.sum()
-            negative = a <= 0
-            if not negative.any():
-                break
-            reach = (w[negative] / np.maximum(w[negative] - a[negative], np.finfo(np.float64).tiny)).min()
-            w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
-            leaves = int(np.where(negative, w, np.inf).argmin())
-            turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
-            Q, w = dot(Q, turned), np.delete(w, leaves)
-            corral.pop(leaves)
-            w /= w.sum()
-        w = a
-        z = dot(w, P[corral])
-        if np.abs(z).max() * unit <= 1:
-            return True
-        along, distance = dot(P, z), float(dot(z, z))
-        joins = int(along.argmin())
-        if along[joins] * unit > np.abs(z).sum() or along[joins] >= along[corral].min() or distance >= best:
-            return False
-        best = distance
 
 
 class Polytope(KnownSet):
