@@ -1,65 +1,90 @@
-r"""The flow of losses that are not quadratic, by implicit Euler steps.
-
-In time tau the flow covers a share :math:`\theta = 1 - e^{-\tau}` of the way to s, and s is the best vertex for the
-gradient where it is, or a mixture of those that tie there. The implicit step asks that of the gradient at its end,
-
-.. math:: x_+ = (1 - \theta) x + \theta s, \qquad s \in \arg\min_{v \in C} \langle \nabla f(x_+), v \rangle,
-
-and that is to say that s minimises :math:`f((1 - \theta) x + \theta s)` over C. While the same vertices tie and gain
-weight, ties and the sum of the weights alone determine where the flow is, and the step is exact however long it is and
-however f curves on its way. What is left is when, within a step, vertices come and go: an error of first order. Steps
-in which they do are therefore halved some times.
-"""
+"""Conditional gradient sliding: accelerated steps whose subproblems the oracle solves, for gradients that cost most."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import islice
 
 import numpy as np
 
-from fwflow.atoms import ActiveSet, Atoms
-from fwflow.methods.active import AtomMemory
+from fwflow._validation import Array, InputError
+from fwflow.atoms import ActiveSet, Decomposition
+from fwflow.designs import Counts
+from fwflow.methods.active import AtomMemory, BlendedPairwise
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.descent import descent
-from fwflow.methods.exact import Event, box_bounds, compact
-from fwflow.methods.newton import BoxNewton, FlowNewton
-from fwflow.objectives.base import NumericalTrouble
-from fwflow.points import Point
+from fwflow.methods.descent import Place, descent
+from fwflow.methods.projected import low_smoothness, value_or_infinity
+from fwflow.objectives.base import Line, NumericalTrouble, Objective
+from fwflow.objectives.quadratic import parabola
+from fwflow.points import Lifted, Point
 from fwflow.problem import Problem
 from fwflow.storage import storable
+from fwflow.vertices import Vertex
 
-# Steps in which something comes or goes are halved until they are this much shorter than others.
-_FINER = 16
-# Newton steps after which the search for the end of a step is given up; a handful is usual.
-_MOST = 1000
+# A step first tries a smoothness constant this much smaller than the last, and gives up at so many times the first.
+_RELAX, _MOST_TIMES = 0.9, 2.0**100
+# All begins anew when the gap is this share of what it was.
+_ANEW = 0.25
+# Most oracle calls of a subproblem.
+_MOST = 200
 
 
-@storable("sliding-memory")
-@dataclass(frozen=True, eq=False)
-class SlidingMemory:
-    """How far time has gone, where x is heading, the vertices of which that is a mixture, and all turns so far."""
+class _Proximal(Objective):
+    r""":math:`\langle g, u\rangle + \tfrac\beta2 \|u - c\|^2`, on the points of another objective."""
 
-    tau: float
-    target: Point
-    mixture: AtomMemory | None
-    events: tuple[Event, ...] = ()
+    convex, quadratic = True, True
+
+    def __init__(self, objective: Objective, g: Array, centre: Point, beta: float) -> None:
+        self.objective, self.g, self.centre, self.beta = objective, g, centre, beta
+        self.shape, self.dtype, self.image_size = objective.shape, objective.dtype, objective.image_size
+
+    def value(self, point: Point) -> float:
+        d = point.x - self.centre.x
+        return float(np.vdot(self.g + 0.5 * self.beta * d, d))
+
+    def gradient(self, point: Point) -> Array:
+        return np.asarray(self.g + self.beta * (point.x - self.centre.x), dtype=self.g.dtype)
+
+    def along(self, start: Point, end: Point, value0: float) -> Line:
+        d = end.x - start.x
+        norm2 = float(np.vdot(d, d))
+        return parabola(value0, float(np.vdot(self.gradient(start), d)), self.beta * norm2, norm2)
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        return self.objective.lift(vertex)
+
+    def refresh(self, point: Point) -> Point:
+        return self.objective.refresh(point)
+
+
+@storable("sliding-gradients")
+@dataclass(frozen=True)
+class SlidingGradients:
+    """What x is made of; where the subproblems have come to and what that is made of; steps since they began anew, and
+    the gap there; and the smoothness."""
+
+    active: ActiveSet
+    search: Point
+    mixture: AtomMemory
+    k: int = 0
+    gap: float = math.inf
+    smoothness: float = math.nan
 
 
 @dataclass(frozen=True)
-class Sliding(Method):
-    """Implicit Euler steps of the flow; each iteration makes the way of a whole one.
+class GradientSliding(Method):
+    r"""Nesterov's steps, each of which asks for one gradient and for as many vertices as it takes (Lan & Zhou, 2016).
 
-    Parameters
-    ----------
-    tau_end, step_length : float
-        When to end, and the length of a step; time is the integral of gamma.
+    .. math::
+        z = (1 - \gamma) x + \gamma u, \quad
+        u \approx \arg\min_{v \in C} \langle \nabla f(z), v\rangle + \tfrac{\gamma L}{2} \|v - u\|^2, \quad
+        x \leftarrow (1 - \gamma) x + \gamma u
+
+    with :math:`\gamma = 2 / (k + 1)`. Blended pairwise steps solve the subproblems, on the vertices that made the last
+    one's answer, until their gap is as small as the rate of :math:`O(1/k^2)` needs. L is found on the way. When the gap
+    is a quarter of what it was, all begins anew from x, which makes the rate linear where f is strongly convex.
     """
-
-    tau_end: float
-    step_length: float
 
     @property
     def uses_iterate(self) -> bool:
@@ -67,71 +92,81 @@ class Sliding(Method):
 
     @property
     def check_every(self) -> int:
-        return self.steps
+        return 20
 
     @property
     def lifts(self) -> bool:
-        return True
+        return False
 
-    @property
-    def steps(self) -> int:
-        """How many it takes."""
-        return max(1, math.ceil(self.tau_end / self.step_length - 1e-9))
+    def init(self, problem: Problem, x: Point) -> SlidingGradients:
+        return self.init_from(problem, x, ActiveSet.starting_at(x))
 
-    def step(self, problem: Problem, iterate: Iterate, memory: SlidingMemory | None) -> Proposal:
-        x = iterate.point
-        box = problem.constraint.bounds(x.x.shape) is not None
-        if memory is None:
-            first = (iterate.known or problem.evaluate(x)).vertex
-            mixture = None if box else AtomMemory(ActiveSet(Atoms((first,)), np.ones(1)))
-            memory = SlidingMemory(0.0, x.mix([(1.0, first)]), mixture)
-        tau, until = memory.tau, self.tau_end if iterate.k + 1 >= self.steps else self.step_length * (iterate.k + 1)
-        length = until - tau
-        while memory.tau < until:
-            end = until if length >= until - memory.tau else memory.tau + length
-            ahead = _ahead(problem, x, memory, end)
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> SlidingGradients:
+        if x.factored:
+            raise InputError('method="sliding" needs distances between points: it is not for factored x')
+        return _begun(x, active.single().lifted(problem.objective))
+
+    def active_set(self, memory: SlidingGradients) -> ActiveSet:
+        return memory.active
+
+    def step(self, problem: Problem, iterate: Iterate, memory: SlidingGradients) -> Proposal:
+        x, u, k = iterate.point, memory.search, memory.k + 1
+        gamma = 2 / (k + 1)
+        z = x.mix([(gamma, u)])
+        value = iterate.fun if k == 1 else value_or_infinity(problem, z)
+        if not math.isfinite(value):  # f may end between x and u
+            return self.step(problem, iterate, replace(_begun(x, memory.active), smoothness=memory.smoothness))
+        g = iterate.known.gradient if iterate.known is not None and k == 1 else problem.gradient(z)
+        slopes = np.asarray(g)
+        if memory.smoothness > 0:
+            L = first = _RELAX * memory.smoothness
+        else:
+            L = first = low_smoothness(problem, z, value, slopes, problem.lmo(g, lift=False).vertex)
+        while True:
+            place, gap = _nearest(problem, slopes, u, memory, gamma * L, k)
+            share = problem.segment_inside(x, [(1.0, place.point)], gamma)
+            moved = x.mix([(share, place.point)])
+            if _below(problem, moved, value, slopes, moved.x - z.x, L):
+                break
+            L *= 2
+            if not _MOST_TIMES * first > L:
+                raise NumericalTrouble("no step length is short enough")
             if problem.late:
-                return Proposal(x, -math.expm1(tau - memory.tau), memory)
-            if _place(problem, ahead) != _place(problem, memory) and end - memory.tau > self.step_length / _FINER:
-                length = (end - memory.tau) / 2
-                continue
-            x, length = x.mix([(-math.expm1(memory.tau - end), ahead.target)]), 2 * length
-            memory = ahead
-        return Proposal(x, -math.expm1(tau - until), memory)
+                return Proposal(x, 0.0, replace(memory, smoothness=L), known=iterate.known, mixture=True)
+        terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
+        active = memory.active.moved(share, terms)
+        # The first vertex of a subproblem is that of the gradient itself.
+        estimate = gap + float(np.vdot(slopes, moved.x - u.x))
+        scale = gap if k == 1 else memory.gap
+        if estimate <= _ANEW * scale or share < gamma:
+            after = replace(_begun(moved, active), smoothness=L)
+        else:
+            after = SlidingGradients(active, place.point, place.memory, k, scale, L)
+        return Proposal(moved, share, after, estimate, mixture=True)
 
 
-def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> SlidingMemory:
-    """What is to be remembered after an implicit step from x."""
-    objective = problem.objective.ahead(x, -math.expm1(memory.tau - until))
-    assert objective is not None
-    method = BoxNewton() if memory.mixture is None else FlowNewton()
-    shorter = replace(problem, objective=objective, _joint={})
-    target, mixture = memory.target, memory.mixture
-    for steps, place in enumerate(descent(shorter, method, target, mixture)):
-        if steps > _MOST:
-            raise NumericalTrouble(f"the end of a step was not found in {_MOST} Newton steps")
-        target, mixture = place.point, place.memory
-    before = _moving(problem, memory.target, memory.mixture) if memory.events else {}
-    moving = _moving(problem, target, mixture)
-    entered = tuple(name for key, name in moving.items() if key not in before)
-    left = tuple(name for key, name in before.items() if key not in moving)
-    event = Event(memory.tau, compact(target.x), entered, left, tuple(moving.values()))
-    return SlidingMemory(until, target, mixture, (*memory.events, event))
+def _begun(x: Point, active: ActiveSet) -> SlidingGradients:
+    return SlidingGradients(active, x, AtomMemory(active))
 
 
-def _moving(problem: Problem, x: Point, mixture: AtomMemory | None) -> dict[Hashable, Any]:
-    """The vertices of a mixture by their keys, or on a box the entries between their bounds."""
-    if mixture is not None:
-        return {atom.key: atom.vertex for atom in mixture.active.atoms}
-    lower, upper = box_bounds(problem, x)
-    inside = np.flatnonzero((lower < x.x.reshape(-1)) & (x.x.reshape(-1) < upper))
-    return {j: j for j in inside.tolist()}
+def _nearest(
+    problem: Problem, g: Array, u: Point, memory: SlidingGradients, beta: float, k: int
+) -> tuple[Place, float]:
+    """The answer of a subproblem, and its gap at u."""
+    inner = replace(problem, objective=_Proximal(problem.objective, g, u, beta), counts=Counts(), _joint={})
+    places = islice(descent(inner, BlendedPairwise(), u, memory.mixture), _MOST)
+    place = next(places)
+    gap = place.known.gap
+    enough = min(gap, memory.gap) / (k * (k + 1))
+    while place.known.gap > enough and (following := next(places, None)) is not None:
+        place = following
+    problem.counts.n_lmo += inner.counts.n_lmo
+    return place, gap
 
 
-def _place(problem: Problem, memory: SlidingMemory) -> Hashable:
-    """What tells the face of a target from others: its vertices, or which entries are at which bound."""
-    if memory.mixture is not None:
-        return frozenset(atom.key for atom in memory.mixture.active.atoms)
-    lower, upper = box_bounds(problem, memory.target)
-    x = memory.target.x.reshape(-1)
-    return (x > lower).tobytes(), (x < upper).tobytes()
+def _below(problem: Problem, moved: Point, value: float, g: Array, d: Array, L: float) -> bool:
+    """Whether f is below the quadratic with curvature L that touches it a step d before."""
+    found, slope, bound = problem.raw_value(moved), float(np.vdot(g, d)), 0.5 * L * float(np.vdot(d, d))
+    return math.isfinite(found) and found <= value + slope + bound + 8 * float(np.finfo(d.dtype).eps) * (
+        abs(value) + abs(found)
+    )
