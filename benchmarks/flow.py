@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.linear_model import lars_path
 
 import fwflow as fw
-from fwflow.experiments.problems import find_problem
+from fwflow.reproduction.problems import find_problem
 
 REPEATS = 5
 PATIENCE = 110  # Frank-Wolfe may take so many times our time

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow import atoms as module
-from fwflow.atoms import ActiveSet, Atoms, Record
-from fwflow.gradients import Sampled, as_gradient
-from fwflow.objectives.models import stacked
-from fwflow.points import FactoredPoint, Lifted, Point
-from fwflow.vertices import DenseVertex, OneHot, RankOne, SparseVertex
+from fwflow.methods.restricted import atoms as module
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Record
+from fwflow.objectives.quadratic_models import stacked
+from fwflow.points.gradients import Sampled, as_gradient
+from fwflow.points.point import FactoredPoint, Lifted, Point
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne, SparseVertex
 from tests.catalogue import CERTIFIED, SETS, UNCERTIFIED, design, labels, targets
 from tests.methods.test_active import METHODS
 

@@ -13,10 +13,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fwflow import report
-from fwflow.experiments import e3_triangle, e6_sensing, runs
-from fwflow.experiments.framework import Case, Claim, Findings, Rule, Table, Topic
-from fwflow.report import write_report
+from fwflow.reproduction import e3_triangle, e6_sensing, report, runs
+from fwflow.reproduction.framework import Case, Claim, Findings, Rule, Table, Topic
+from fwflow.reproduction.report import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 DRIVER = shutil.which("chromedriver")

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.atoms import ActiveSet, Atoms, caratheodory
 from fwflow.methods import ACTIVE_SET
-from fwflow.points import Lifted, Point
-from fwflow.vertices import DenseVertex, OneHot, RankOne, SparseVertex
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms, caratheodory
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne, SparseVertex
 
 many = settings(deadline=None, max_examples=60, derandomize=True)
 

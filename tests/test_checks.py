@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import fwflow as fw
 from fwflow.checks import adjoint_error, gradient_error, lmo_excess, observed_order
 from fwflow.designs import DenseDesign, SparseDesign
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
 from tests.catalogue import OBJECTIVES, SETS, design, targets
 
 

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import fwflow as fw
-from fwflow import cli, datasets, experiments
+from fwflow import cli, datasets, reproduction
 from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
-from fwflow.experiments import e7_certificates, framework
+from fwflow.reproduction import e7_certificates, framework
 from tests.experiments.test_experiments import FEW_TABLEAUS, serial
 
 __all__ = ["serial"]
@@ -65,7 +65,7 @@ def reproduced(monkeypatch):
         calls.append((names, out, options))
         return Path(out) / "index.html"
 
-    monkeypatch.setattr(experiments, "reproduce", reproduce)
+    monkeypatch.setattr(reproduction, "reproduce", reproduce)
     return calls
 
 
@@ -178,7 +178,7 @@ def test_errors_are_one_line_without_traceback(capsys, monkeypatch, error):
     def reproduce(*_, **__):
         raise error
 
-    monkeypatch.setattr(experiments, "reproduce", reproduce)
+    monkeypatch.setattr(reproduction, "reproduce", reproduce)
     assert str(error).strip() in fails(capsys, monkeypatch, "reproduce")
 
 
@@ -188,7 +188,7 @@ def test_faults_of_the_program_are_not_wrong_input(capsys, monkeypatch, kind, de
     def reproduce(*_, **__):
         raise kind("two\nlines")
 
-    monkeypatch.setattr(experiments, "reproduce", reproduce)
+    monkeypatch.setattr(reproduction, "reproduce", reproduce)
     code, _, error = main(capsys, monkeypatch, *debug)
     *traceback, line = error.splitlines()
     assert (code, line) == (1, f"unexpected error, add --debug to see the traceback: {kind.__name__} two lines")
@@ -209,7 +209,7 @@ def test_interrupt_says_that_results_are_kept(capsys, monkeypatch):
     def reproduce(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments, "reproduce", reproduce)
+    monkeypatch.setattr(reproduction, "reproduce", reproduce)
     code, _, error = main(capsys, monkeypatch, "reproduce")
     assert code == 130
     assert error.strip() == "interrupted; results written so far are kept, and the same command continues"
@@ -264,7 +264,7 @@ def test_compare_prints_the_table(serial, tmp_path):
 def test_numbers_are_not_broken_in_a_narrow_terminal(serial, tmp_path, monkeypatch):
     terminal(monkeypatch, 80)
     output = invoke("compare", "triangle", "-m", "midpoint", "-m", "rk44", "-n", 20, "--out", tmp_path).output
-    p = experiments.problems.triangle()
+    p = reproduction.problems.triangle()
     fun = fw.minimize(p.f, p.C, p.x0, method="rk44", tol=0, max_iter=20).fun
     assert f"{fun:.6g}" in output
 

@@ -6,7 +6,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import fwflow as fw
-from fwflow import display
+from fwflow.run import display
 
 SVG = "{http://www.w3.org/2000/svg}"
 A = np.random.default_rng(0).standard_normal((30, 8))

@@ -17,9 +17,10 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
 import fwflow as fw
-from fwflow import checks, datasets, models, networks
+from fwflow import checks, datasets, networks
 from fwflow import jax as fwj
 from fwflow import sklearn as estimators
+from fwflow.tables import model_files as models
 from tests.test_cli import invoke
 
 ROOT = Path(__file__).parents[1]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 import fwflow as fw
-from fwflow.mixture import stages
-from fwflow.points import Lifted, Point
-from fwflow.tableau import mixture_weights
-from fwflow.vertices import DenseVertex
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import DenseVertex
+from fwflow.tableau.mixture import stages
+from fwflow.tableau.scheme import mixture_weights
 
 EPS = np.finfo(float).eps
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.experiments import e7_certificates, framework
-from fwflow.experiments.framework import Figure, Findings
-from fwflow.experiments.problems import find_problem, from_file
-from fwflow.experiments.style import subplots
-from fwflow.report import write_report
+from fwflow.reproduction import e7_certificates, framework
+from fwflow.reproduction.framework import Figure, Findings
+from fwflow.reproduction.problems import find_problem, from_file
+from fwflow.reproduction.report import write_report
+from fwflow.reproduction.style import subplots
 from tests.experiments.test_experiments import FEW_TABLEAUS, serial
 from tests.test_cli import fails, invoke, main, wide_terminal
 

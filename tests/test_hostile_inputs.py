@@ -19,7 +19,7 @@ from fwflow.designs import DenseDesign, SparseDesign
 from fwflow.methods import Multistep
 from fwflow.objectives import screening
 from fwflow.objectives.losses import Squared
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
 from tests.catalogue import design, labels, targets
 
 A, B = design(30, 6), targets(30)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.momentum import find_momentum, momenta
+from fwflow.steps.momentum import find_momentum, momenta
 from tests.catalogue import MOMENTA, OBJECTIVES, SETS, design, labels, targets
 
 cases = settings(deadline=None, max_examples=15, derandomize=True)

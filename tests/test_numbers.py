@@ -11,8 +11,8 @@ from fwflow.cli import options
 from fwflow.cli.path import _parse_radii
 from fwflow.datasets import DataError
 from fwflow.datasets.official import File, parse
-from fwflow.experiments.problems import from_file
 from fwflow.networks import read_tntp
+from fwflow.reproduction.problems import from_file
 from fwflow.sets import mps
 from fwflow.tables import column_names, read
 from tests.test_cli import main

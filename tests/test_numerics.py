@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from fwflow.numerics import dot, norm, quietly
+from fwflow._numerics import dot, norm, quietly
 
 SOURCE = Path(fw.__file__).parent
 
@@ -134,7 +134,7 @@ def products(tree):
 def test_products_are_made_in_one_place():
     files = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
     found = {
-        f"{path}:{line}": "use dot, norm or quietly of fwflow.numerics"
+        f"{path}:{line}": "use dot, norm or quietly of fwflow._numerics"
         for path in files
         if path.parts[0] not in ("jax", "numerics.py")  # XLA makes the products of fwflow.jax, and reads no flags
         for line in products(ast.parse((SOURCE / path).read_text(encoding="utf-8")))

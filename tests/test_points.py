@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.designs import Counts
-from fwflow.gradients import Sampled
-from fwflow.lowrank import LowRank
-from fwflow.points import FactoredPoint, Lifted, Point
-from fwflow.vertices import DenseVertex, OneHot, Permutation, RankOne, Scaled, Slice, SparseVertex, Sum
+from fwflow.points.gradients import Sampled
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import FactoredPoint, Lifted, Point
+from fwflow.points.vertices import DenseVertex, OneHot, Permutation, RankOne, Scaled, Slice, SparseVertex, Sum
 
 from .catalogue import SETS, design, targets
 

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow import report
-from fwflow.experiments import framework
-from fwflow.experiments.framework import HOW_JUDGED, Case, Claim, Figure, Findings, Rule, Table, Topic
-from fwflow.experiments.style import FAINT, INK, RC, legend_below, subplots
-from fwflow.report import write_report
+from fwflow.reproduction import framework, report
+from fwflow.reproduction.framework import HOW_JUDGED, Case, Claim, Figure, Findings, Rule, Table, Topic
+from fwflow.reproduction.report import write_report
+from fwflow.reproduction.style import FAINT, INK, RC, legend_below, subplots
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 NASTY = """<b>"bold"</b> & 'x' &amp; </style><script>alert(1)</script> ‖x‖² → Δ"""

@@ -7,7 +7,7 @@ import pytest
 
 import fwflow as fw
 from fwflow.methods import methods
-from fwflow.steps import line_searches
+from fwflow.steps.searches import line_searches
 from tests.catalogue import design, targets
 
 M, N = 20, 6

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow.designs import DenseDesign
 from fwflow.methods import Proposal
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
 from tests.catalogue import LINE_SEARCHES, MOMENTA, OBJECTIVES, SETS, design, labels, targets
 
 EPS = np.finfo(float).eps
@@ -208,7 +208,7 @@ def test_iteration_limit():
 
 def test_time_limit(monkeypatch):
     seconds = iter(range(10**6))
-    monkeypatch.setattr(sys.modules["fwflow.solve"], "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+    monkeypatch.setattr(sys.modules["fwflow.run.loop"], "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
     r = fw.minimize(smooth(), BALL, X0, method="fw", max_time=5)
     # The clock is read once at the start and once per row: row k is written at k + 1 seconds.
     assert (r.status, r.success, r.nit) == (fw.Status.TIME, False, 4)

@@ -9,9 +9,9 @@ from scipy.optimize import brentq, minimize_scalar
 
 import fwflow as fw
 from fwflow.designs import Counts
-from fwflow.gradients import as_gradient
 from fwflow.objectives import Line
-from fwflow.steps import find_line_search, line_searches
+from fwflow.points.gradients import as_gradient
+from fwflow.steps.searches import find_line_search, line_searches
 from tests.catalogue import LINE_SEARCHES, OBJECTIVES, design, labels, targets
 
 cases = settings(deadline=None, max_examples=25, derandomize=True)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 import fwflow as fw
-from fwflow.points import Point
-from fwflow.stopping import Progress, flat, unmoved
-from fwflow.trace import Trace
+from fwflow.points.point import Point
+from fwflow.run.stopping import Progress, flat, unmoved
+from fwflow.run.trace import Trace
 from tests.catalogue import OBJECTIVES, SETS
 
 METHODS = ("auto", "fw", "rk44", "away", "pairwise", "lazy-pairwise", "blended-pairwise", "corrective", "apg", "flow")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.integrate import RK23, RK45
 
 import fwflow as fw
-from fwflow.tableau import find_tableau, mixture_weights
+from fwflow.tableau.catalogue import find_tableau
+from fwflow.tableau.scheme import mixture_weights
 from tests.catalogue import CERTIFIED, UNCERTIFIED
 
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)

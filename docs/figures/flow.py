@@ -12,7 +12,7 @@ import matplotlib as mpl
 import numpy as np
 
 import fwflow as fw
-from fwflow.experiments.style import FAINT, INK, PALETTE, RC, colours, label, subplots
+from fwflow.reproduction.style import FAINT, INK, PALETTE, RC, colours, label, subplots
 
 CORNERS = np.array([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
 #: Start and centre of the level lines: the paper's problem, which begins with a tie, and one that ties on the way.

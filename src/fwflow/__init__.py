@@ -8,14 +8,9 @@ True
 """
 
 from fwflow import checks, networks
+from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
-from fwflow.atoms import ActiveSet, caratheodory
-from fwflow.blocks import BlockSet
 from fwflow.designs import Design
-from fwflow.diagnostics import ZigZag, fit_rate, zigzag_energy
-from fwflow.gradients import Gradient
-from fwflow.intersections import Alternation, alternate
-from fwflow.lowrank import LowRank
 from fwflow.methods import (
     BlockCoordinate,
     Boosted,
@@ -26,12 +21,19 @@ from fwflow.methods import (
     Stochastic,
     UncertifiedWarning,
 )
-from fwflow.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import ActiveSet, caratheodory
+from fwflow.methods.restricted.blocks import BlockSet
 from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
 from fwflow.objectives import Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.result import Result, State, Status
+from fwflow.points.gradients import Gradient
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import Point
+from fwflow.points.vertices import DenseVertex, OneHot, Permutation, RankOne, SparseVertex, Vertex
+from fwflow.run.intersections import Alternation, alternate
+from fwflow.run.loop import minimize
+from fwflow.run.result import Result, State, Status
+from fwflow.run.trace import Trace
 from fwflow.sets import (
     Birkhoff,
     Box,
@@ -68,24 +70,13 @@ from fwflow.sets import (
     UnitHyperSimplex,
     UnitSimplex,
 )
-from fwflow.solve import minimize
-from fwflow.steps import (
-    Adaptive,
-    Aggressive,
-    Armijo,
-    ConstantSchedule,
-    ExactSearch,
-    LineSearch,
-    LogOpenLoop,
-    OpenLoop,
-    Schedule,
-    ShortStep,
-)
-from fwflow.storage import storable
-from fwflow.tableau import Certificate, Tableau, tableaus
-from fwflow.trace import Trace
-from fwflow.trajectories import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
-from fwflow.vertices import DenseVertex, OneHot, Permutation, RankOne, SparseVertex, Vertex
+from fwflow.steps.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
+from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
+from fwflow.steps.searches import Adaptive, Aggressive, Armijo, ExactSearch, LineSearch, ShortStep
+from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau.scheme import Certificate, Tableau
+from fwflow.trajectories.diagnostics import ZigZag, fit_rate, zigzag_energy
+from fwflow.trajectories.following import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
 
 __all__ = [
     "ActiveSet",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.storage import storable
 
 # Up to so many bytes an array is hashed as it is.
 _HASHED = 2**20
@@ -30,7 +30,7 @@ def fingerprint(owner: object, *parts: Any) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from fwflow.fingerprints import fingerprint
+    >>> from fwflow._fingerprints import fingerprint
     >>> fingerprint(object(), np.eye(2), 1.0)
     'object 08c683ccf1706770'
     """

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from fwflow._numerics import dot, norm, quietly
 from fwflow._validation import Array
 from fwflow.designs import Design
-from fwflow.mixture import stages
-from fwflow.numerics import dot, norm, quietly
 from fwflow.objectives.base import Objective
-from fwflow.points import Point
+from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.callables import as_set
-from fwflow.tableau import Tableau
+from fwflow.tableau.mixture import stages
+from fwflow.tableau.scheme import Tableau
 
 
 def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:

@@ -11,7 +11,7 @@ from fwflow import cli
 from fwflow.cli.catalogues import Catalogue
 from fwflow.methods import methods
 from fwflow.objectives.losses import losses
-from fwflow.steps import line_searches
+from fwflow.steps.searches import line_searches
 
 NAMES = {
     "sets": [

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.io
 
-from fwflow.models import FittedModel
+from fwflow.tables.model_files import FittedModel
 from tests.test_cli import fails, main
 
 ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 7.0], [7.0, 8.0, 8.0]]

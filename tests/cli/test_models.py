@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import fwflow as fw
-from fwflow.models import FittedModel
+from fwflow.tables.model_files import FittedModel
 
 
 def model(names=("a", "b"), coefficients=(1.0, -2.0), **changes):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.models import FittedModel
+from fwflow.tables.model_files import FittedModel
 from tests.cli.test_solve import CLASSES, NAMES, REGRESSION, A, Y, run, shop, write_csv
 from tests.test_cli import fails
 

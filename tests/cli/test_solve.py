@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import fwflow as fw
 from fwflow import cli
 from fwflow.cli import options, running
-from fwflow.models import FittedModel
+from fwflow.tables.model_files import FittedModel
 from tests.test_cli import fails, main
 
 RANDOM = np.random.default_rng(0)

@@ -4,8 +4,8 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.designs import DenseDesign, SparseDesign, as_design
-from fwflow.solve import _REFRESH_EVERY
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
+from fwflow.run.loop import _REFRESH_EVERY
 from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, design, labels, targets
 
 SPARSE = {

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow import explorer, report
+from fwflow._storage import replacing
 from fwflow.datasets import Dataset
-from fwflow.experiments import (
+from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
+from fwflow.reproduction import (
     EXPERIMENTS,
     drawn,
     e1_flow,
@@ -32,23 +33,23 @@ from fwflow.experiments import (
     e6_sensing,
     e7_certificates,
     e8_rates,
+    explorer,
     find_experiment,
     framework,
     overview,
     problems,
+    report,
     reproduce,
     runs,
     style,
 )
-from fwflow.experiments import compare as compare_module
-from fwflow.experiments.compare import compare
-from fwflow.experiments.framework import Case, Claim, Rule, Task, Topic, Verdict, configure, run_tasks
-from fwflow.experiments.problems import find_problem, from_file
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
-from fwflow.momentum import momenta
-from fwflow.storage import replacing
-from fwflow.tableau import find_tableau
-from fwflow.trajectories import rate_bound
+from fwflow.reproduction import compare as compare_module
+from fwflow.reproduction.compare import compare
+from fwflow.reproduction.framework import Case, Claim, Rule, Task, Topic, Verdict, configure, run_tasks
+from fwflow.reproduction.problems import find_problem, from_file
+from fwflow.steps.momentum import momenta
+from fwflow.tableau.catalogue import find_tableau
+from fwflow.trajectories.following import rate_bound
 
 HOLDS, PARTLY, FAILS, UNTESTABLE = Verdict.HOLDS, Verdict.PARTLY, Verdict.FAILS, Verdict.UNTESTABLE
 

@@ -17,11 +17,12 @@ from scipy.integrate import solve_ivp
 from typer.testing import CliRunner
 
 import fwflow as fw
-from fwflow import cli, explorer
-from fwflow.explorer import Choice, Grid
-from fwflow.explorer.page import GENERATOR, SCALES, _problem, contents
-from fwflow.explorer.runs import follow, objective, record, weights
-from fwflow.explorer.scenes import SHAPES, TABLEAUS, VARIANTS
+from fwflow import cli
+from fwflow.reproduction import explorer
+from fwflow.reproduction.explorer import Choice, Grid
+from fwflow.reproduction.explorer.page import GENERATOR, SCALES, _problem, contents
+from fwflow.reproduction.explorer.runs import follow, objective, record, weights
+from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, VARIANTS
 
 GRID = Grid()
 SCENES = {scene.key: scene for scene in GRID.scenes}

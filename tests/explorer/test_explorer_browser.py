@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from fwflow import explorer
-from fwflow.explorer import Choice, Grid
-from fwflow.explorer.runs import objective, record, weights
+from fwflow.reproduction import explorer
+from fwflow.reproduction.explorer import Choice, Grid
+from fwflow.reproduction.explorer.runs import objective, record, weights
 from tests.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
 
 pytestmark = pytest.mark.skipif(

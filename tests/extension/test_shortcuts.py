@@ -7,8 +7,8 @@ import fwflow as fw
 from fwflow.designs import DenseDesign, Design
 from fwflow.methods import methods
 from fwflow.objectives import screening
-from fwflow.objectives.images import DesignImage
-from fwflow.vertices import DenseVertex
+from fwflow.objectives.image_based import DesignImage
+from fwflow.points.vertices import DenseVertex
 from tests.catalogue import design, labels, targets
 
 
@@ -75,7 +75,7 @@ class CentredDense(Centring, DenseDesign):
 @pytest.mark.parametrize("C", [fw.L1Ball(2.0), fw.Simplex(), fw.Product([(fw.L1Ball(1.0), 3), (fw.Simplex(), 3)])])
 @pytest.mark.parametrize("method", ["fw", "flow", "corrective"])
 def test_what_belongs_to_other_products_is_right_or_found_out(monkeypatch, always_screened, method, C, dtype, own):
-    monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
     A, b = (design(30, 6) + 5).astype(dtype), targets(30).astype(dtype)
     options = {"method": method, "tol": 0, "rtol": 1e-2 if method == "fw" else 1e-4, "max_iter": 2000}
     try:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow.methods.active import ActiveSet
 from fwflow.methods.corrective import Corrective, Pool, follow
-from fwflow.objectives.models import CoordinateModel
-from fwflow.points import Lifted, Point
-from fwflow.vertices import OneHot
+from fwflow.objectives.quadratic_models import CoordinateModel
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import OneHot
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, VECTOR_SETS, assert_bounds, optimum
 

@@ -9,8 +9,8 @@ import fwflow as fw
 from fwflow.datasets import load
 from fwflow.methods import Iterate, Method, Proposal
 from fwflow.methods.active import BlendedPairwise
-from fwflow.methods.adaptive import Adaptive
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.switching import Adaptive
 from fwflow.objectives.base import NumericalTrouble
 
 from ..catalogue import design, targets

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow import blocks as blocks_module
-from fwflow.atoms import ActiveSet
-from fwflow.blocks import BlockSet
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.restricted import blocks as blocks_module
+from fwflow.methods.restricted.atoms import ActiveSet
+from fwflow.methods.restricted.blocks import BlockSet
 from fwflow.sets import CallableSet
 
 METHODS = ("corrective", "blended-pairwise", "lazy-blended-pairwise")

@@ -9,7 +9,7 @@ import pytest
 
 import fwflow as fw
 from fwflow.methods import methods, simplices
-from fwflow.methods.face import Face
+from fwflow.methods.restricted.face import Face
 
 N, M = 12, 30
 A = np.random.default_rng(0).standard_normal((M, N))

@@ -13,7 +13,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.exact import ExactFlow
+from fwflow.methods.exact_flow import ExactFlow
 from tests.test_flow import TRIANGLE
 
 EPS = np.finfo(float).eps
@@ -601,7 +601,7 @@ def test_points_and_states_already_handed_out_are_not_changed():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("among", [2, 40])
 def test_foreseen_events_change_nothing_but_the_passes(monkeypatch, C, dtype, among):
-    monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
     rng = np.random.default_rng(4)
     A = rng.standard_normal((60, 150)).astype(dtype)
     f = fw.LinearModel(A, (A[:, :30] @ rng.random(30)).astype(dtype))
@@ -618,7 +618,7 @@ def test_foreseen_events_change_nothing_but_the_passes(monkeypatch, C, dtype, am
 
 
 def test_a_run_goes_on_from_foreseen_gradients(monkeypatch, tmp_path):
-    monkeypatch.setattr("fwflow.methods.exact._WORTH_FORESEEING", 1)
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
     rng = np.random.default_rng(4)
     A = rng.standard_normal((60, 150))
     f, C = fw.LinearModel(A, A[:, :30] @ rng.random(30)), fw.L1Ball(2.0)

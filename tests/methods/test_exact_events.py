@@ -11,10 +11,10 @@ from scipy.spatial import HalfspaceIntersection
 
 import fwflow as fw
 from fwflow.designs import Counts
-from fwflow.methods.exact import first_crossing
-from fwflow.points import Lifted
-from fwflow.problem import Problem
-from fwflow.vertices import DenseVertex
+from fwflow.methods.exact_flow import first_crossing
+from fwflow.methods.problem import Problem
+from fwflow.points.point import Lifted
+from fwflow.points.vertices import DenseVertex
 from tests.methods.test_exact import birkhoff, box, hull, l1, linf, polytope, product, scaled, simplex, translated
 
 LOSSES = {

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.methods.face import Face, Rows
-from fwflow.objectives.models import CoordinateModel, Model
+from fwflow.methods.restricted.face import Face, Rows
+from fwflow.objectives.quadratic_models import CoordinateModel, Model
 
 seeds = st.integers(0, 2**32 - 1)
 

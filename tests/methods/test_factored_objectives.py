@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.methods import methods
-from fwflow.points import FactoredPoint
+from fwflow.points.point import FactoredPoint
 
 RNG = np.random.default_rng(0)
 N = 6

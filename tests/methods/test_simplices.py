@@ -9,8 +9,15 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.methods import simplices
-from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, owners, pairwise_step
+from fwflow.methods.restricted import simplices
+from fwflow.methods.restricted.simplices import (
+    Factored,
+    block_gap,
+    differences,
+    minimise_on_simplices,
+    owners,
+    pairwise_step,
+)
 
 many = settings(deadline=None, max_examples=60, derandomize=True)
 KINDS = ("full", "singular", "duplicates", "linear", "scaled")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow.designs import Counts, DenseDesign
 from fwflow.methods.base import Iterate
+from fwflow.methods.problem import Problem
 from fwflow.methods.stochastic import AveragedBatches, Saga, Spider
-from fwflow.problem import Problem
 from tests.catalogue import design, labels, targets
 
 M, N = 400, 8

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.boosted import Boosted
+from fwflow.steps.boosted import Boosted
 from tests import catalogue
 from tests.catalogue import design, targets
 from tests.methods.test_guards import Barrier

@@ -10,9 +10,9 @@ from scipy.special import expit, logsumexp
 import fwflow as fw
 from fwflow.designs import Counts, DenseDesign
 from fwflow.objectives import Huber, Logistic, Squared
-from fwflow.points import Point
-from fwflow.solve import _REFRESH_EVERY
-from fwflow.vertices import DenseVertex
+from fwflow.points.point import Point
+from fwflow.points.vertices import DenseVertex
+from fwflow.run.loop import _REFRESH_EVERY
 from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, OBJECTIVES, SETS, design, labels, targets
 
 cases = settings(deadline=None, max_examples=25, derandomize=True)

@@ -13,7 +13,7 @@ import fwflow as fw
 from fwflow.designs import Counts, as_design
 from fwflow.objectives import screening
 from fwflow.objectives.screening import LazyGradient, Screen
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
 
 SETS = {"l1": fw.L1Ball(5.0), "simplex": fw.Simplex(5.0)}
 KINDS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "csr": sp.csr_array, "csc": sp.csc_array}

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import fwflow as fw
+from fwflow.points.vertices import DenseVertex
 from fwflow.sets import programs
-from fwflow.vertices import DenseVertex
 from tests.catalogue import SETS
 
 EPS = float(np.finfo(np.float64).eps)

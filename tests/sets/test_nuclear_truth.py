@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.datasets import standins
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Scaled, Sum
 from fwflow.sets import lanczos
-from fwflow.vertices import DenseVertex, OneHot, RankOne, Scaled, Sum
 
 METHODS = {
     "auto": {},

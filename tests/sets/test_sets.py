@@ -16,11 +16,11 @@ from scipy.optimize import linear_sum_assignment, linprog
 
 import fwflow as fw
 import fwflow.sets
-from fwflow.gradients import Sampled
-from fwflow.lowrank import LowRank
-from fwflow.points import FactoredPoint, Lifted, Point
+from fwflow.points.gradients import Sampled
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import FactoredPoint, Lifted, Point
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne
 from fwflow.sets import CallableSet, lanczos
-from fwflow.vertices import DenseVertex, OneHot, RankOne
 from tests.catalogue import COMBINATORIAL, SETS, TURNED
 
 HIGHS = 1e-7  # feasibility tolerance, primal and dual, of the solver inside Polytope and inside linprog here

@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from fwflow.lowrank import LowRank
+from fwflow.points.lowrank import LowRank
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne
 from fwflow.sets import lanczos
-from fwflow.vertices import DenseVertex, OneHot, RankOne
 
 #: What to make of a random matrix.
 KINDS = {

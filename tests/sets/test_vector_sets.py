@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.numerics import lowest, smallest
+from fwflow._numerics import lowest, smallest
 from tests.catalogue import SETS, TURNED
 from tests.sets.test_sets import VERTICES, choices
 from tests.test_optima import CONSTRAINTS

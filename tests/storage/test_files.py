@@ -15,14 +15,14 @@ import pytest
 import scipy.sparse as sp
 
 from fwflow import datasets, designs
+from fwflow._storage import files, replacing
 from fwflow._validation import InputError
 from fwflow.datasets import DataError
-from fwflow.experiments.problems import from_file
-from fwflow.models import FittedModel
-from fwflow.report import save_figure
+from fwflow.reproduction.problems import from_file
+from fwflow.reproduction.report import save_figure
 from fwflow.sets import mps
-from fwflow.storage import files, replacing
 from fwflow.tables import read, read_target
+from fwflow.tables.model_files import FittedModel
 
 
 class FullDisk(io.FileIO):

@@ -27,18 +27,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import fwflow as fw
-from fwflow import storage
-from fwflow.atoms import Atoms
-from fwflow.gradients import DenseGradient, Sampled
+from fwflow import _storage as storage
+from fwflow._storage import archive, table
+from fwflow._storage.registry import by_class, by_name
 from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
-from fwflow.methods.sliding import Sliding
-from fwflow.momentum import momenta
+from fwflow.methods.implicit_flow import Sliding
+from fwflow.methods.restricted.atoms import Atoms
 from fwflow.objectives import screening
-from fwflow.points import Atom, Lifted, Point
-from fwflow.steps import line_searches
-from fwflow.storage import archive, table
-from fwflow.storage.registry import by_class, by_name
-from fwflow.vertices import SparseVertex
+from fwflow.points.gradients import DenseGradient, Sampled
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.vertices import SparseVertex
+from fwflow.steps.momentum import momenta
+from fwflow.steps.searches import line_searches
 from tests.catalogue import OBJECTIVES, SETS, design, targets
 
 PACKAGE = Path(fw.__file__).parent

@@ -16,10 +16,10 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from fwflow._storage.files import replacing
+from fwflow._storage.table import TYPES, Reader, Writer
 from fwflow._validation import Array, InputError
 from fwflow._version import __version__
-from fwflow.storage.files import replacing
-from fwflow.storage.table import TYPES, Reader, Writer
 
 T = TypeVar("T")
 

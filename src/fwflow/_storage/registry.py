@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, TypeVar, get_type_hints
 
+from fwflow._storage.annotations import Seen, fits, words
 from fwflow._validation import Array
-from fwflow.storage.annotations import Seen, fits, words
 
 T = TypeVar("T")
 

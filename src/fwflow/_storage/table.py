@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._storage.annotations import Seen
+from fwflow._storage.registry import Kind, by_class, by_name
 from fwflow._validation import Array
-from fwflow.storage.annotations import Seen
-from fwflow.storage.registry import Kind, by_class, by_name
 
 #: Types of numbers that arrays may have.
 TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")

@@ -15,7 +15,7 @@ from fwflow.cli.options import JsonOption
 from fwflow.cli.screen import print_json, print_table
 from fwflow.methods import DEFAULT_SCHEDULE, methods
 from fwflow.objectives.losses import losses
-from fwflow.steps import line_searches
+from fwflow.steps.searches import line_searches
 
 
 class Catalogue(StrEnum):

@@ -25,7 +25,7 @@ def reproduce(
     workers: WorkersOption = None,
 ) -> None:
     """Run the paper's experiments into one HTML report."""
-    from fwflow.experiments import reproduce as run
+    from fwflow.reproduction import reproduce as run
 
     use_data(data)
     overrides: dict[str, dict[str, Any]] = {}
@@ -73,8 +73,8 @@ def compare(
     workers: WorkersOption = None,
 ) -> None:
     """Compare methods, line searches and momentum on one problem."""
-    from fwflow.experiments.compare import compare as run
-    from fwflow.experiments.problems import PROBLEMS
+    from fwflow.reproduction.compare import compare as run
+    from fwflow.reproduction.problems import PROBLEMS
 
     if problem in PROBLEMS and (loss, radius) != (None, None):
         raise InputError(f"--loss and --radius are for data of your own; the problem {problem!r} has its own")
@@ -100,7 +100,7 @@ def explore(
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write a page on which to watch the methods step beside the flow."""
-    from fwflow import explorer
+    from fwflow.reproduction import explorer
 
     page = explorer.write(out, progress=True)
     typer.echo(f"page: {page}")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fwflow._validation import Array, InputError, suggest
-from fwflow.models import FittedModel
-from fwflow.result import Result
+from fwflow.run.result import Result
+from fwflow.tables.model_files import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ import typer
 
 from fwflow.cli.options import JsonOption, LargestOption
 from fwflow.cli.screen import print_fields, print_json, print_table
-from fwflow.models import FittedModel
+from fwflow.tables.model_files import FittedModel
 
 
 def inspect(

@@ -17,7 +17,7 @@ import fwflow as fw
 from fwflow._validation import Array, InputError, is_plain, parsed, suggest
 from fwflow.methods import methods
 from fwflow.objectives.losses import losses
-from fwflow.tableau import find_tableau
+from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import Target, column_names, read, read_target
 
 #: Sets by name: how they are made, and of which numbers. A radius comes last, for `path` to vary.

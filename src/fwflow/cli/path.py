@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 import fwflow as fw
+from fwflow._storage import replacing
 from fwflow._validation import InputError, is_plain, parsed, positive
 from fwflow.cli import figures
 from fwflow.cli.options import (
@@ -33,8 +34,7 @@ from fwflow.cli.options import (
     read_problem,
 )
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
-from fwflow.result import Status
-from fwflow.storage import replacing
+from fwflow.run.result import Status
 
 #: Balls that contain the smaller ones, and the origin.
 _NESTED = [name for name in FAMILIES if name != "simplex"]

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from fwflow._storage import replacing
 from fwflow._validation import InputError
 from fwflow.cli.options import DataFile, DropOption, HeaderOption, as_text, check_writable
 from fwflow.cli.screen import continued, note
-from fwflow.models import FittedModel
-from fwflow.storage import replacing
 from fwflow.tables import Target, read
+from fwflow.tables.model_files import FittedModel
 
 
 def predict(

@@ -36,8 +36,8 @@ from fwflow.cli.options import (
 )
 from fwflow.cli.running import Checkpoints, progress, resumed
 from fwflow.cli.screen import continued, heard, note, print_json, unbroken
-from fwflow.models import FittedModel
-from fwflow.result import Status
+from fwflow.run.result import Status
+from fwflow.tables.model_files import FittedModel
 
 #: What to do next, in terms of the command line.
 _SAID = {

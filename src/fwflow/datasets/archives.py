@@ -13,10 +13,10 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fwflow._storage import replacing
 from fwflow._validation import InputError, suggest
 from fwflow.datasets.dataset import DataError, optional
 from fwflow.datasets.official import File, Official, catalogue, find, is_official, read
-from fwflow.storage import replacing
 
 #: Further attempts after a failed download, and seconds without an answer that make it fail.
 RETRIES = 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import InputError
 from fwflow.datasets.dataset import Dataset
-from fwflow.numerics import dot
 
 
 def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.05, seed: int = 0) -> Dataset:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fwflow._storage.files import load_arrays
 from fwflow._validation import Array, InputError, suggest
 from fwflow.datasets import generators, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
@@ -29,7 +30,6 @@ from fwflow.datasets.official import (
     parse,
     read,
 )
-from fwflow.storage.files import load_arrays
 
 #: Data sets that are generated.
 generated: Mapping[str, Callable[[], Dataset]] = MappingProxyType(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.datasets.dataset import Dataset
-from fwflow.numerics import dot
 
 SHAPE = (943, 1682)
 #: How often 1, 2, 3, 4 and 5 are given.

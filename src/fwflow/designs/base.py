@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array, ours
-from fwflow.vertices import DenseVertex, Scaled, Sum, Vertex
+from fwflow.points.vertices import DenseVertex, Scaled, Sum, Vertex
 
 
 class DataLost(RuntimeError):

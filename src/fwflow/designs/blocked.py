@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
 from fwflow._validation import Array, float_dtype
 from fwflow.designs.base import Design
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot
-from fwflow.vertices import DenseVertex, SparseVertex, Vertex, freeze
+from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex, freeze
 
 #: A block, by its place in the grid, and what is done with it.
 Term = tuple[tuple[int, int], Any]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.designs.base import Design
-from fwflow.numerics import dot
-from fwflow.vertices import DenseVertex, Vertex
+from fwflow.points.vertices import DenseVertex, Vertex
 
 # Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers so close
 # to each other is exact, and columns with a larger spread lose less than two decimal digits.

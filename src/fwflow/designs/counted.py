@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs.base import Design
-from fwflow.numerics import dot
-from fwflow.storage import storable
-from fwflow.vertices import Vertex
+from fwflow.points.vertices import Vertex
 
 
 @storable("counts", valid=lambda counts: min(counts.n_grad, counts.n_lmo) >= 0 <= counts.n_design < math.inf)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array
 from fwflow.designs.base import Design
 from fwflow.designs.centred import centred
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot
-from fwflow.vertices import DenseVertex
+from fwflow.points.vertices import DenseVertex
 
 
 class DenseDesign(Design):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._storage.files import check_unpacked, unpacked_limit
 from fwflow._validation import Array, InputError
 from fwflow.designs.base import DataLost
 from fwflow.designs.blocked import BlockedDesign, Term
-from fwflow.storage.files import check_unpacked, unpacked_limit
 
 # Bytes of a block: enough to read in one go, and two of them are nothing beside a matrix that has to be in a file.
 _BLOCK = 2**25

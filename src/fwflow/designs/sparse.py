@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
 from fwflow._validation import Array, float_dtype
 from fwflow.designs.base import Design
 from fwflow.designs.centred import centred
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot
-from fwflow.vertices import DenseVertex, SparseVertex, Vertex
+from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex
 
 
 class SparseDesign(Design):

@@ -19,7 +19,7 @@ from fwflow.jax.points import Point
 from fwflow.jax.result import CONTRADICTION, RUNNING, Result, code
 from fwflow.jax.sets import Set
 from fwflow.jax.trees import Array, doubles, epsilon, inner
-from fwflow.result import Status
+from fwflow.run.result import Status
 
 # After so many iterations x is judged, and its image computed afresh.
 ROUND = 200

@@ -17,8 +17,8 @@ from fwflow.jax.points import Lifted, OneHot, Point
 from fwflow.jax.sets import Set
 from fwflow.jax.steps import Gamma, line_searches
 from fwflow.jax.trees import Array, epsilon, inner, pytree
-from fwflow.mixture import stages
-from fwflow.tableau import Tableau, mixture_weights
+from fwflow.tableau.mixture import stages
+from fwflow.tableau.scheme import Tableau, mixture_weights
 
 # Each projected step first tries a smoothness constant this much smaller than the last that held.
 _RELAX = 0.9

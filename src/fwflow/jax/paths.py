@@ -18,8 +18,8 @@ from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import checked_limits, posed
 from fwflow.jax.trees import OPTIONS, Array, floating, positive
 from fwflow.methods import DEFAULT_SCHEDULE
-from fwflow.steps import Schedule
-from fwflow.tableau import Tableau
+from fwflow.steps.schedules import Schedule
+from fwflow.tableau.scheme import Tableau
 
 # After so many iterations the host looks which problems have finished.
 _ROUND = 100

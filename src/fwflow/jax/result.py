@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fwflow.jax.trees import Array, pytree
-from fwflow.result import Status
+from fwflow.run.result import Status
 
 #: Statuses by their number; the number of those that go on is -1.
 STATUSES = tuple(Status)

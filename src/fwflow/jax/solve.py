@@ -21,8 +21,9 @@ from fwflow.jax.sets import Product, Set, as_jax_set
 from fwflow.jax.steps import as_gamma, check_search
 from fwflow.jax.trees import OPTIONS, Array, floating, known, traced
 from fwflow.methods import DEFAULT_SCHEDULE, UncertifiedWarning
-from fwflow.steps import Schedule
-from fwflow.tableau import Tableau, find_tableau
+from fwflow.steps.schedules import Schedule
+from fwflow.tableau.catalogue import find_tableau
+from fwflow.tableau.scheme import Tableau
 
 _OTHERS = ("auto", "apg", "pairwise", "blended-pairwise")
 

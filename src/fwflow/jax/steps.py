@@ -9,10 +9,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from fwflow import steps as core
 from fwflow._validation import suggest
 from fwflow.jax.objectives import Line
 from fwflow.jax.trees import Array, epsilon, pytree
+from fwflow.steps import schedules as core
 
 
 @pytree()

@@ -11,28 +11,30 @@ from typing import Any
 
 from fwflow._validation import InputError
 from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
-from fwflow.methods.adaptive import Adaptive
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.blended import Blended
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.boosted import Boosted
 from fwflow.methods.corrective import Corrective
-from fwflow.methods.exact import ExactBoxFlow, ExactFlow
-from fwflow.methods.gradient_sliding import GradientSliding
+from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
 from fwflow.methods.invariant import DecompositionInvariant
 from fwflow.methods.lazy import LazyFrankWolfe
 from fwflow.methods.multistep import Multistep
-from fwflow.methods.newton import BoxNewton, FlowNewton
+from fwflow.methods.newton_flow import BoxNewton, FlowNewton
 from fwflow.methods.polished import Polished
+from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient
+from fwflow.methods.sliding import GradientSliding
 from fwflow.methods.span import SpanCorrective
 from fwflow.methods.stochastic import Stochastic
-from fwflow.momentum import Momentum, find_momentum
-from fwflow.points import Point
-from fwflow.problem import Problem
-from fwflow.steps import ExactSearch, LineSearch, OpenLoop, Schedule, find_line_search
-from fwflow.tableau import Tableau, find_tableau, tableaus
+from fwflow.methods.switching import Adaptive
+from fwflow.points.point import Point
+from fwflow.steps.boosted import Boosted
+from fwflow.steps.momentum import Momentum, find_momentum
+from fwflow.steps.schedules import OpenLoop, Schedule
+from fwflow.steps.searches import ExactSearch, LineSearch, find_line_search
+from fwflow.tableau.catalogue import find_tableau, tableaus
+from fwflow.tableau.scheme import Tableau
 
 __all__ = [
     "DEFAULT_SCHEDULE",

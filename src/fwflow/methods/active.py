@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array, whole
-from fwflow.atoms import ActiveSet, Decomposition, caratheodory
-from fwflow.blocks import BlockSet, by_block, parts_of, with_parts
-from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import searched
-from fwflow.methods.simplices import best_and_worst, block_gap
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, caratheodory
+from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
+from fwflow.methods.restricted.simplices import best_and_worst, block_gap
 from fwflow.objectives.secants import Secants
-from fwflow.points import Atom, Lifted, Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.steps import ExactSearch, LineSearch
-from fwflow.storage import storable
+from fwflow.points.gradients import Gradient
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.steps.searches import ExactSearch, LineSearch
 
 Terms = list[tuple[float, Atom]]
 

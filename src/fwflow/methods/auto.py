@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fwflow.methods.spectrum import correctable
-from fwflow.points import Point
-from fwflow.problem import Problem
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.spectrum import correctable
+from fwflow.points.point import Point
 
 
 class Choice(str):

@@ -6,10 +6,10 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
-from fwflow.atoms import Decomposition
 from fwflow.methods.auto import Choice
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import Decomposition
+from fwflow.points.point import Point
 
 
 class Iterate(NamedTuple):

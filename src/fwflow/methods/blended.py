@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.atoms import ActiveSet
 from fwflow.methods.active import ActiveSetMethod, Terms
-from fwflow.points import Point
-from fwflow.problem import Evaluation
+from fwflow.methods.problem import Evaluation
+from fwflow.methods.restricted.atoms import ActiveSet
+from fwflow.points.point import Point
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array, InputError, suggest, whole
-from fwflow.gradients import Gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time, searched
-from fwflow.numerics import dot
-from fwflow.points import Lifted, Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.points.gradients import Gradient
+from fwflow.points.point import Lifted, Point
 from fwflow.sets.base import ConstraintSet
-from fwflow.steps import ExactSearch
-from fwflow.storage import storable
+from fwflow.steps.searches import ExactSearch
 
 Order = Literal["cyclic", "random", "gap"]
 

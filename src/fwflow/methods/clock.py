@@ -6,18 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from fwflow.methods.problem import Problem
 from fwflow.objectives.base import Line
-from fwflow.problem import Problem
-from fwflow.steps import LineSearch
+from fwflow.steps.searches import LineSearch, TimeIsUp
 
 T = TypeVar("T")
 
 #: Whether the time is over, for loops that know no problem.
 Late = Callable[[], bool]
-
-
-class TimeIsUp(Exception):
-    """The time of the run is over, within a loop that only an exception can leave."""
 
 
 def never() -> bool:

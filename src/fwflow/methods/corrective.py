@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import dot, first_below, row_lengths
 from fwflow._validation import Array
-from fwflow.atoms import Decomposition
-from fwflow.blocks import BlockSet, parts_of, with_parts
-from fwflow.gradients import Gradient
 from fwflow.methods.active import AtomMemory, KeepsBlocks
 from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.clock import Late, in_time, never, searched
-from fwflow.methods.face import Face
-from fwflow.methods.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
-from fwflow.numerics import dot, first_below, row_lengths
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import Decomposition
+from fwflow.methods.restricted.blocks import BlockSet, parts_of, with_parts
+from fwflow.methods.restricted.face import Face
+from fwflow.methods.restricted.simplices import Factored, block_gap, differences, minimise_on_simplices, pairwise_step
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.objectives.models import CoordinateModel, Model, gram, stacked
+from fwflow.objectives.quadratic_models import CoordinateModel, Model, gram, stacked
 from fwflow.objectives.secants import Secants
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.steps import ExactSearch
-from fwflow.vertices import DenseVertex, Vertex
+from fwflow.points.gradients import Gradient
+from fwflow.points.point import Point
+from fwflow.points.vertices import DenseVertex, Vertex
+from fwflow.steps.searches import ExactSearch
 
 # Weights are corrected to this share of the gap at best where gradients are all there is: each tells more of the
 # curvature, wherever it is taken, and a new vertex is worth as much as a better weight.

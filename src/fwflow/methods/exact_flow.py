@@ -19,19 +19,19 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import first_below, length
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.atoms import ActiveSet, Atoms
-from fwflow.gradients import DenseGradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Pool, events
-from fwflow.methods.face import Face
-from fwflow.numerics import first_below, length
-from fwflow.objectives.models import NOWHERE, Model
-from fwflow.points import Lifted, Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.storage import storable
-from fwflow.vertices import DenseVertex, OneHot, SparseVertex, Vertex
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms
+from fwflow.methods.restricted.face import Face
+from fwflow.objectives.quadratic_models import NOWHERE, Model
+from fwflow.points.gradients import DenseGradient, as_gradient
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 
 #: Keys of faces, and gradients.
 Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]

@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.atoms import ActiveSet, Atoms
+from fwflow._storage import storable
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.descent import descent
-from fwflow.methods.exact import Event, box_bounds, compact
-from fwflow.methods.newton import BoxNewton, FlowNewton
+from fwflow.methods.exact_flow import Event, box_bounds, compact
+from fwflow.methods.newton_flow import BoxNewton, FlowNewton
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms
+from fwflow.methods.restricted.descent import descent
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.points import Point
-from fwflow.problem import Problem
-from fwflow.storage import storable
+from fwflow.points.point import Point
 
 # Steps in which something comes or goes are halved until they are this much shorter than others.
 _FINER = 16

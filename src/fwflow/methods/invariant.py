@@ -10,9 +10,9 @@ import numpy as np
 from fwflow._validation import InputError
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import searched
-from fwflow.points import Point
-from fwflow.problem import Problem
-from fwflow.steps import ExactSearch, LineSearch
+from fwflow.methods.problem import Problem
+from fwflow.points.point import Point
+from fwflow.steps.searches import ExactSearch, LineSearch
 
 
 @dataclass(frozen=True)

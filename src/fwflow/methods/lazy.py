@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array, whole
-from fwflow.atoms import Atoms, Decomposition, Record
-from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate
 from fwflow.methods.multistep import Answers, Multistep, StageMemory, check_tableau
-from fwflow.momentum import Momentum
-from fwflow.points import Lifted, Point
-from fwflow.problem import Problem
-from fwflow.steps import LineSearch, OpenLoop, Schedule
-from fwflow.storage import storable
-from fwflow.tableau import Tableau, tableaus
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import Atoms, Decomposition, Record
+from fwflow.points.gradients import as_gradient
+from fwflow.points.point import Lifted, Point
+from fwflow.steps.momentum import Momentum
+from fwflow.steps.schedules import OpenLoop, Schedule
+from fwflow.steps.searches import LineSearch
+from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau.scheme import Tableau
 
 
 @storable("lazy-memory", valid=lambda memory: memory.cached is None or len(memory.used) == len(memory.cached))

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fwflow._storage import storable
 from fwflow._validation import InputError
-from fwflow.atoms import ActiveSet, Decomposition, Record
-from fwflow.gradients import Gradient, as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import TimeIsUp, searched
-from fwflow.mixture import stages
-from fwflow.momentum import Momentum, Oracle
-from fwflow.points import Atom, Lifted, Point
-from fwflow.problem import Problem
-from fwflow.steps import LineSearch, Schedule
-from fwflow.storage import storable
-from fwflow.tableau import Tableau, is_convex
+from fwflow.methods.clock import searched
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, Record
+from fwflow.points.gradients import Gradient, as_gradient
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.steps.momentum import Momentum, Oracle
+from fwflow.steps.schedules import Schedule
+from fwflow.steps.searches import LineSearch, TimeIsUp
+from fwflow.tableau.mixture import stages
+from fwflow.tableau.scheme import Tableau, is_convex
 
 
 @storable("stage-memory")

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fwflow._numerics import smallest
 from fwflow._validation import Array
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective, Pool, minimise_on
-from fwflow.methods.exact import box_bounds
-from fwflow.numerics import smallest
-from fwflow.points import Lifted, Point
-from fwflow.problem import Problem
-from fwflow.vertices import OneHot
+from fwflow.methods.exact_flow import box_bounds
+from fwflow.methods.problem import Problem
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import OneHot
 
 
 @dataclass(frozen=True)

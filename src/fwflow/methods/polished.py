@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwflow.atoms import ActiveSet, Atoms, Decomposition
+from fwflow._storage import storable
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient, ProjectionMemory
-from fwflow.points import Point
-from fwflow.problem import Problem
-from fwflow.storage import storable
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition
+from fwflow.points.point import Point
 
 
 @storable("polish-memory")

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Counts
-from fwflow.gradients import Gradient, as_gradient
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
-from fwflow.objectives.models import Model
-from fwflow.points import Atom, Lifted, Point
+from fwflow.objectives.quadratic_models import Model
+from fwflow.points.gradients import Gradient, as_gradient
+from fwflow.points.point import Atom, Lifted, Point
 from fwflow.sets.base import ConstraintSet
-from fwflow.storage import storable
 
 # By this share of the size of its terms a product may differ where two ways to compute it should agree.
 _DISAGREEMENT = 1e-6

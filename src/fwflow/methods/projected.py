@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.storage import storable
-from fwflow.vertices import Vertex
+from fwflow.points.gradients import as_gradient
+from fwflow.points.point import Point
+from fwflow.points.vertices import Vertex
 
 # Each step first tries a smoothness constant this much smaller: losses flatten as margins grow, and quadratics are
 # flatter on some faces than on others,

@@ -8,19 +8,19 @@ from itertools import islice
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.atoms import ActiveSet, Decomposition
 from fwflow.designs import Counts
 from fwflow.methods.active import AtomMemory, BlendedPairwise
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.descent import Place, descent
+from fwflow.methods.problem import Problem
 from fwflow.methods.projected import low_smoothness, value_or_infinity
+from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
+from fwflow.methods.restricted.descent import Place, descent
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.quadratic import parabola
-from fwflow.points import Lifted, Point
-from fwflow.problem import Problem
-from fwflow.storage import storable
-from fwflow.vertices import Vertex
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import Vertex
 
 # A step first tries a smoothness constant this much smaller than the last, and gives up at so many times the first.
 _RELAX, _MOST_TIMES = 0.9, 2.0**100

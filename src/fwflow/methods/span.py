@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot, norm
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.gradients import Sampled
-from fwflow.lowrank import LowRank
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.spectrum import Spectrum
-from fwflow.numerics import dot, norm
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.spectrum import Spectrum
 from fwflow.objectives.completion import MatrixCompletion
-from fwflow.objectives.images import image_of
-from fwflow.objectives.models import NOWHERE
-from fwflow.points import FactoredPoint, Point
-from fwflow.problem import Problem
-from fwflow.storage import storable
+from fwflow.objectives.image_based import image_of
+from fwflow.objectives.quadratic_models import NOWHERE
+from fwflow.points.gradients import Sampled
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import FactoredPoint, Point
 
 # Factors within this share of the squared radius of their ball may be held back by it.
 _EDGE = 1e-6

@@ -11,16 +11,17 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from fwflow._validation import Array, InputError, suggest, whole
-from fwflow.gradients import as_gradient
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.multistep import check_tableau, numbers
-from fwflow.mixture import stages
+from fwflow.methods.problem import Problem
 from fwflow.objectives.base import Batch
-from fwflow.points import Lifted, Point
-from fwflow.problem import Problem
-from fwflow.steps import OpenLoop, Schedule
-from fwflow.tableau import Tableau, is_convex, tableaus
+from fwflow.points.gradients import as_gradient
+from fwflow.points.point import Lifted, Point
+from fwflow.steps.schedules import OpenLoop, Schedule
+from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau.mixture import stages
+from fwflow.tableau.scheme import Tableau, is_convex
 
 EstimatorName = Literal["momentum", "spider", "saga"]
 

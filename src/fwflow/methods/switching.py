@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwflow.atoms import Decomposition
+from fwflow._storage import storable
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.polished import decomposed, few
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.points import Point
-from fwflow.problem import Problem
-from fwflow.stopping import unmoved
-from fwflow.storage import storable
+from fwflow.points.point import Point, unmoved
 
 # Work is counted in entries of a dense matrix that a product reads, of which a core reads about 3e9 in a second. What
 # follows was measured in these. A step costs so many beside its products,

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, length
+from fwflow._storage import storable
 from fwflow._validation import Array, describe, finite_array, float_array, ours, shape_of
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, Objective
-from fwflow.objectives.models import Model, flat, stacked
-from fwflow.points import Atom, Lifted, Point
-from fwflow.storage import storable
-from fwflow.vertices import Shape, freeze
+from fwflow.objectives.quadratic_models import Model, flat, stacked
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.vertices import Shape, freeze
 
 # Below this share of the capacity the slope of a root is taken for what it is there: at zero it has none.
 _NEAR_ZERO = 1e-9

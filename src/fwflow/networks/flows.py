@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, quietly
 from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
-from fwflow.fingerprints import fingerprint
 from fwflow.networks.trees import Flows, Trees, Trips
-from fwflow.numerics import dot, quietly
+from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
 from fwflow.sets.base import KnownSet
-from fwflow.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
 
 # Membership is a linear program with a variable for every origin and link; larger ones take too long.
 _VARIABLES = 20_000

@@ -12,10 +12,10 @@ import numpy as np
 
 from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts
-from fwflow.gradients import as_gradient
-from fwflow.objectives.models import Model
-from fwflow.points import Lifted, Point
-from fwflow.vertices import Shape, SparseVertex, Vertex
+from fwflow.objectives.quadratic_models import Model
+from fwflow.points.gradients import as_gradient
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
 
 class NumericalTrouble(ArithmeticError):

@@ -9,15 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.gradients import Sampled
-from fwflow.lowrank import LowRank, entries_of
-from fwflow.objectives.images import LossOfImage, checked_weights
+from fwflow.objectives.image_based import LossOfImage, checked_weights
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.objectives.models import NOWHERE
-from fwflow.points import FactoredPoint, Point
-from fwflow.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
+from fwflow.objectives.quadratic_models import NOWHERE
+from fwflow.points.gradients import Sampled
+from fwflow.points.lowrank import LowRank, entries_of
+from fwflow.points.point import FactoredPoint, Point
+from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
 
 
 class MatrixCompletion(LossOfImage):

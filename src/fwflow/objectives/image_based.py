@@ -9,16 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array
 from fwflow.designs import CountedDesign, Counts, as_design
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.intercepts import average, best_shift
 from fwflow.objectives.losses import Ahead, Loss
-from fwflow.objectives.models import CentredModel, Model
-from fwflow.points import Lifted, Point
-from fwflow.vertices import DenseVertex, Scaled, Shape, SparseVertex, Sum, Vertex, read_only
+from fwflow.objectives.quadratic_models import CentredModel, Model
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import DenseVertex, Scaled, Shape, SparseVertex, Sum, Vertex, read_only
 
 
 class DesignImage(Objective):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.numerics import dot
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.losses import Loss
 

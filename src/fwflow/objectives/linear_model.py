@@ -11,15 +11,15 @@ from weakref import ref
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, suggest
 from fwflow.designs import CountedDesign, Counts
-from fwflow.numerics import dot
 from fwflow.objectives.base import Batch, Objective
-from fwflow.objectives.images import DesignImage, LossOfImage, checked_weights, image_of, targets
+from fwflow.objectives.image_based import DesignImage, LossOfImage, checked_weights, image_of, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
-from fwflow.points import Point
-from fwflow.vertices import freeze
+from fwflow.points.point import Point
+from fwflow.points.vertices import freeze
 
 
 @dataclass(frozen=True, eq=False)

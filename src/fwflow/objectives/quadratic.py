@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._numerics import dot, length
 from fwflow._validation import Array
-from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line
-from fwflow.objectives.images import DesignImage, image_of, targets
-from fwflow.objectives.models import CoordinateModel, Model
-from fwflow.points import Lifted, Point
-from fwflow.vertices import read_only
+from fwflow.objectives.image_based import DesignImage, image_of, targets
+from fwflow.objectives.quadratic_models import CoordinateModel, Model
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import read_only
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:

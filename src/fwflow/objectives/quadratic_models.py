@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.numerics import dot
-from fwflow.points import Atom, Point
-from fwflow.storage import storable
-from fwflow.vertices import Shape, Vertex
+from fwflow.points.point import Atom, Point
+from fwflow.points.vertices import Shape, Vertex
 
 
 @storable("model")

@@ -25,13 +25,13 @@ from weakref import ref
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Design
-from fwflow.gradients import ByImage
-from fwflow.numerics import dot
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.storage import storable
-from fwflow.vertices import Shape
+from fwflow.points.gradients import ByImage
+from fwflow.points.vertices import Shape
 
 #: Screening pays from this cost of a pass on, and from this cost per column: bounds cost something for every column.
 LEAST_COST, LEAST_COST_PER_COLUMN = 5_000_000, 100

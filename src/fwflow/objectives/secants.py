@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot, length, quietly
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.numerics import dot, length, quietly
-from fwflow.objectives.models import gram
-from fwflow.storage import storable
+from fwflow.objectives.quadratic_models import gram
 
 # So many pairs are kept, or as many as fit into this many numbers (64 MB).
 _PAIRS, _NUMBERS = 60, 2**22

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, describe, float_array, positive, shape_of
-from fwflow.fingerprints import fingerprint
 from fwflow.objectives.base import Objective
-from fwflow.objectives.models import CoordinateModel, Model, flat
-from fwflow.points import Atom, Point
-from fwflow.vertices import DenseVertex, Shape
+from fwflow.objectives.quadratic_models import CoordinateModel, Model, flat
+from fwflow.points.point import Atom, Point
+from fwflow.points.vertices import DenseVertex, Shape
 
 
 class Smooth(Objective):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array, finite_array
-from fwflow.numerics import dot
-from fwflow.storage import storable
-from fwflow.vertices import RankOne, Shape, Vertex, freeze
+from fwflow.points.vertices import RankOne, Shape, Vertex, freeze
 
 
 @storable("low-rank", "shape", "_atoms", "dtype", "_compact", valid=lambda x: all(a.shape == x.shape for a in x._atoms))

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.lowrank import LowRank, rank_one_terms
-from fwflow.storage import storable
-from fwflow.vertices import DenseVertex, Entries, RankOne, Vertex, freeze
+from fwflow.points.lowrank import LowRank, rank_one_terms
+from fwflow.points.vertices import DenseVertex, Entries, RankOne, Vertex, freeze
 
 
 class Atom(ABC):
@@ -293,3 +293,11 @@ class FactoredPoint(Point):
 def _share(rest: float, base: Array) -> Array:
     # At rest = 0 the base is dropped, not multiplied: 0 * inf would poison the step that leaves it.
     return rest * base if rest != 0 else np.zeros_like(base)
+
+
+def unmoved(before: Point, after: Point) -> bool:
+    """Whether a step has moved no entry by more than the rounding of the largest."""
+    if before is after:
+        return True
+    old, new = before.track, after.track
+    return bool(np.abs(new - old).max() <= 4 * np.finfo(new.dtype).eps * np.abs(new).max())

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot
+from fwflow._storage import places_within, storable
 from fwflow._validation import Array
-from fwflow.numerics import dot
-from fwflow.storage import places_within, storable
 
 Shape = tuple[int, ...]
 Entries = tuple[Any, Any]  # sequences of flat positions and values

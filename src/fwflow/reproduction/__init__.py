@@ -27,7 +27,7 @@ def find_experiment(name: str) -> ModuleType:
     """The module of an experiment."""
     if name not in EXPERIMENTS:
         raise InputError(f"experiment {name!r} is not known; {suggest(name, EXPERIMENTS)}")
-    return import_module(f"fwflow.experiments.{EXPERIMENTS[name]}")
+    return import_module(f"fwflow.reproduction.{EXPERIMENTS[name]}")
 
 
 def reproduce(
@@ -57,9 +57,9 @@ def reproduce(
         Processes; by default one per core.
     """
     import fwflow
-    from fwflow import explorer
-    from fwflow.experiments.framework import configure, run_tasks
-    from fwflow.report import EXPLORER, write_report
+    from fwflow.reproduction import explorer
+    from fwflow.reproduction.framework import configure, run_tasks
+    from fwflow.reproduction.report import EXPLORER, write_report
 
     modules = {name: find_experiment(name) for name in (names or EXPERIMENTS)}
     chosen = overrides or {}

@@ -10,15 +10,15 @@ from typing import Any
 
 import fwflow
 from fwflow._validation import InputError
-from fwflow.experiments import runs
-from fwflow.experiments.framework import Table, run_tasks
-from fwflow.experiments.problems import PROBLEMS, find_problem
-from fwflow.experiments.style import label
+from fwflow.reproduction import runs
+from fwflow.reproduction.framework import Table, run_tasks
+from fwflow.reproduction.problems import PROBLEMS, find_problem
+from fwflow.reproduction.style import label
 from fwflow.methods import UncertifiedWarning
-from fwflow.momentum import find_momentum
-from fwflow.report import write_report
-from fwflow.solve import minimize
-from fwflow.steps import find_line_search
+from fwflow.steps.momentum import find_momentum
+from fwflow.reproduction.report import write_report
+from fwflow.run.loop import minimize
+from fwflow.steps.searches import find_line_search
 
 AXES = (*runs.AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
 

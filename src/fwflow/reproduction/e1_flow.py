@@ -10,13 +10,13 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
-from fwflow.experiments.problems import ProblemInstance, columns, find_problem, solve
-from fwflow.experiments.style import INK, PALETTE, RC, label, legend_below, subplots, thin
-from fwflow.numerics import norm
-from fwflow.steps import OpenLoop
-from fwflow.tableau import tableaus
-from fwflow.trajectories import ExactTrajectory, exact_flow, rate_bound
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
+from fwflow.reproduction.style import INK, PALETTE, RC, label, legend_below, subplots, thin
+from fwflow._numerics import norm
+from fwflow.steps.schedules import OpenLoop
+from fwflow.tableau.catalogue import tableaus
+from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_bound
 
 TITLE = "Continuous against discrete"
 

@@ -10,12 +10,12 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.diagnostics import ZigZag, zigzag_energy
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
-from fwflow.experiments.problems import ProblemInstance, find_problem, solve
-from fwflow.experiments.style import PALETTE, RC, label, legend_below, subplots
-from fwflow.steps import OpenLoop
-from fwflow.trajectories import exact_flow
+from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
+from fwflow.reproduction.style import PALETTE, RC, label, legend_below, subplots
+from fwflow.steps.schedules import OpenLoop
+from fwflow.trajectories.following import exact_flow
 
 TITLE = "Zig-zagging"
 

@@ -11,13 +11,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
-from fwflow.diagnostics import fit_rate
-from fwflow.experiments import runs
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
-from fwflow.experiments.problems import columns, find_problem, solve
-from fwflow.experiments.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
-from fwflow.steps import Aggressive, OpenLoop
-from fwflow.trajectories import exact_flow
+from fwflow.trajectories.diagnostics import fit_rate
+from fwflow.reproduction import runs
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.problems import columns, find_problem, solve
+from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
+from fwflow.steps.searches import Aggressive
+from fwflow.steps.schedules import OpenLoop
+from fwflow.trajectories.following import exact_flow
 
 TITLE = "The triangle"
 

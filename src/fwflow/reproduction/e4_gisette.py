@@ -8,10 +8,10 @@ from typing import Any
 
 import matplotlib as mpl
 
-from fwflow.experiments import runs
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Task, Topic
-from fwflow.experiments.problems import find_problem
-from fwflow.experiments.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
+from fwflow.reproduction import runs
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Task, Topic
+from fwflow.reproduction.problems import find_problem
+from fwflow.reproduction.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
 
 TITLE = "Sparse logistic regression on Gisette"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fwflow.experiments import runs
-from fwflow.experiments.e4_gisette import VARIANTS
-from fwflow.experiments.framework import Findings, Results, Task, Topic
-from fwflow.experiments.problems import find_problem
+from fwflow.reproduction import runs
+from fwflow.reproduction.e4_gisette import VARIANTS
+from fwflow.reproduction.framework import Findings, Results, Task, Topic
+from fwflow.reproduction.problems import find_problem
 
 TITLE = "Matrix completion on MovieLens"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.experiments.framework import Case, Claim, Findings, Results, Rule, Table, Task
-from fwflow.experiments.style import label
-from fwflow.tableau import find_tableau, tableaus
+from fwflow.reproduction.framework import Case, Claim, Findings, Results, Rule, Table, Task
+from fwflow.reproduction.style import label
+from fwflow.tableau.catalogue import find_tableau, tableaus
 
 TITLE = "Certificates of feasibility"
 

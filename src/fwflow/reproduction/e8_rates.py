@@ -10,13 +10,13 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import Array, InputError
-from fwflow.diagnostics import fit_rate
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
-from fwflow.experiments.problems import ProblemInstance, find_problem, solve
-from fwflow.experiments.style import RC, colours, label, legend_below, subplots, thin
+from fwflow.trajectories.diagnostics import fit_rate
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
+from fwflow.reproduction.style import RC, colours, label, legend_below, subplots, thin
 from fwflow.objectives import Quadratic
 from fwflow.sets import Box
-from fwflow.tableau import find_tableau, tableaus
+from fwflow.tableau.catalogue import find_tableau, tableaus
 
 TITLE = "Rates"
 

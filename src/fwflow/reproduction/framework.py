@@ -30,7 +30,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._validation import Array, InputError, suggest, whole
-from fwflow.storage import replacing
+from fwflow._storage import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure

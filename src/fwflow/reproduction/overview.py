@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 
-from fwflow.experiments.framework import Claim, Figure, Findings, Topic, Verdict
-from fwflow.experiments.style import INK, LABELS, RC, colours, legend_below, subplots
+from fwflow.reproduction.framework import Claim, Figure, Findings, Topic, Verdict
+from fwflow.reproduction.style import INK, LABELS, RC, colours, legend_below, subplots
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import numpy as np
 
 from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.datasets import load, standardize
-from fwflow.momentum import find_momentum
-from fwflow.numerics import dot
+from fwflow.steps.momentum import find_momentum
+from fwflow._numerics import dot
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
-from fwflow.result import Result, Status
+from fwflow.run.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
-from fwflow.solve import minimize
-from fwflow.storage.files import load_arrays
+from fwflow.run.loop import minimize
+from fwflow._storage.files import load_arrays
 from fwflow.tables.table import BLANKS, Wanted
 from fwflow.tables.text import read_libsvm
 

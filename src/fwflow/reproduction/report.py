@@ -19,8 +19,8 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
-from fwflow.experiments.drawn import as_csv, in_words
-from fwflow.experiments.framework import (
+from fwflow.reproduction.drawn import as_csv, in_words
+from fwflow.reproduction.framework import (
     HOW_JUDGED,
     MAKER,
     Claim,
@@ -30,9 +30,9 @@ from fwflow.experiments.framework import (
     Verdict,
     refuse_foreign,
 )
-from fwflow.experiments.overview import panels, sentences
-from fwflow.experiments.style import FAINT, INK, RC
-from fwflow.storage import replacing
+from fwflow.reproduction.overview import panels, sentences
+from fwflow.reproduction.style import FAINT, INK, RC
+from fwflow._storage import replacing
 
 Section = tuple[str, str, Any, Findings]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.experiments.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
-from fwflow.experiments.problems import columns, find_problem, solve
-from fwflow.experiments.style import best_so_far, colours, convergence, gains, label
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.problems import columns, find_problem, solve
+from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
 from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 
 Variants = Mapping[str, dict[str, Any]]

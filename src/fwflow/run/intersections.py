@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import norm
 from fwflow._validation import Array, number, positive, shape_of
 from fwflow.methods import BlockCoordinate, Method
-from fwflow.numerics import norm
 from fwflow.objectives import LinearModel
-from fwflow.result import Result, State
+from fwflow.run.loop import minimize
+from fwflow.run.result import Result, State
 from fwflow.sets import ConstraintSet, Product
 from fwflow.sets.callables import as_set
-from fwflow.solve import minimize
-from fwflow.tableau import Tableau
+from fwflow.tableau.scheme import Tableau
 
 # How many steps pass between two looks at the gap, which here costs the two oracle calls that a step takes.
 _LOOK_EVERY = 4

@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._fingerprints import Origin
 from fwflow._validation import InputError, whole
-from fwflow.atoms import Decomposition
 from fwflow.designs import Counts, DataLost
-from fwflow.fingerprints import Origin
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import advice
-from fwflow.momentum import Momentum
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.result import Result, State, Status
+from fwflow.points.point import Point
+from fwflow.points.vertices import NEEDS_RANK_ONE
+from fwflow.run.result import Result, State, Status
+from fwflow.run.stopping import Limits, crawled, flat, worth_a_look
+from fwflow.run.trace import progress_bar
+from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
-from fwflow.steps import LineSearch, Schedule
-from fwflow.stopping import Limits, crawled, flat, worth_a_look
-from fwflow.tableau import Tableau
-from fwflow.trace import progress_bar
-from fwflow.verification import Verified, contradiction, feasible, slack, uphill, verify
-from fwflow.vertices import NEEDS_RANK_ONE
+from fwflow.steps.momentum import Momentum
+from fwflow.steps.schedules import Schedule
+from fwflow.steps.searches import LineSearch
+from fwflow.tableau.scheme import Tableau
 
 # Carried images are recomputed from x after so many steps. Each step forgets a share gamma of the
 # rounding before it, so errors hardly accumulate; one pass in 200 is the price of not relying on that.

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from fwflow import display, storage
-from fwflow.atoms import Decomposition
+from fwflow import _storage
+from fwflow._fingerprints import Origin
+from fwflow._storage import storable
 from fwflow.designs import Counts
-from fwflow.fingerprints import Origin
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Proposal
-from fwflow.points import Lifted, Point
-from fwflow.problem import Evaluation
-from fwflow.stopping import Progress
-from fwflow.storage import storable
-from fwflow.trace import Trace
+from fwflow.methods.problem import Evaluation
+from fwflow.methods.restricted.atoms import Decomposition
+from fwflow.points.point import Lifted, Point
+from fwflow.run import display
+from fwflow.run.stopping import Progress
+from fwflow.run.trace import Trace
 
 
 class Status(Enum):
@@ -121,7 +122,7 @@ class State:
         >>> fw.minimize(f, C, method="rk44", tol=0, max_iter=10, state=fw.State.load(path)).nit
         20
         """
-        storage.save(self, path)
+        _storage.save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> State:
@@ -130,7 +131,7 @@ class State:
         A file that is damaged, of another kind, or newer than this version of the library is refused with a ValueError
         that says why. That a state belongs to the problem at hand is checked by `minimize`.
         """
-        return storage.load(path, State)
+        return _storage.load(path, State)
 
 
 @dataclass(frozen=True, eq=False)

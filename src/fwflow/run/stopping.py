@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fwflow._storage import storable
 from fwflow._validation import number, positive, whole
-from fwflow.points import Point
-from fwflow.storage import storable
-from fwflow.trace import Trace
+from fwflow.points.point import Point, unmoved
+from fwflow.run.trace import Trace
 
 # So many steps in a row that move x by no more than rounding are the end of a run.
 _STILL = 10
@@ -55,14 +55,6 @@ class Limits:
 def worth_a_look(k: int, gap: float, first_gap: float) -> bool:
     """Whether a run may be where rounding ends it: its gap is small, or it is time to look all the same."""
     return gap <= _NEAR * first_gap or k & (k - 1) == 0
-
-
-def unmoved(before: Point, after: Point) -> bool:
-    """Whether a step has moved no entry by more than the rounding of the largest."""
-    if before is after:
-        return True
-    old, new = before.track, after.track
-    return bool(np.abs(new - old).max() <= 4 * np.finfo(new.dtype).eps * np.abs(new).max())
 
 
 @storable("progress", valid=lambda progress: min(progress.still, progress.idle) >= 0)

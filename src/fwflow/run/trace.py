@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from fwflow import display
+from fwflow._storage import storable
 from fwflow._validation import Array, suggest
-from fwflow.storage import storable
+from fwflow.run import display
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import Line
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
-from fwflow.vertices import Vertex
+from fwflow.points.point import Point
+from fwflow.points.vertices import Vertex
 
 # Segments from x on which f is compared with its gradient, as shares of the way to another member. The first is short
 # of that member, where f may be infinite; the shorter ones are for functions with a strong third derivative.

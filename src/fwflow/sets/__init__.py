@@ -5,8 +5,8 @@ from fwflow.sets.callables import CallableSet
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
-from fwflow.sets.images import LinearImage
 from fwflow.sets.integers import MixedInteger
+from fwflow.sets.linear_images import LinearImage
 from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, Polytope

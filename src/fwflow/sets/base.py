@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, finite_array, float_array, float_dtype, number, ours
-from fwflow.fingerprints import fingerprint
-from fwflow.lowrank import LowRank
-from fwflow.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
+from fwflow.points.lowrank import LowRank
+from fwflow.points.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
 
 # A random start has half of its weight on so many vertices.
 _RANDOM_VERTICES = 8

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._validation import Array, describe, float_array
+from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, needs_shape
-from fwflow.vertices import NEEDS_RANK_ONE, DenseVertex, Shape, Vertex
 
 
 class CallableSet(ConstraintSet):

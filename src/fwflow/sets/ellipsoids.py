@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array, float_dtype
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot, length
+from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet, rounding
 from fwflow.sets.vectors import FEW
-from fwflow.vertices import DenseVertex, Shape, Vertex
 
 # From a point so many axes away only its direction counts.
 _FAR = 1e100

@@ -20,11 +20,11 @@ from scipy.sparse.csgraph import (
     minimum_spanning_tree,
 )
 
+from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, nodes, whole
-from fwflow.fingerprints import fingerprint
+from fwflow.points.vertices import Shape, SparseVertex, Vertex
 from fwflow.sets.base import KnownSet
 from fwflow.sets.membership import mixes
-from fwflow.vertices import Shape, SparseVertex, Vertex
 
 # What rounding may make of a difference of costs of modulus at most one.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)

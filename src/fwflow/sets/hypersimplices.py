@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import best_first, lowest, smallest
+from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
 from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
-from fwflow.vertices import OneHot, Shape, SparseVertex, Vertex
 
 # Which entries a vertex has, and which of them with the worse sign.
 _Signed = tuple[tuple[int, ...], tuple[int, ...]]

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import quietly
 from fwflow._validation import Array, finite_array, float_dtype
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import quietly
+from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet
 from fwflow.sets.mps import read
 from fwflow.sets.polytopes import Polytope
-from fwflow.vertices import DenseVertex, Shape, Vertex
 
 # HiGHS looks no further once a solution is known to 1e-6; of costs so large that is 1e-10 of the largest.
 _LARGE = 14

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array
-from fwflow.numerics import dot, norm
 
 # How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
 SHARE = 0.1

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, float_dtype
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot
+from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, Crossing, KnownSet, part_of, size_of
 from fwflow.sets.lanczos import spectral_bound
 from fwflow.sets.membership import MOST_ASKED, mixes, widths
-from fwflow.storage import storable
-from fwflow.vertices import DenseVertex, Shape, Vertex
 
 
 @storable("image")

@@ -11,13 +11,13 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.lowrank import LowRank
-from fwflow.numerics import dot
+from fwflow.points.lowrank import LowRank
+from fwflow.points.vertices import Permutation, RankOne, Shape, Vertex
 from fwflow.sets.base import ConstraintSet, KnownSet, few_ulps, finite, first_bound, needs_shape, size_of
 from fwflow.sets.lanczos import SHARE, leading_pair, spectral_bound
-from fwflow.vertices import Permutation, RankOne, Shape, Vertex
 
 
 class NuclearBall(ConstraintSet):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array
-from fwflow.numerics import dot, norm
+from fwflow.points.vertices import Shape
 from fwflow.sets.base import ConstraintSet, size_of
-from fwflow.vertices import Shape
 
 # Membership of a point with more entries than these takes too many oracle calls.
 MOST_ASKED = 100

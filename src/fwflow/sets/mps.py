@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._storage.files import opened
 from fwflow._validation import Array, InputError, parsed
-from fwflow.storage.files import opened
 
 #: Sections whose lines end with a value, and all sections.
 _VALUED = frozenset({"COLUMNS", "RHS", "RANGES", "BOUNDS"})

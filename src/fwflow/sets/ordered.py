@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import best_first, dot, norm, smallest
+from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
 from fwflow.sets.base import KnownSet, needs_shape, size_of
 from fwflow.sets.hypersimplices import chosen
 from fwflow.sets.vectors import FEW, Ball, inward
-from fwflow.vertices import DenseVertex, OneHot, Shape, Vertex
 
 # From a point so many radii away only its direction counts: next to it the radius is rounding.
 _FAR = 2.0**36

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot, norm
+from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet
 from fwflow.sets.membership import mixes_to_zero
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
-from fwflow.vertices import DenseVertex, Shape, Vertex
 
 # Squares of distances shorter than this, in units of the set, drown in rounding: membership is told no finer.
 _RESOLVED = float(np.sqrt(np.finfo(np.float64).eps))

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import norm
 from fwflow._validation import Array, finite_array, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import norm
+from fwflow.points.vertices import Shape, Slice, SparseVertex, Sum, Vertex
 from fwflow.sets.base import ConstraintSet, KnownSet, part_of, size_of
 from fwflow.sets.membership import MOST_ASKED, mixes, widths
 from fwflow.sets.vectors import Box
-from fwflow.vertices import Shape, Slice, SparseVertex, Sum, Vertex
 
 # Weights that add up to one within this are whole.
 _WHOLE = 1e-9

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
+from fwflow._numerics import dot, quietly
 from fwflow._validation import Array
-from fwflow.numerics import dot, quietly
 
 # The finest that HiGHS offers, in the units of the program.
 _HIGHS = 1e-10

@@ -11,14 +11,14 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_dtype, number, positive, whole
-from fwflow.fingerprints import fingerprint
-from fwflow.lowrank import LowRank
-from fwflow.numerics import dot, norm
+from fwflow.points.lowrank import LowRank
+from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
 from fwflow.sets.base import KnownSet, needs_shape, rounding
 from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_space
 from fwflow.sets.vectors import LpBall
-from fwflow.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
 
 
 class _Semidefinite(KnownSet):

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array, finite_array
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot
+from fwflow.points.vertices import Shape, SparseVertex, Vertex
 from fwflow.sets.base import KnownSet, size_of
 from fwflow.sets.programs import Program
-from fwflow.storage import storable
-from fwflow.vertices import Shape, SparseVertex, Vertex
 
 # Masses of the two sides may differ by this share, which rounding in sums of single precision makes.
 _ROUNDED = 1e-6

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
-from fwflow.fingerprints import fingerprint
-from fwflow.numerics import dot, first_below, norm, smallest
+from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 
 # A projection is its own projection: members are told up to what rounding does to one.
 FEW = 8 * float(np.finfo(np.float64).eps)

@@ -10,8 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
+from fwflow._numerics import dot
 from fwflow._validation import Array, positive, whole
-from fwflow.numerics import dot
 from fwflow.sklearn.linear import BallEstimator, Task, checked_weights, documented, regression_loss
 
 # Sweeps over the biases, each of which shrinks the error by a large factor.

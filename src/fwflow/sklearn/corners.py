@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.numerics import dot
 
 # Columns whose products with all others are computed together: one pass over the data for them all.
 _TOGETHER = 32

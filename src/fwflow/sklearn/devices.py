@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import fwflow as fw
 import fwflow.jax as fwj
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.auto import Choice
-from fwflow.numerics import dot
 from fwflow.sklearn.linear import BallEstimator, Task
 
 

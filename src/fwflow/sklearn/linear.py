@@ -20,10 +20,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
+from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
-from fwflow.atoms import ActiveSet, Atoms
 from fwflow.designs.centred import Centre
-from fwflow.numerics import dot
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath

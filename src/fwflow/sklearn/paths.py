@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.base import clone
 
 import fwflow as fw
+from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, number, whole
-from fwflow.gradients import as_gradient
-from fwflow.numerics import dot
-from fwflow.objectives.models import flat
+from fwflow.objectives.quadratic_models import flat
+from fwflow.points.gradients import as_gradient
+from fwflow.run.trace import progress_bar
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
-from fwflow.trace import progress_bar
 
 if TYPE_CHECKING:
     import matplotlib.axes

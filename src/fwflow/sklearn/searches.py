@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 
 from fwflow._validation import Array, describe, number
+from fwflow.run.trace import progress_bar
 from fwflow.sklearn.completion import NuclearCompletion, observations
 from fwflow.sklearn.linear import (
     BallEstimator,
@@ -23,7 +24,6 @@ from fwflow.sklearn.linear import (
     documented,
 )
 from fwflow.sklearn.paths import chosen_radii, fitter
-from fwflow.trace import progress_bar
 
 if TYPE_CHECKING:
     import matplotlib.axes

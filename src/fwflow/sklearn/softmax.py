@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot, length
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Design, as_design
-from fwflow.numerics import dot, length
 from fwflow.objectives.base import Line, NumericalTrouble
-from fwflow.objectives.images import DesignImage, image_of
-from fwflow.objectives.models import Model, flat
-from fwflow.points import Atom, Lifted, Point
-from fwflow.storage import storable
-from fwflow.vertices import SparseVertex, Vertex
+from fwflow.objectives.image_based import DesignImage, image_of
+from fwflow.objectives.quadratic_models import Model, flat
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.vertices import SparseVertex, Vertex
 
 # Newton steps for the intercepts, of which a handful is enough where probabilities are not all zero or one.
 _MOST = 10_000

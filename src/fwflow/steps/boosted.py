@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array, InputError, number, whole
-from fwflow.methods.clock import TimeIsUp
-from fwflow.momentum import GradientAt, Momentum, Oracle
-from fwflow.points import Atom, Point
+from fwflow.points.point import Atom, Point
+from fwflow.steps.momentum import GradientAt, Momentum, Oracle
+from fwflow.steps.searches import TimeIsUp
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError, number, suggest
-from fwflow.points import Atom, Lifted, Point
+from fwflow.points.point import Atom, Lifted, Point
 
 GradientAt = Callable[[Point], Any]
 Oracle = Callable[[Any], Lifted]

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.polynomial import polynomial as poly
 from numpy.typing import ArrayLike, NDArray
 
-from fwflow._validation import InputError, finite_array, is_plain, number, positive, suggest, whole
-from fwflow.numerics import dot
+from fwflow._numerics import dot
+from fwflow._validation import InputError, finite_array, is_plain, number, positive, whole
 
 # A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
 # data in float32, with Fractions they are exact, and under jax.jit they may be tracers.
@@ -322,91 +321,3 @@ def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
     # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is allowed.
     defined_from = math.floor(-float(tableau.omega.min()) - c / delta) + 1  # gamma must be defined at every stage
     return max(0, defined_from, math.ceil(c / first_failure - c / delta - 1e-9))
-
-
-def _read(name: str, drawing: str) -> Tableau:
-    """A tableau from its drawing: the rows of A below the diagonal, then beta. Omega is the row sum."""
-    *lower, beta = ([Fraction(entry) for entry in line.split()] for line in drawing.strip().splitlines())
-    q = len(beta)
-    rows = [row + [Fraction(0)] * (q - len(row)) for row in ([], *lower)]
-    numbers = ([float(a) for a in row] for row in rows)
-    return Tableau([*numbers], [float(b) for b in beta], [float(sum(row)) for row in rows], name)
-
-
-# Dormand-Prince 5 and Bogacki-Shampine 3 come without their last stage: it serves an error estimate and
-# the next step's reuse, has beta = 0, and would cost an oracle call for nothing.
-_DRAWINGS = {
-    "euler": """
-        1
-    """,
-    "midpoint": """
-        1/2
-        0    1
-    """,
-    "heun": """
-        1
-        1/2  1/2
-    """,
-    "ralston": """
-        2/3
-        1/4  3/4
-    """,
-    "kutta3": """
-        1/2
-        -1   2
-        1/6  2/3  1/6
-    """,
-    "ssprk3": """
-        1
-        1/4  1/4
-        1/6  1/6  2/3
-    """,
-    "bs3": """
-        1/2
-        0    3/4
-        2/9  1/3  4/9
-    """,
-    "rk44": """
-        1/2
-        0    1/2
-        0    0    1
-        1/6  1/3  1/3  1/6
-    """,
-    "rk38": """
-        1/3
-        -1/3 1
-        1    -1   1
-        1/8  3/8  3/8  1/8
-    """,
-    "rk5": """
-        1/4
-        1/8   1/8
-        0     -1/2  1
-        3/16  0     0      9/16
-        -3/7  2/7   12/7   -12/7  8/7
-        7/90  0     32/90  12/90  32/90  7/90
-    """,
-    "dp5": """
-        1/5
-        3/40        9/40
-        44/45       -56/15       32/9
-        19372/6561  -25360/2187  64448/6561  -212/729
-        9017/3168   -355/33      46732/5247  49/176    -5103/18656
-        35/384      0            500/1113    125/192   -2187/6784   11/84
-    """,
-}
-
-#: The catalogue: every entry is a method of :func:`fwflow.minimize`. A new scheme is one entry above.
-tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, drawing) for name, drawing in _DRAWINGS.items()})
-
-_ALIASES = {"fw": "euler"}
-
-
-def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
-    """The catalogue entry of that name ("fw" is Euler's method), or the tableau in a .toml or .json file."""
-    if name.endswith((".toml", ".json")):
-        return Tableau.from_file(name)
-    key = _ALIASES.get(name, name)
-    if key not in tableaus:
-        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
-    return tableaus[key]

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
+from fwflow._storage.files import check_unpacked, load_arrays, opened, seekable
 from fwflow._validation import Array, InputError, float_array
-from fwflow.storage.files import check_unpacked, load_arrays, opened, seekable
 from fwflow.tables.table import (
     Table,
     Target,

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fwflow import storage
+from fwflow import _storage
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.numerics import dot
 from fwflow.objectives.losses import losses
-from fwflow.result import Result
-from fwflow.storage import storable
+from fwflow.run.result import Result
 
 
 @storable("fitted-linear-model", valid=lambda model: model._consistent)
@@ -164,12 +164,12 @@ class FittedModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, completely or not at all: arrays and JSON in an ``.npz``, with a checksum."""
-        storage.save(self, path)
+        _storage.save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> FittedModel:
         """Read a model written by `save`. Nothing in the file is run; one that is damaged or no model is refused."""
         try:
-            return storage.load(path, FittedModel)
+            return _storage.load(path, FittedModel)
         except ValueError as error:
             raise InputError(f"{path} holds no model: {error.__cause__}") from error

@@ -15,8 +15,8 @@ from typing import TextIO
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._storage.files import opened
 from fwflow._validation import Array, InputError, is_plain, parsed
-from fwflow.storage.files import opened
 from fwflow.tables.table import BLANKS, MISSING, Table, Target, Wanted, as_target, refuse_missing, refuse_text
 
 # Cells that are text before they are numbers; they take some ten times the memory of those.

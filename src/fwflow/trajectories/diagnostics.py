@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_array, suggest, whole
-from fwflow.numerics import dot, norm
 
 _NORMALISATIONS = ("projector", "paper")
 

@@ -12,17 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from fwflow._numerics import dot
 from fwflow._validation import Array, float_array, number, positive, whole
-from fwflow.methods.exact import Event
-from fwflow.methods.sliding import Sliding
-from fwflow.numerics import dot
+from fwflow.methods.exact_flow import Event
+from fwflow.methods.implicit_flow import Sliding
 from fwflow.objectives.base import Objective
-from fwflow.objectives.models import stacked
-from fwflow.result import Result, Status
+from fwflow.objectives.quadratic_models import stacked
+from fwflow.run.loop import minimize
+from fwflow.run.result import Result, Status
 from fwflow.sets import ConstraintSet
-from fwflow.solve import minimize
-from fwflow.steps import OpenLoop
-from fwflow.tableau import Tableau
+from fwflow.steps.schedules import OpenLoop
+from fwflow.tableau.scheme import Tableau
 
 
 def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import scipy.linalg
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.gradients import Gradient
-from fwflow.lowrank import LowRank
-from fwflow.numerics import dot
 from fwflow.objectives.base import Objective
-from fwflow.objectives.models import flat
-from fwflow.points import Atom, FactoredPoint, Lifted, Point
+from fwflow.objectives.quadratic_models import flat
+from fwflow.points.gradients import Gradient
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import Atom, FactoredPoint, Lifted, Point
+from fwflow.points.vertices import Vertex
 from fwflow.sets.base import ConstraintSet
-from fwflow.storage import storable
-from fwflow.vertices import Vertex
 
 # A dense vertex up to this size is scored faster as a row of a matrix than by a call of its own.
 _SHORT = 256

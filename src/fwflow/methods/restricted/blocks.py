@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.atoms import ActiveSet, Atoms, Decomposition, caratheodory
-from fwflow.gradients import Gradient
-from fwflow.numerics import dot
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition, caratheodory
 from fwflow.objectives.base import Objective
-from fwflow.objectives.models import stacked
-from fwflow.points import Atom, Lifted, Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.objectives.quadratic_models import stacked
+from fwflow.points.gradients import Gradient
+from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.vertices import Sum, Vertex
 from fwflow.sets.base import ConstraintSet
-from fwflow.storage import storable
-from fwflow.vertices import Sum, Vertex
 
 # More sets than this are taken together in groups: correcting weights takes the cube of their number.
 _MOST = 1000

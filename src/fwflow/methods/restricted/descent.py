@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwflow.methods.base import Iterate, Method
-from fwflow.points import Point
-from fwflow.problem import Evaluation, Problem
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.points.point import Point
 
 
 class Place(NamedTuple):

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from fwflow._numerics import dot, length, row_lengths
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.clock import Late, never
-from fwflow.numerics import dot, length, row_lengths
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.objectives.models import Model
-from fwflow.storage import storable
+from fwflow.objectives.quadratic_models import Model
 
 # A generator that depends on the others gets this share of its own curvature: the Newton step along it is then so long
 # that it ends at a bound, which is where a function without curvature has its minimum.

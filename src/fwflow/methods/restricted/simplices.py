@@ -16,10 +16,10 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.clock import Late, never
-from fwflow.numerics import dot
-from fwflow.objectives.models import gram
+from fwflow.objectives.quadratic_models import gram
 
 # Directions without curvature get this share of the largest one: the step along them ends at a bound.
 _RIDGE = 1e-12
@@ -148,7 +148,7 @@ def minimise_on_simplices(
     Examples
     --------
     >>> import numpy as np
-    >>> from fwflow.methods.simplices import minimise_on_simplices
+    >>> from fwflow.methods.restricted.simplices import minimise_on_simplices
     >>> minimise_on_simplices(np.eye(4), np.array([1.0, -0.5, 0.0, 0.0]), np.array([1.0, 0, 1, 0]), np.array([0, 2]))
     array([0.25, 0.75, 1.  , 0.  ])
     """

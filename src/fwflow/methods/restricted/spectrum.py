@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.numerics import dot
+from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
-from fwflow.problem import Problem
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.vectors import L1Ball, Simplex
 

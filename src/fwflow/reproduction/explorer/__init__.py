@@ -1,6 +1,6 @@
 """One page on which to choose a problem and two methods, and to watch them step beside the flow."""
 
-from fwflow.explorer.page import write
-from fwflow.explorer.scenes import Choice, Grid, Scene
+from fwflow.reproduction.explorer.page import write
+from fwflow.reproduction.explorer.scenes import Choice, Grid, Scene
 
 __all__ = ["Choice", "Grid", "Scene", "write"]

@@ -16,9 +16,9 @@ from tqdm.auto import tqdm
 
 import fwflow as fw
 from fwflow._validation import Array
-from fwflow.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
-from fwflow.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
-from fwflow.storage import replacing
+from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
+from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow._storage import replacing
 
 #: By this line a page is known to be ours.
 GENERATOR = '<meta name="generator" content="fwflow explore">'
@@ -43,7 +43,7 @@ def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False)
     Examples
     --------
     >>> import tempfile
-    >>> from fwflow import explorer
+    >>> from fwflow.reproduction import explorer
     >>> few = explorer.Grid(tableaus=("fw", "rk44"), c=(2.0,), delta=(1.0,), iterations=5)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = explorer.write(f"{folder}/explorer.html", few)

@@ -1,0 +1,1 @@
+"""Points, vertices, low-rank matrices and gradients: everything that can be mixed."""

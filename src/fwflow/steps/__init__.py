@@ -1,0 +1,1 @@
+"""Step sizes: schedules, line searches and momentum."""

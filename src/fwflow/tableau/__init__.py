@@ -1,0 +1,1 @@
+"""Explicit Runge-Kutta schemes: Butcher tableaus, their catalogue, certificates and mixture weights."""
