@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fwflow.reproduction import e3_triangle, e6_sensing, report, runs
-from fwflow.reproduction.framework import Case, Claim, Findings, Rule, Table, Topic
+from fwflow.reproduction.framework import Case, Claim, Findings, ResultTable, Topic, VerdictRule
 from fwflow.reproduction.report import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -128,12 +128,14 @@ def page(tmp_path_factory):
     variants = e3_triangle.SEARCHES
     results = {runs.key(m, v): run(2.0) for m in sensing.methods for v in variants}
     second = runs.findings("e6", "Summary.", "Caption.", "Data. " * 30, sensing.methods, variants, results)
-    wide = Table("Wide", [f"column {i}" for i in range(14)], [["0.123456789"] * 14] * 3)
+    wide = ResultTable("Wide", [f"column {i}" for i in range(14)], [["0.123456789"] * 14] * 3)
     second.tables.append(wide)
     cases = tuple(Case(f"a method on a data set, W = {w}", 1.0 / w, 0.123) for w in range(1, 9))
     words = "the gap shrinks by the factor 1.234, " * 8
     topics = (Topic.FLOW, Topic.ZIGZAG, Topic.RATE)
-    second.claims += [Claim("A statement, " * 8, "Figure 9", Rule.above(words), cases, words, words, t) for t in topics]
+    second.claims += [
+        Claim("A statement, " * 8, "Figure 9", VerdictRule.above(words), cases, words, words, t) for t in topics
+    ]
     sections = [("E3", "Triangle", triangle, first), ("E6", "Sensing", sensing, second)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(report, "save_figure", lambda figure, stem: None)
@@ -176,7 +178,7 @@ def test_page_has_the_width_of_the_screen(shown):
 def test_long_names_do_not_widen_the_page(browser, tmp_path):
     # Names of the user's files appear in the title, the data and the settings of a runs.
     name = "a_data_file_of_mine_whose_name_has_no_space_in_it_whatsoever.csv"
-    found = Findings(name, data=[name], tables=[Table(name, ("a", "b"), [("1", name)], name)])
+    found = Findings(name, data=[name], tables=[ResultTable(name, ("a", "b"), [("1", name)], name)])
     page = write_report(tmp_path, [("comparison", name, e6_sensing.Settings(methods=(name,)), found)])
     browser.show(page, WIDTHS["phone"], "light")
     assert browser.run(STICKING_OUT) == [[], 0]

@@ -14,7 +14,7 @@ import pytest
 
 import fwflow as fw
 from fwflow.reproduction import framework, report
-from fwflow.reproduction.framework import HOW_JUDGED, Case, Claim, Figure, Findings, Rule, Table, Topic
+from fwflow.reproduction.framework import HOW_JUDGED, Case, Claim, Figure, Findings, ResultTable, Topic, VerdictRule
 from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import FAINT, INK, RC, legend_below, subplots
 
@@ -42,7 +42,7 @@ def claim(statement, *values, source="Figure 3", **options):
     cases = tuple(
         Case(f"{method}, {NASTY}", value, 7.25) for method, value in zip(("RK44", "RK5"), values, strict=False)
     )
-    return Claim(statement, source, Rule.above(f"words, {NASTY}"), cases, f"number, {NASTY}", **options)
+    return Claim(statement, source, VerdictRule.above(f"words, {NASTY}"), cases, f"number, {NASTY}", **options)
 
 
 def findings(name):
@@ -50,7 +50,9 @@ def findings(name):
         summary=f"Summary of {name}: {NASTY}",
         data=[f"First data of {name}: {NASTY}", f"Second data of {name}."],
         figures=[Figure(f"{name}-drawing", drawing(), f"Caption of {name}: {NASTY}")],
-        tables=[Table(f"Table of {name}: {NASTY}", ("method", NASTY), [("FW", "1"), (NASTY, "2")], f"Note, {NASTY}")],
+        tables=[
+            ResultTable(f"Table of {name}: {NASTY}", ("method", NASTY), [("FW", "1"), (NASTY, "2")], f"Note, {NASTY}")
+        ],
         claims=[
             claim(f"Statement of {name}: {NASTY}", 2.0, 3.0, topic=Topic.FLOW, finding=f"finding of {name}, {NASTY}"),
             claim(f"Compromise of {name}", 2.0, 0.5, topic=Topic.RATE),

@@ -45,7 +45,7 @@ from fwflow.reproduction import (
 )
 from fwflow.reproduction import compare as compare_module
 from fwflow.reproduction.compare import compare
-from fwflow.reproduction.framework import Case, Claim, Rule, Task, Topic, Verdict, configure, run_tasks
+from fwflow.reproduction.framework import Case, Claim, Task, Topic, Verdict, VerdictRule, configure, run_tasks
 from fwflow.reproduction.problems import find_problem, from_file
 from fwflow.steps.momentum import momenta
 from fwflow.tableau.catalogue import find_tableau
@@ -471,19 +471,19 @@ def test_a_case_more_for_a_statement_never_makes_its_verdict_worse(said, which):
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(value=st.floats(1e-3, 1e3), bar=st.floats(0.1, 10), noise=st.floats(1.0, 2.0))
 def test_rules(value, bar, noise):
-    above, below = Rule.above("", bar, noise), Rule.below("", bar, noise)
+    above, below = VerdictRule.above("", bar, noise), VerdictRule.below("", bar, noise)
     assert above.says(value) == (1 if value >= bar * noise else -1 if value < bar / noise else 0)
     assert below.says(value) == (1 if value <= bar / noise else -1 if value > bar * noise else 0)
 
 
 def test_rule_with_two_sides():
-    rule = Rule("", (0.8, 1.2), (0.5, 1.5))
+    rule = VerdictRule("", (0.8, 1.2), (0.5, 1.5))
     assert [rule.says(v) for v in (0.4, 0.5, 0.8, 1.0, 1.2, 1.5, 1.6)] == [-1, 0, 1, 1, 1, 0, -1]
 
 
 def claim(*values, **options):
     cases = tuple(Case(f"case {i}", value) for i, value in enumerate(values))
-    return Claim("statement", "Figure 1", Rule.above("words"), cases, "number", **options)
+    return Claim("statement", "Figure 1", VerdictRule.above("words"), cases, "number", **options)
 
 
 def test_a_case_without_a_number_says_nothing():
@@ -528,7 +528,7 @@ def test_sentences_judge_the_cases_of_a_topic_together():
 
 def test_first_screen_has_the_gains_of_all_experiments():
     gains = [
-        Claim("", "", Rule.above(""), (Case("RK44", value), Case("RK5", 2.0)), "", topic=topic, short=short)
+        Claim("", "", VerdictRule.above(""), (Case("RK44", value), Case("RK5", 2.0)), "", topic=topic, short=short)
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
     figure = overview.panels([framework.Findings("", claims=gains)])[0].figure

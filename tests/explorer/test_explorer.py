@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import fwflow as fw
 from fwflow import cli
 from fwflow.reproduction import explorer
-from fwflow.reproduction.explorer import Choice, Grid
+from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.page import GENERATOR, SCALES, _problem, contents
 from fwflow.reproduction.explorer.runs import follow, objective, record, weights
 from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, VARIANTS
@@ -35,7 +35,7 @@ STEPS = [choice for choice in GRID.choices if choice.c == 2.0]
 
 
 def ids(value):
-    return value.key if isinstance(value, Choice) else str(value)
+    return value.key if isinstance(value, SceneChoice) else str(value)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_the_flow_solves_its_equation(key, place, shape):
 
 
 def test_the_flow_is_seen_at_the_times_of_the_iterates():
-    seen = flow_of("triangle", "edge", "round").seen_by(Choice("fw", c=2.0, delta=0.5), 5)
+    seen = flow_of("triangle", "edge", "round").seen_by(SceneChoice("fw", c=2.0, delta=0.5), 5)
     t = 0.5 * np.arange(1, 7)
     np.testing.assert_allclose(seen, np.column_stack([np.zeros(6), (2.5 / (2 + t)) ** 2]), atol=1e-12)
 

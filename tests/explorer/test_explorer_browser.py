@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fwflow.reproduction import explorer
-from fwflow.reproduction.explorer import Choice, Grid
+from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.runs import objective, record, weights
 from tests.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
 
@@ -155,7 +155,7 @@ def test_panes_stack_in_a_narrow_window_and_fit_a_wide_one(browser):
 
 @pytest.mark.parametrize("key", SCENES)
 def test_what_is_drawn_is_what_the_library_computed(browser, key):
-    choices = {"a": Choice("midpoint", c=1.0), "b": Choice("rk44", variant="momentum")}
+    choices = {"a": SceneChoice("midpoint", c=1.0), "b": SceneChoice("rk44", variant="momentum")}
     k, scene = 4, SCENES[key]
     browser.open(f"#set={key}&at=edge&f=stretched&a={choices['a'].key}&b={choices['b'].key}&k={k}")
     for pane, choice in choices.items():

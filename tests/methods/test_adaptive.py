@@ -10,7 +10,7 @@ from fwflow.datasets import load
 from fwflow.methods import Iterate, Method, Proposal
 from fwflow.methods.active import BlendedPairwise
 from fwflow.methods.corrective import Corrective
-from fwflow.methods.switching import Adaptive
+from fwflow.methods.switching import Switching
 from fwflow.objectives.base import NumericalTrouble
 
 from ..catalogue import design, targets
@@ -116,7 +116,7 @@ def test_a_run_goes_on_where_it_stopped(f, C, tmp_path):
 
 def test_where_correcting_costs_too_much_another_takes_over():
     f, C = crowded()
-    race = Adaptive(("corrective", "blended-pairwise"), (Slow(), BlendedPairwise()))
+    race = Switching(("corrective", "blended-pairwise"), (Slow(), BlendedPairwise()))
     r = fw.minimize(f, C, method=race, tol=0, rtol=1e-3)
     assert r.success
     assert r.state.memory.turn.who == 1
@@ -146,14 +146,14 @@ class Still(Method):
 @pytest.mark.parametrize(("first", "why"), [(Failing(), "failed (no idea)"), (Still(), "gained 0.0 digits")], ids=repr)
 def test_one_who_fails_or_stands_still_is_replaced(first, why):
     f, C = fw.LinearModel(design(12, 6), targets(12)), fw.ConvexHull(design(9, 6))
-    race = Adaptive(("flow", "corrective"), (first, Corrective()))
+    race = Switching(("flow", "corrective"), (first, Corrective()))
     r = fw.minimize(f, C, method=race, tol=1e-8)
     assert r.success
     assert f"flow {why}" in r.state.memory.changes[0][2]
 
 
 def test_where_all_fail_the_run_does():
-    race = Adaptive(("flow", "corrective"), (Failing(), Failing()))
+    race = Switching(("flow", "corrective"), (Failing(), Failing()))
     r = fw.minimize(fw.Quadratic(np.eye(3), [1.0, 2.0, 3.0]), fw.Simplex(), method=race)
     assert r.status is fw.Status.NUMERICAL
     assert "no idea" in r.message

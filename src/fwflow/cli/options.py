@@ -188,7 +188,7 @@ def check_writable(outputs: Mapping[str, Path | None], inputs: Sequence[Path | N
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ProblemOptions:
     """A table as an objective, and what it takes to read its solutions."""
 
     f: fw.LinearModel
@@ -206,7 +206,7 @@ def read_problem(
     loss: str,
     rho: float,
     intercept: bool,
-) -> Problem:
+) -> ProblemOptions:
     """The objective of a file of data."""
     if target is not None and target_file is not None:
         raise InputError("--target and --target-file exclude each other")
@@ -220,7 +220,7 @@ def read_problem(
         assert table.target is not None
         values, name, where = table.target, table.target_name, lambda i: f"{data}, {table.place(i)}"
     b, classes = labelled(values, name, data) if loss == "logistic" else (numbers(values, name, loss, where), None)
-    return Problem(fw.LinearModel(table.X, b, loss, rho=rho, intercept=intercept), table.names, name, classes)
+    return ProblemOptions(fw.LinearModel(table.X, b, loss, rho=rho, intercept=intercept), table.names, name, classes)
 
 
 def labelled(values: Target, name: str, path: Path) -> tuple[Array, tuple[str, str]]:

@@ -83,7 +83,7 @@ def _contracted(A: Array, v: Array, axis: int) -> Array:
 
 @pytree()
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowShards:
     """A sparse matrix by rows of equal length, padded with zeros, and the ends of rows that are longer.
 
     Products are gathers and sums along rows, in one kernel and without atomic additions.
@@ -96,7 +96,7 @@ class Rows:
     end_data: Array
 
     @staticmethod
-    def of(A: sp.csr_array) -> Rows:
+    def of(A: sp.csr_array) -> RowShards:
         """From SciPy's rows."""
         m, lengths = A.shape[0], np.diff(A.indptr)
         width = max(1, int(min(lengths.max(initial=1), -(-_PADDING * A.nnz // m))))
@@ -106,7 +106,7 @@ class Rows:
         index, data = np.zeros((m, width), np.int32), np.zeros((m, width), A.dtype)
         index[row[fits], place[fits]], data[row[fits], place[fits]] = A.indices[fits], A.data[fits]
         ends = row[~fits].astype(np.int32), A.indices[~fits].astype(np.int32), A.data[~fits]
-        return Rows(*map(jnp.asarray, (index, data, *ends)))
+        return RowShards(*map(jnp.asarray, (index, data, *ends)))
 
     def dot(self, v: Array) -> Array:
         """The product with a vector."""
@@ -129,8 +129,8 @@ class Rows:
 class SparseDesign(Design):
     """Kept by rows and by columns, which doubles the memory and makes both products fast."""
 
-    by_rows: Rows
-    by_columns: Rows
+    by_rows: RowShards
+    by_columns: RowShards
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,7 +169,7 @@ def as_design(A: Any) -> Design:
         if A.ndim != 2 or not min(A.shape):
             raise ValueError(f"A must be a matrix that is not empty; got shape {A.shape}")
         rows = sp.csr_array(A, dtype=np.float32 if A.dtype == np.float32 else np.float64)
-        return SparseDesign(Rows.of(rows), Rows.of(rows.T.tocsr()))
+        return SparseDesign(RowShards.of(rows), RowShards.of(rows.T.tocsr()))
     array = floating(A)
     if array.ndim != 2 or not array.size:
         raise ValueError(f"A must be a matrix that is not empty; got shape {array.shape}")

@@ -48,7 +48,7 @@ class Limits(NamedTuple):
         return (self.tol > 0) | (self.rtol > 0)
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """Value, gap and membership of x from a fresh image, and what rounding may make of the gap.
 
     `resolution` is that in the type of x, `rounding` that in the arithmetic of the verdict. `reversed` tells whether
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
     reversed: Array | None
 
 
-class State(NamedTuple):
+class Carry(NamedTuple):
     """A run between two iterations."""
 
     k: Array
@@ -76,7 +76,7 @@ class State(NamedTuple):
     idle: Array
     wait: Array
     status: Array
-    verdict: Verdict
+    verdict: Judgement
     n_grad: Array
     n_lmo: Array
     trace: dict[str, Array] | None
@@ -87,7 +87,7 @@ def slack(dtype: Any) -> float:
     return max(1e-8, 1e3 * epsilon(dtype))
 
 
-def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Verdict]:
+def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Judgement]:
     """Return x with a fresh image, and the verdict on it: double precision verifies what single precision finds.
 
     Users' functions and oracles that cannot compute in double precision are verified in the type of x.
@@ -107,7 +107,7 @@ def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Verdict]:
         feasible = None if excess is None else excess <= slack(dtype)
         # A member has a negative gap only by rounding, and its size then measures that rounding.
         gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
-        verdict = Verdict(
+        verdict = Judgement(
             fun=f.value(point).astype(dtype),
             gap=gap.astype(dtype),
             feasible=feasible,
@@ -118,14 +118,14 @@ def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Verdict]:
         return jax.tree.map(lambda part: part.astype(dtype), point), verdict
 
 
-def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: int) -> State:
+def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: int) -> Carry:
     """A run at its start."""
     point = f.point(x)
     known = evaluate(f, C, point, None, method.lifts)
     first = known.gap
     whole = partial(jnp.asarray, dtype=jnp.int32)
     unknown, no = jnp.full_like(first, jnp.nan), jnp.zeros((), bool)
-    state = State(
+    state = Carry(
         k=whole(0),
         point=point,
         known=known,
@@ -136,7 +136,7 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
         idle=whole(0),
         wait=whole(0),
         status=whole(RUNNING),
-        verdict=Verdict(
+        verdict=Judgement(
             fun=unknown,
             gap=unknown,
             feasible=None if C.excess(x) is None else no,
@@ -151,21 +151,21 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
     return _recorded(f, state, unknown)
 
 
-def _met(limits: Limits, state: State) -> Array:
+def _met(limits: Limits, state: Carry) -> Array:
     verdict, threshold = state.verdict, limits.threshold(state.first_gap)
     inside = True if verdict.feasible is None else verdict.feasible
     within = (verdict.gap >= 0) & (verdict.gap <= threshold) & (verdict.rounding <= threshold)
     return limits.wanted & within & inside
 
 
-def _recorded(f: Objective, state: State, length: Array) -> State:
+def _recorded(f: Objective, state: Carry, length: Array) -> Carry:
     if state.trace is None:
         return state
     row = {"fun": f.value(state.point), "gap": state.known.gap, "step": length}
     return state._replace(trace={name: column.at[state.k].set(row[name]) for name, column in state.trace.items()})
 
 
-def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state: State) -> State:
+def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state: Carry) -> Carry:
     """So many steps, and an evaluation of where they lead."""
 
     def step(_: Any, carry: Any) -> Any:
@@ -190,7 +190,7 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
     return _recorded(f, advanced, length)
 
 
-def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, length: int, state: State) -> State:
+def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, length: int, state: Carry) -> Carry:
     """One round: iterations up to that length or until the gap looks small enough, and the verdict."""
     end = jnp.minimum(state.k + length, limits.max_iter)
     again = state.k + state.wait
@@ -245,7 +245,7 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
     return jax.tree.map(partial(jnp.where, state.status == RUNNING), judged, state)
 
 
-def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: int, rows: int) -> State:
+def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: int, rows: int) -> Carry:
     """A run from its start to its end."""
     return lax.while_loop(
         lambda state: state.status == RUNNING,
@@ -254,7 +254,7 @@ def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: i
     )
 
 
-def result(state: State, name: str) -> Result:
+def result(state: Carry, name: str) -> Result:
     """What users see of the end of a run."""
     return Result(
         x=state.point.x,

@@ -109,8 +109,8 @@ def _padded(places: Any) -> Any:
 
 
 @partial(jax.jit, static_argnames="started", compiler_options=OPTIONS)
-def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.State:
-    def begun(radius: Array, *limits: Array) -> loop.State:
+def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.Carry:
+    def begun(radius: Array, *limits: Array) -> loop.Carry:
         member = _at(C, radius)
         start = x if started else member.start(x.shape, x.dtype)
         return loop.begin(f, member, method, loop.Limits(*limits), start, 0)
@@ -119,8 +119,8 @@ def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started
 
 
 @partial(jax.jit, static_argnames="every", compiler_options=OPTIONS)
-def _played(f: Objective, C: Set, method: Method, states: loop.State, *each: Array, every: int) -> loop.State:
-    def played(state: loop.State, radius: Array, *limits: Array) -> loop.State:
+def _played(f: Objective, C: Set, method: Method, states: loop.Carry, *each: Array, every: int) -> loop.Carry:
+    def played(state: loop.Carry, radius: Array, *limits: Array) -> loop.Carry:
         return loop.play(f, _at(C, radius), method, loop.Limits(*limits), every, _ROUND, state)
 
     return jax.vmap(played)(states, *each)

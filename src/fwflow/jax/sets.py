@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 _ORACLE_ROUNDING = 1e-6
 
 
-class Face(NamedTuple):
+class FaceMap(NamedTuple):
     r"""Members that are zero where x is and have :math:`\langle n, x\rangle` at a level, unless the normal is zero."""
 
     inside: Array
@@ -77,7 +77,7 @@ class Set(ABC):
         """Return whether `least` and `excess` can be computed in double precision, whatever the type of g."""
         return True
 
-    def face(self, x: Array) -> Face | None:
+    def face(self, x: Array) -> FaceMap | None:
         """The smallest face with x on it, where that is cheap to tell."""
         return None
 
@@ -145,10 +145,10 @@ class L1Ball(_Round):
         left = jnp.maximum(1 - weights.sum(), 0)
         return jnp.append(r * jnp.sign(flat), 0), jnp.append(weights, left)
 
-    def face(self, x: Array) -> Face:
+    def face(self, x: Array) -> FaceMap:
         r = self._r(x)
         reached = jnp.abs(x).sum() >= r * (1 - 1e3 * epsilon(x.dtype))
-        return Face(jnp.where(reached, x != 0, True), jnp.where(reached, jnp.sign(x), 0), r)
+        return FaceMap(jnp.where(reached, x != 0, True), jnp.where(reached, jnp.sign(x), 0), r)
 
 
 @pytree()
@@ -176,8 +176,8 @@ class Simplex(_Round):
         flat = x.reshape(-1)
         return jnp.full_like(flat, self._r(x)), flat / self._r(x)
 
-    def face(self, x: Array) -> Face:
-        return Face(x > 0, (x > 0).astype(x.dtype), self._r(x))
+    def face(self, x: Array) -> FaceMap:
+        return FaceMap(x > 0, (x > 0).astype(x.dtype), self._r(x))
 
 
 @pytree()

@@ -28,7 +28,7 @@ from fwflow.tableau.scheme import Tableau
 _OTHERS = ("auto", "apg", "pairwise", "blended-pairwise")
 
 
-class Problem(NamedTuple):
+class CompiledProblem(NamedTuple):
     """Everything that a run needs, on arrays; `tree` makes of x what the user's x0 was."""
 
     f: Objective
@@ -126,7 +126,7 @@ def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> loop.Limit
 
 def posed(
     f: Any, C: Any, x0: Any, method: Any, schedule: Any, line_search: Any, momentum: Any, check_every: int | None
-) -> Problem:
+) -> CompiledProblem:
     """The problem that the arguments mean."""
     if not isinstance(f, Objective):
         raise ValueError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
@@ -134,7 +134,7 @@ def posed(
     f, C, x, tree = _started(f, C, x0)
     chosen, name = _chosen(C, x, method, schedule, line_search, momentum)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
-    return Problem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every, tree)
+    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every, tree)
 
 
 def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Callable[[Array], Any]]:

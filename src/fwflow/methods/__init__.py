@@ -27,7 +27,7 @@ from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.sliding import GradientSliding
 from fwflow.methods.span import SpanCorrective
 from fwflow.methods.stochastic import Stochastic
-from fwflow.methods.switching import Adaptive
+from fwflow.methods.switching import Switching
 from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.momentum import Momentum, find_momentum
@@ -145,7 +145,7 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
         if request.plain:
             names, why = choose(problem, x)
             candidates = tuple(_candidate(name, request, problem, x) for name in names)
-            return candidates[0] if len(names) == 1 else Adaptive(names, candidates), Choice(names[0], why)
+            return candidates[0] if len(names) == 1 else Switching(names, candidates), Choice(names[0], why)
         choice = Choice("fw", "a schedule, line search or momentum was asked for, which belong to tableaus")
     if choice in STAGED:
         if request.momentum is not None:

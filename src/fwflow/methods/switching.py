@@ -123,7 +123,7 @@ class Race:
 
 
 @dataclass(frozen=True)
-class Adaptive(Method):
+class Switching(Method):
     """Candidates in order of preference, which take turns.
 
     Parameters

@@ -11,7 +11,7 @@ from typing import Any
 import fwflow
 from fwflow._validation import InputError
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Table, run_tasks
+from fwflow.reproduction.framework import ResultTable, run_tasks
 from fwflow.reproduction.problems import PROBLEMS, find_problem
 from fwflow.reproduction.style import label
 from fwflow.methods import UncertifiedWarning
@@ -44,7 +44,7 @@ def compare(
     radius: float,
     out: Path,
     workers: int | None,
-) -> tuple[Table, Path]:
+) -> tuple[ResultTable, Path]:
     """Run every method with every variant; returns the table and the path of the page."""
     name, options = problem, {}
     if problem not in PROBLEMS:

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
 from fwflow.reproduction.style import INK, PALETTE, RC, label, legend_below, subplots, thin
 from fwflow._numerics import norm
@@ -20,8 +20,8 @@ from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_boun
 
 TITLE = "Continuous against discrete"
 
-UNDER = Rule("for: at most 1, up to rounding; against: more", (0.0, 1.0 + 1e-9), (0.0, 1.0 + 1e-9))
-SHRINKS = Rule.below("for: at most 1/1.05 at every step to a smaller Δ; against: at least 1.05 at one of them")
+UNDER = VerdictRule("for: at most 1, up to rounding; against: more", (0.0, 1.0 + 1e-9), (0.0, 1.0 + 1e-9))
+SHRINKS = VerdictRule.below("for: at most 1/1.05 at every step to a smaller Δ; against: at least 1.05 at one of them")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         data=sorted({_problem(problem, settings.alpha).data for problem in settings.problems}),
         figures=[Figure("e1-flow", figure, caption)],
         tables=[
-            Table(
+            ResultTable(
                 "Discretisation floors",
                 (
                     "problem",
@@ -209,7 +209,7 @@ def findings(settings: Settings, results: Results) -> Findings:
     )
 
 
-def _followed(settings: Settings, results: Results) -> Table:
+def _followed(settings: Settings, results: Results) -> ResultTable:
     deltas = _coarse(settings)
     rows = []
     for problem in settings.problems:
@@ -219,7 +219,7 @@ def _followed(settings: Settings, results: Results) -> Table:
             across = np.polyfit(np.log(deltas), np.log(far), 1)[0] if len(far) > 1 else np.nan
             orders = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
             rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *orders))
-    return Table(
+    return ResultTable(
         "How closely the tableaus follow the flow, c = 2",
         (
             "problem",

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow._validation import InputError
 from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import PALETTE, RC, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
@@ -36,9 +36,9 @@ PRINTED_WINDOWS = (5, 20)
 DELTA_TABLE = {(p, d): e for p, row in PRINTED_DELTA.items() for d, e in zip(PRINTED_DELTAS, row, strict=True)}
 METHOD_TABLE = {(p, m): e for p, row in PRINTED_METHOD.items() for m, e in zip(PRINTED_METHODS, row, strict=True)}
 
-LINEAR = Rule("for: an exponent from 0.8 to 1.2; against: below 0.5 or above 1.5", (0.8, 1.2), (0.5, 1.5))
-ROBUST = Rule("for: within a factor of 2; against: beyond a factor of 4", (1 / 2, 2.0), (1 / 4, 4.0))
-LESS = Rule.below("for: at most 1/1.05 of FW's energy; against: at least 1.05 of it")
+LINEAR = VerdictRule("for: an exponent from 0.8 to 1.2; against: below 0.5 or above 1.5", (0.8, 1.2), (0.5, 1.5))
+ROBUST = VerdictRule("for: within a factor of 2; against: beyond a factor of 4", (1 / 2, 2.0), (1 / 4, 4.0))
+LESS = VerdictRule.below("for: at most 1/1.05 of FW's energy; against: at least 1.05 of it")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             )
         ],
         tables=[
-            Table(
+            ResultTable(
                 "Zig-zag energy against Δ",
                 ("data", "Δ", f"ours, {header}", "ours, with the projector as printed", "paper"),
                 [
@@ -171,7 +171,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 ],
                 "The paper prints its projector with 1/‖d̄‖, which is no projection; both forms are shown.",
             ),
-            Table(
+            ResultTable(
                 "Zig-zag energy against the method, Δ = 1",
                 ("data", "method", f"ours, {header}", "ours, with the projector as printed", "paper"),
                 [

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from fwflow._validation import InputError
 from fwflow.trajectories.diagnostics import fit_rate
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
 from fwflow.steps.searches import Aggressive
@@ -32,8 +32,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 VARIANTS = {**SEARCHES, "momentum": {"momentum": "nesterov"}}
 
-CLOSER = Rule.below("for: its distance is at most 1/1.05 of FW's; against: at least 1.05 of it")
-FASTER = Rule.above("for: FW's gap is at least 1.05 times its own along the run; against: at most 1/1.05 times")
+CLOSER = VerdictRule.below("for: its distance is at most 1/1.05 of FW's; against: at least 1.05 of it")
+FASTER = VerdictRule.above("for: FW's gap is at least 1.05 times its own along the run; against: at most 1/1.05 times")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             )
         ],
         tables=[
-            Table(
+            ResultTable(
                 "Where each run on the triangle ends",
                 ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f"),
                 rows,

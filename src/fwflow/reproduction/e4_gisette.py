@@ -9,14 +9,14 @@ from typing import Any
 import matplotlib as mpl
 
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, Task, Topic
 from fwflow.reproduction.problems import find_problem
 from fwflow.reproduction.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
 
 TITLE = "Sparse logistic regression on Gisette"
 
 VARIANTS: dict[str, dict[str, Any]] = {"plain": {}, "momentum": {"momentum": "nesterov"}}
-FAR_BELOW = Rule("for: at least 10 times lower; against: not lower at all", (10.0, math.inf), (1.0, math.inf))
+FAR_BELOW = VerdictRule("for: at least 10 times lower; against: not lower at all", (10.0, math.inf), (1.0, math.inf))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.reproduction.framework import Case, Claim, Findings, Results, Rule, Table, Task
+from fwflow.reproduction.framework import Case, Claim, Findings, Results, VerdictRule, ResultTable, Task
 from fwflow.reproduction.style import label
 from fwflow.tableau.catalogue import find_tableau, tableaus
 
@@ -22,8 +22,8 @@ PRINTED = {
     ("rk5", 1): (0.1821, 0.0068, 0.8416, 0.3657, 0.9956, 0.2333),
 }
 
-AS_PRINTED = Rule("for: equal to the four printed digits; against: not", (0.0, 5.1e-5), (0.0, 5.1e-5))
-FALLS = Rule("for: less than one; against: one or more", (0.0, 1 - 1e-12), (0.0, 1 - 1e-12))
+AS_PRINTED = VerdictRule("for: equal to the four printed digits; against: not", (0.0, 5.1e-5), (0.0, 5.1e-5))
+FALLS = VerdictRule("for: less than one; against: one or more", (0.0, 1 - 1e-12), (0.0, 1 - 1e-12))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         summary="A step is a convex combination of the current point and the stages' vertices if z ≥ 0 and its mean "
         "is at most 1; then no iterate leaves the set. Stage points may leave it all the same.",
         tables=[
-            Table(
+            ResultTable(
                 f"z at k = 1, c = {settings.c:g}",
                 ("tableau", "order", "z", "paper", "certified for", "stage points certified at k = 1"),
                 rows,

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow._validation import Array, InputError
 from fwflow.trajectories.diagnostics import fit_rate
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import RC, colours, label, legend_below, subplots, thin
 from fwflow.objectives import Quadratic
@@ -20,9 +20,9 @@ from fwflow.tableau.catalogue import find_tableau, tableaus
 
 TITLE = "Rates"
 
-BOUNDED = Rule("for: at most 1.1; against: more", (0.0, 1.1), (0.0, 1.1))
-STAYS = Rule("for: at least 0.5; against: less", (0.5, math.inf), (0.5, math.inf))
-NO_FASTER = Rule("for: at most 1.1; against: more", (-math.inf, 1.1), (-math.inf, 1.1))
+BOUNDED = VerdictRule("for: at most 1.1; against: more", (0.0, 1.1), (0.0, 1.1))
+STAYS = VerdictRule("for: at least 0.5; against: less", (0.5, math.inf), (0.5, math.inf))
+NO_FASTER = VerdictRule("for: at most 1.1; against: more", (-math.inf, 1.1), (-math.inf, 1.1))
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             )
         ],
         tables=[
-            Table(
+            ResultTable(
                 "Scaled errors",
                 (
                     "tableau",

@@ -59,7 +59,7 @@ NOISE = 1.05
 
 
 @dataclass(frozen=True)
-class Rule:
+class VerdictRule:
     """What a number says about a statement: for it within `supports`, against it outside `tolerates`, else neither.
 
     A rule is a constant of its experiment: it is there before the numbers are, and its words stand beside the verdict.
@@ -70,12 +70,12 @@ class Rule:
     tolerates: tuple[float, float]
 
     @classmethod
-    def above(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> Rule:
+    def above(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> VerdictRule:
         """For the statement above the bar, against it below, both by more than the noise."""
         return cls(words, (bar * noise, math.inf), (bar / noise, math.inf))
 
     @classmethod
-    def below(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> Rule:
+    def below(cls, words: str, bar: float = 1.0, noise: float = NOISE) -> VerdictRule:
         """For the statement below the bar, against it above, both by more than the noise."""
         return cls(words, (-math.inf, bar / noise), (-math.inf, bar * noise))
 
@@ -159,7 +159,7 @@ class Claim:
 
     statement: str
     source: str
-    rule: Rule
+    rule: VerdictRule
     cases: tuple[Case, ...]
     number: str
     finding: str = ""
@@ -191,7 +191,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table for the report; cells are shown as they are."""
 
     title: str
@@ -216,7 +216,7 @@ class Findings:
     summary: str
     data: Sequence[str] = ()
     figures: list[Figure] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[ResultTable] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     #: What the first screen of a report shows of it.
     overview: Figure | None = None

@@ -26,7 +26,7 @@ from fwflow.reproduction.framework import (
     Claim,
     Figure,
     Findings,
-    Table,
+    ResultTable,
     Verdict,
     refuse_foreign,
 )
@@ -250,7 +250,7 @@ def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
     return "".join(parts)
 
 
-def _table(table: Table) -> str:
+def _table(table: ResultTable) -> str:
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     note = f'<p class="note">{html.escape(table.caption)}</p>' if table.caption else ""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Rule, Table, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
 from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
@@ -120,7 +120,7 @@ def ratio(above: Any, below: Any, along: str = "k") -> Ratio:
     return Ratio(mean, float(r[best]), float(at[best]), float(r[worst]), float(at[worst]), float(r[-1]))
 
 
-HELPS_MORE = Rule.above("for: at least 1.05; against: at most 1/1.05")
+HELPS_MORE = VerdictRule.above("for: at least 1.05; against: at most 1/1.05")
 
 
 def helps_more(
@@ -173,7 +173,7 @@ def findings(
     return Findings(summary, data=[data], figures=figures, tables=tables)
 
 
-def _ends(runs: Sequence[tuple[str, str]], results: Results) -> Table:
+def _ends(runs: Sequence[tuple[str, str]], results: Results) -> ResultTable:
     budget = min(int(results[key(m, v)]["calls"][-1]) for m, v in runs)
     rows = []
     for m, variant in runs:
@@ -191,7 +191,7 @@ def _ends(runs: Sequence[tuple[str, str]], results: Results) -> Table:
                 f"{best_so_far(r['gap'])[at_budget]:.3e}",
             )
         )
-    return Table(
+    return ResultTable(
         "Where each run ends",
         ("method", "variant", "gap at the end", "f at the end", "calls", "passes", "seconds", f"gap by {budget} calls"),
         rows,
@@ -231,11 +231,11 @@ def views(runs: Sequence[tuple[str, str]]) -> list[View]:
     return [view for view in (without, against_fw) if view.against]
 
 
-def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[Table]:
+def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[ResultTable]:
     """How runs compare along the way."""
     header = ("method", "variant", "mean", "best", "worst", "at the end")
     return [
-        Table(
+        ResultTable(
             view.title,
             header,
             [

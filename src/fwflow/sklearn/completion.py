@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, positive, whole
-from fwflow.sklearn.linear import BallEstimator, Task, checked_weights, documented, regression_loss
+from fwflow.sklearn.linear import BallEstimator, Samples, checked_weights, documented, regression_loss
 
 # Sweeps over the biases, each of which shrinks the error by a large factor.
 _SWEEPS = 30
@@ -99,7 +99,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         """
         return super().fit(X, y, sample_weight)
 
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """Places of distinct entries, with the biases fitted and taken away."""
         self._check_parameters()
         if sp.issparse(X) and y is None:
@@ -123,7 +123,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         # Biases that explain an entry leave its rounding, which is not worth a fit.
         residuals[np.abs(residuals) <= _ULPS * np.finfo(values.dtype).eps * np.abs(averages)] = 0
         weighted = None if weights is None and len(keys) == len(places) else total
-        return Task(places[first], residuals, weighted)
+        return Samples(places[first], residuals, weighted)
 
     def _fit_biases(self, places: Array, values: Array, weights: Array) -> None:
         """Ridge regression on the names of rows and columns, by alternating sweeps."""
@@ -144,7 +144,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
     def _base(self, rows: Array, cols: Array) -> Array:
         return self.mean_ + self.row_biases_[rows] + self.col_biases_[cols]
 
-    def _objective(self, task: Task) -> fw.MatrixCompletion:
+    def _objective(self, task: Samples) -> fw.MatrixCompletion:
         shape = len(self.row_ids_), len(self.col_ids_)
         loss = regression_loss(self.loss, self.rho)
         rows, cols = task.X.T
@@ -160,7 +160,7 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
         U = vars(self).get("U_")
         return None if U is None or not U.shape[1] else fw.LowRank.from_factors(U, self.V_)
 
-    def _earlier(self, task: Task) -> Any:
+    def _earlier(self, task: Samples) -> Any:
         x, radius = super()._earlier(task), positive(self.radius, "radius")
         return None if x is None else x * min(1.0, (1 - 1e-9) * radius / float(x.singular_values().sum()))
 

@@ -16,7 +16,7 @@ import fwflow.jax as fwj
 from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.auto import Choice
-from fwflow.sklearn.linear import BallEstimator, Task
+from fwflow.sklearn.linear import BallEstimator, Samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class DevicePath:
     mean: float
 
     @staticmethod
-    def of(model: BallEstimator, task: Task) -> DevicePath:
+    def of(model: BallEstimator, task: Samples) -> DevicePath:
         """Bring the data to the device, or say what JAX does not fit."""
         if task.weights is not None and not task.weights.all():
             task = task.rows(np.flatnonzero(task.weights))  # what does not count may still overflow

@@ -40,17 +40,17 @@ _SWITCHES = ("fit_intercept", "warm_start", "progress", "biases")
 
 
 @dataclass(frozen=True)
-class Task:
+class Samples:
     """Data as a solver takes it: targets are numbers, or the codes of classes."""
 
     X: Any
     y: Array
     weights: Array | None
 
-    def rows(self, chosen: Array) -> Task:
+    def rows(self, chosen: Array) -> Samples:
         """Some of the samples."""
         X = sp.csc_array(sp.csr_array(self.X)[chosen]) if sp.issparse(self.X) else self.X[chosen]
-        return Task(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
+        return Samples(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
 
 
 class BallEstimator(BaseEstimator):
@@ -69,7 +69,7 @@ class BallEstimator(BaseEstimator):
     warm_start: bool
 
     @abstractmethod
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """The data, checked."""
 
     def _check_parameters(self) -> None:
@@ -85,7 +85,7 @@ class BallEstimator(BaseEstimator):
             positive(given["rho"], "rho")
 
     @abstractmethod
-    def _objective(self, task: Task) -> fw.Objective:
+    def _objective(self, task: Samples) -> fw.Objective:
         """What to minimise."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class BallEstimator(BaseEstimator):
         """The least radius of a ball with x in it, None where that does not say when the constraint stops binding."""
         return None
 
-    def _corners(self, task: Task) -> CornerPath | None:
+    def _corners(self, task: Samples) -> CornerPath | None:
         """The minimisers for all radii at once, None where they do not lie on straight lines, or are many to find."""
         return None
 
@@ -117,7 +117,7 @@ class BallEstimator(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _fit(self, task: Task, radius: float, start: Any = None, **options: Any) -> fw.Result:
+    def _fit(self, task: Samples, radius: float, start: Any = None, **options: Any) -> fw.Result:
         """Minimise, and set all attributes."""
         f = self._objective(task)
         result = self._minimised(f, self._ball(radius, f.shape), start, **options)
@@ -142,7 +142,7 @@ class BallEstimator(BaseEstimator):
             warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)
         return result
 
-    def _earlier(self, task: Task) -> Any:
+    def _earlier(self, task: Samples) -> Any:
         """Where to start: the coefficients of the fit before, if that is wanted and they fit the data."""
         x = self._kept() if self.warm_start else None
         return x if x is not None and x.shape == self._objective(task).shape else None
@@ -214,7 +214,7 @@ class LinearEstimator(BallEstimator):
         self._check_parameters()
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
-    def _centred(self, task: Task) -> Task:
+    def _centred(self, task: Samples) -> Samples:
         """The samples that count, with features far from zero moved next to it if there is an intercept."""
         if task.weights is not None and not task.weights.all():
             task = task.rows(np.flatnonzero(task.weights))
@@ -255,16 +255,16 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
     def _loss(self) -> Loss:
         return find_loss("squared", 1.0)
 
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         X, y = self._checked(X, y, y_numeric=True)
-        task = self._centred(Task(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
+        task = self._centred(Samples(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
         column, self._level = task.y.astype(np.float64)[:, None], 0.0
         if self.fit_intercept:
             centre = Centre.of(column)
             column, self._level = centre.taken_from(column), float(centre.values.sum())
         return replace(task, y=column[:, 0].astype(X.dtype))
 
-    def _objective(self, task: Task) -> fw.LinearModel:
+    def _objective(self, task: Samples) -> fw.LinearModel:
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
 
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
@@ -289,7 +289,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     class_weight: Any
     classes_: Array
 
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Task:
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         X, y = self._checked(X, y)
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X.shape[0])
@@ -302,13 +302,13 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
                 raise ValueError(
                     f"class_weight must be finite, not negative and not all zero; got {describe(self.class_weight)}"
                 )
-        task = self._centred(Task(X, y, weights))  # samples of no weight do not even tell of a class
+        task = self._centred(Samples(X, y, weights))  # samples of no weight do not even tell of a class
         self.classes_, codes = np.unique(task.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs two classes or more")
-        return Task(task.X, codes, task.weights)
+        return Samples(task.X, codes, task.weights)
 
-    def _objective(self, task: Task) -> Any:
+    def _objective(self, task: Samples) -> Any:
         if len(self.classes_) > 2:
             return _SoftmaxModel(task.X, task.y, task.weights, self.fit_intercept)
         labels = np.where(task.y > 0, 1.0, -1.0)
@@ -390,7 +390,7 @@ def documented(cls: type[Any]) -> type[Any]:
     return cls
 
 
-class L1Ball:
+class OverL1Ball:
     """Coefficients whose moduli sum to the radius at most."""
 
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
@@ -400,7 +400,7 @@ class L1Ball:
         return float(np.abs(x).sum())
 
 
-class GroupBall:
+class OverGroupBall:
     """Coefficients in groups of features, whose norms sum to the radius at most."""
 
     groups: Any
@@ -420,7 +420,7 @@ class GroupBall:
 
 
 @documented
-class L1Regression(L1Ball, LinearRegressor):
+class L1Regression(OverL1Ball, LinearRegressor):
     r"""Least squares or Huber regression with :math:`\|\beta\|_1 \le r`: the lasso by its radius.
 
     Parameters
@@ -473,7 +473,7 @@ class L1Regression(L1Ball, LinearRegressor):
     def _loss(self) -> Loss:
         return regression_loss(self.loss, self.rho)
 
-    def _corners(self, task: Task) -> CornerPath | None:
+    def _corners(self, task: Samples) -> CornerPath | None:
         if self.loss != "squared" or self.method != "auto" or sp.issparse(task.X):
             return None
         return CornerPath(task.X, task.y, task.weights, self.fit_intercept)
@@ -550,7 +550,7 @@ class SimplexRegression(LinearRegressor):
 
 
 @documented
-class GroupRegression(GroupBall, LinearRegressor):
+class GroupRegression(OverGroupBall, LinearRegressor):
     r"""Least squares or Huber regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso by its radius.
 
     Parameters
@@ -613,7 +613,7 @@ class GroupRegression(GroupBall, LinearRegressor):
 
 
 @documented
-class L1Classifier(L1Ball, LinearClassifier):
+class L1Classifier(OverL1Ball, LinearClassifier):
     r"""Logistic regression with :math:`\|\beta\|_1 \le r`; of several classes, the multinomial one over one ball.
 
     Parameters
@@ -664,7 +664,7 @@ class L1Classifier(L1Ball, LinearClassifier):
 
 
 @documented
-class GroupClassifier(GroupBall, LinearClassifier):
+class GroupClassifier(OverGroupBall, LinearClassifier):
     r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group has those of its features for all classes.
 
     Parameters

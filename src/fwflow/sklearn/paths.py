@@ -17,7 +17,7 @@ from fwflow.objectives.quadratic_models import flat
 from fwflow.points.gradients import as_gradient
 from fwflow.run.trace import progress_bar
 from fwflow.sklearn.corners import CornerPath
-from fwflow.sklearn.linear import BallEstimator, L1Regression, Task
+from fwflow.sklearn.linear import BallEstimator, L1Regression, Samples
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -136,7 +136,7 @@ def radius_path(
 
 
 def fitter(
-    model: BallEstimator, task: Task, corners: CornerPath | None, backend: str
+    model: BallEstimator, task: Samples, corners: CornerPath | None, backend: str
 ) -> Callable[[Array], Iterator[float]]:
     """What fits a model at one radius after the other, and says so after each."""
     if backend == "numpy":
@@ -148,7 +148,7 @@ def fitter(
     return DevicePath.of(model, task).along
 
 
-def along(model: BallEstimator, task: Task, corners: CornerPath | None, radii: Array) -> Iterator[float]:
+def along(model: BallEstimator, task: Samples, corners: CornerPath | None, radii: Array) -> Iterator[float]:
     """Each fit from the one before, or from the corners of the path."""
     before = None
     for radius in radii.tolist():
@@ -161,7 +161,7 @@ def along(model: BallEstimator, task: Task, corners: CornerPath | None, radii: A
 
 
 def chosen_radii(
-    model: BallEstimator, task: Task, corners: CornerPath | None, radii: Any, count: int, eps: float
+    model: BallEstimator, task: Samples, corners: CornerPath | None, radii: Any, count: int, eps: float
 ) -> Array:
     """The radii that were asked for, in ascending order."""
     count, eps = whole(count, "n_radii", 1), number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
@@ -175,7 +175,7 @@ def chosen_radii(
     return given.astype(np.float64)
 
 
-def _auto(model: BallEstimator, task: Task, corners: CornerPath | None, count: int, eps: float) -> Array:
+def _auto(model: BallEstimator, task: Samples, corners: CornerPath | None, count: int, eps: float) -> Array:
     f: Any = model._objective(task)
     origin = f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape))
     unit = model._ball(1.0, f.shape)

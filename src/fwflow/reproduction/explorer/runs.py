@@ -11,7 +11,7 @@ import numpy as np
 
 import fwflow as fw
 from fwflow._validation import Array
-from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, Choice, Scene
+from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, SceneChoice, Scene
 from fwflow._numerics import dot
 from fwflow.points.vertices import Shape, Vertex
 
@@ -61,7 +61,7 @@ def objective(m: Array, shape: str) -> fw.Quadratic:
 @cache
 def weights(tableau: str, c: float, delta: float, iterations: int) -> tuple[Array, Array]:
     """The mixtures of every step: W, zero on and above the diagonal, and p for a step of unit length."""
-    scheme, schedule = TABLEAUS[tableau], Choice(tableau, c, delta).schedule
+    scheme, schedule = TABLEAUS[tableau], SceneChoice(tableau, c, delta).schedule
     q = scheme.stages
     W, p = np.zeros((iterations, q, q)), np.zeros((iterations, q))
     for k in range(iterations):
@@ -73,7 +73,7 @@ def weights(tableau: str, c: float, delta: float, iterations: int) -> tuple[Arra
     return W, p
 
 
-def record(scene: Scene, f: fw.Quadratic, choice: Choice, iterations: int) -> Run:
+def record(scene: Scene, f: fw.Quadratic, choice: SceneChoice, iterations: int) -> Run:
     """A run of `minimize`, and where its stages were."""
     C, points = _Recorded(scene.C), []
     result = fw.minimize(
@@ -102,7 +102,7 @@ class Flow:
     curve: Array
     at: Callable[[Array], Array]
 
-    def seen_by(self, choice: Choice, iterations: int) -> Array:
+    def seen_by(self, choice: SceneChoice, iterations: int) -> Array:
         """Where the flow is when the iterates are at their times."""
         t = choice.delta * np.arange(1, iterations + 2)
         return self.at(choice.c * np.log((choice.c + t) / (choice.c + t[0])))

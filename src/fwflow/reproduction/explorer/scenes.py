@@ -110,7 +110,7 @@ class _Schedule(fw.OpenLoop):
 
 
 @dataclass(frozen=True)
-class Choice:
+class SceneChoice:
     """One way to discretise the flow."""
 
     tableau: str
@@ -160,10 +160,10 @@ class Grid:
         whole(self.iterations, "iterations", 1)
 
     @cached_property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[SceneChoice, ...]:
         """All ways to step, each once."""
         steps = [(delta, "plain") for delta in self.delta] + [(1.0, variant) for variant in [*VARIANTS][1:]]
-        return tuple(Choice(name, c, *step) for name, c, step in product(self.tableaus, self.c, steps))
+        return tuple(SceneChoice(name, c, *step) for name, c, step in product(self.tableaus, self.c, steps))
 
     @property
     def problems(self) -> list[tuple[Scene, str, str]]:
