@@ -13,7 +13,6 @@ from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
 from fwflow.methods import (
     BlockCoordinate,
-    Boosted,
     Iterate,
     LazyFrankWolfe,
     Method,
@@ -70,6 +69,7 @@ from fwflow.sets import (
     UnitHyperSimplex,
     UnitSimplex,
 )
+from fwflow.steps.boosted import Boosted
 from fwflow.steps.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
 from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
 from fwflow.steps.searches import Adaptive, Aggressive, Armijo, ExactSearch, LineSearch, ShortStep

@@ -15,7 +15,7 @@ from fwflow._validation import Array
 from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
+from fwflow.methods.catalogue import AUTO, VARIANTS
 
 Variants = Mapping[str, dict[str, Any]]
 
@@ -41,10 +41,9 @@ def _content(path: str) -> str:
 
 
 def takes(method: str, variant: Mapping[str, Any]) -> bool:
-    """Whether a method has that variant: momentum is for tableaus, line search for those, their kin and active sets."""
-    if method in ACTIVE_SET or method in STAGED:
-        return "momentum" not in variant
-    return not variant or not (method == "auto" or method in SELF_STEPPING)
+    """Return whether a method takes the options of a variant. Tableaus take all of them."""
+    taken = () if method == AUTO else VARIANTS[method].takes if method in VARIANTS else variant
+    return set(variant) <= set(taken)
 
 
 def pairs(methods: Sequence[str], variants: Variants) -> list[tuple[str, str]]:
