@@ -1,4 +1,4 @@
-"""Newton's method on a working set: what ``method="flow"`` runs for losses that are not quadratic."""
+"""Newton's method on a working set, for following the flow of losses that are not quadratic."""
 
 from __future__ import annotations
 

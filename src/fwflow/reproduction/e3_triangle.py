@@ -40,7 +40,7 @@ FASTER = VerdictRule.above("for: FW's gap is at least 1.05 times its own along t
 class Settings:
     """The paper's toy problem: c = 2, steps counted from 1. Trajectories are drawn of the first three methods."""
 
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
     iterations: int = 400
     drawn: int = 15
     c: float = 2.0

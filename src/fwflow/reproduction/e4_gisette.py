@@ -25,7 +25,7 @@ class Settings:
 
     alpha: float = 250.0
     iterations: int = 200
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
 
 
 QUICK = {"iterations": 60}

@@ -35,6 +35,10 @@ def key(method: str, variant: str) -> str:
     return f"{path.stem}{file}-{variant.replace(',', '').replace(' ', '-')}"
 
 
+#: The methods that the paper compares.
+PAPER_METHODS = ("fw", "midpoint", "rk44", "rk38", "rk5")
+
+
 def _content(path: str) -> str:
     """A checksum of the file that a tableau or a problem comes from: it may change between runs."""
     return sha256(Path(path).read_bytes()).hexdigest() if Path(path).suffix and Path(path).is_file() else ""
