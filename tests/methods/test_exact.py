@@ -166,6 +166,7 @@ def assert_at_the_end(r, first=None):
     assert (np.diff(fun[1:]) <= rounding).all()
 
 
+@pytest.mark.sampled(3)
 @every_set
 def test_agrees_with_an_independent_solver(make):
     dimensions, examples = SETS[make]
