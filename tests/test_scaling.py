@@ -73,3 +73,64 @@ def test_powers_of_two_scale_a_run_and_change_nothing_else(kind, name):
             gaps, small = scaled.trace["gap"] / s**2, 1e-9 * plain.trace["gap"][0]
             np.testing.assert_allclose(gaps, plain.trace["gap"], rtol=0, atol=small, err_msg=said)
             np.testing.assert_allclose(scaled.x / c, plain.x, rtol=0, atol=1e-7, err_msg=said)
+
+
+def scaled_objective(kind, F):
+    """An objective times F, which squares in its computation must not take."""
+    s = np.sqrt(F)
+    if kind == "squared":
+        return fw.LinearModel(A * s, B * s)
+    if kind == "huber":
+        return fw.LinearModel(A * s, B * s, "huber", rho=0.5 * s)
+    if kind == "quadratic":
+        return fw.Quadratic(F * (A.T @ A), F * (A.T @ B))
+    return fw.Smooth(
+        lambda x: F * 0.5 * float(((A @ x - B) ** 2).sum()),
+        lambda x: F * (A.T @ (A @ x - B)),
+        shape=(N,),
+        hess_product=(lambda x, v: F * (A.T @ (A @ v))) if kind == "hess" else None,
+    )
+
+
+@pytest.mark.parametrize("method", methods)
+def test_objectives_of_any_size_are_minimised_alike(method):
+    sets = {"l1": fw.L1Ball(0.5), "hull": fw.ConvexHull(V), "product": SETS["product"](1.0), "box": SETS["box"](0.5)}
+    for kind in ("squared", "huber", "quadratic", "hess", "smooth"):
+        for name, C in sets.items():
+            options = {"method": method, "tol": 0, "rtol": 1e-3, "max_iter": 200}
+            try:
+                plain = fw.minimize(scaled_objective(kind, 1.0), C, **options)
+            except ValueError as error:
+                if "need" not in str(error):
+                    raise
+                continue
+            for F in (1e200, 1e-200):
+                scaled = fw.minimize(scaled_objective(kind, F), C, **options)
+                assert scaled.success == plain.success, (kind, name, F)
+                room = 2 * 1e-3 * plain.trace["gap"][0] if plain.success else np.inf
+                assert abs(scaled.fun / F - plain.fun) <= room, (kind, name, F)
+
+
+@pytest.mark.parametrize("scale", [1e8, 1e4, 1e-8])
+@pytest.mark.parametrize("n", [2, 5])
+def test_columns_of_other_units_keep_their_digits(n, scale):
+    """Methods that know curvatures need a few steps, whatever units columns have."""
+    f = fw.LinearModel(design(30, n) * np.where(np.arange(n) == 0, scale, 1.0), targets(30))
+    options = {"tol": 1e-4, "max_iter": 40}
+    for C in (fw.L1Ball(1.0), fw.Simplex(), fw.L2Ball(1.0)):
+        corrective = fw.minimize(f, C, method="corrective", **options)
+        assert corrective.success, (C, corrective)
+        if C.polytope:  # weights of opposite vertices round x more than gaps of this size allow
+            flow = fw.minimize(f, C, method="flow", **options)
+            assert flow.fun <= corrective.fun + 1e-4, (C, flow)
+    assert fw.minimize(f, fw.Box(-0.3, 0.3), method="flow", **options).success
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("method", ["corrective", "flow"])
+def test_losses_that_are_straight_far_away_are_left_in_a_step(loss, method):
+    A = design(30, 4) * np.array([1e8, 1.0, 1.0, 1.0])
+    options = {"rho": 0.5} if loss == "huber" else {}
+    f = fw.LinearModel(A, np.sign(targets(30)), loss, **options)
+    result = fw.minimize(f, fw.Simplex(), method=method, tol=1e-3, max_iter=40)
+    assert result.success

@@ -208,7 +208,14 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
             target = pool.downhill(slopes, values)
         end = model.point(fixed[0] + dot(target, left), fixed[1] + dot(target, right), x.x.shape)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
-        length, _ = searched(problem, ExactSearch(), problem.along(at, end, f.value(at), None), 1.0, limit, None)
+        if late():  # one value, where a search would take many
+            return target if limit == 1.0 and problem.raw_value(end) < f.value(at) else values
+        line = problem.along(at, end, f.value(at), None)
+        length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)
+        if length == limit == 1.0 and not late() and line.slope(1.0) < line.slope0 / 2:
+            # Losses that are straight here curve less than their model does: go on to the first bound.
+            limit = problem.segment_inside(at, [(1.0, end)], max(1.0, _reach(pool, values, target - values)))
+            length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)
         if length == 0 and late():
             break
         # Close to the minimum slopes, the square of the gap, drown in rounding where the gap does not.
@@ -217,6 +224,13 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
         values = np.clip(values + length * (target - values), pool.lower, pool.upper)
         at = model.point(fixed[0] + dot(values, left), fixed[1] + dot(values, right), x.x.shape)
     return values
+
+
+def _reach(pool: Pool, values: Array, step: Array) -> float:
+    """How many times a step can be taken within the bounds."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(step < 0, pool.lower - values, pool.upper - values) / step
+    return float(room.min(where=step != 0, initial=np.inf)) if step.any() else 1.0
 
 
 class Descent(NamedTuple):

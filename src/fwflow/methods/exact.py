@@ -146,7 +146,7 @@ class ExactFlow(Method):
                 break
         else:
             again = None if problem.late else self._again(problem, iterate, memory)
-            return again or Proposal(x, 0.0, memory, known=known, finished=not problem.late)
+            return again or Proposal(x, 0.0, memory, known=known, mixture=True, finished=not problem.late)
         following = replace(
             memory,
             face=face,

@@ -75,7 +75,7 @@ class BoxNewton(Method):
             return Proposal(x, 0.0, None, finished=True)
         units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in in_time(problem, chosen.tolist())]
         if len(units) < len(chosen):
-            return Proposal(x, 0.0, None, known=known)
+            return Proposal(x, 0.0, None, known=known, mixture=True)
         rest = _added(x, units, -values[chosen])
         pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
         found = minimise_on(problem, x, pool, self.accuracy * known.gap)

@@ -99,10 +99,10 @@ class AcceleratedProjectedGradient(Method):
             if not _MOST * first > L:
                 raise NumericalTrouble("no step length is short enough")
             if problem.late:
-                return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known)
+                return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known, mixture=True)
         careful = y is not x and not problem.objective.convex
         if careful and problem.late:
-            return Proposal(x, 0.0, memory, known=known)
+            return Proposal(x, 0.0, memory, known=known, mixture=True)
         if careful and problem.value(moved) > iterate.fun + rounding * abs(iterate.fun):  # from x itself f falls
             return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0

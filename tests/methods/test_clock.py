@@ -1,0 +1,92 @@
+"""A step keeps the time of its run: on a clock that calls advance, few calls come after the deadline."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import fwflow as fw
+from fwflow.methods import methods, simplices
+from fwflow.methods.face import Face
+
+N, M = 12, 30
+A = np.random.default_rng(0).standard_normal((M, N))
+B = np.random.default_rng(1).standard_normal(M)
+HULL = np.random.default_rng(2).standard_normal((40, N))
+
+SETS = {
+    "simplex": lambda: fw.Simplex(),
+    "box": lambda: fw.Box(-0.2, 0.3),
+    "hull": lambda: fw.ConvexHull(HULL),
+    "sum": lambda: fw.MinkowskiSum(fw.Simplex(), fw.L1Ball(0.5)),
+    "product": lambda: fw.Product([(fw.Simplex(), 4), (fw.L1Ball(), 4), (fw.LInfBall(0.1), 4)]),
+}
+
+# A step that has begun may finish a call, its loop evaluates the last point, and the result is verified.
+MOST_LATE = 10
+
+
+class Clock:
+    """A time that passes with every call, and the calls that came too late."""
+
+    def __init__(self, limit: float) -> None:
+        self.now, self.limit, self.late = 0.0, limit, 0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def tick(self, f):
+        def called(*args, **kwargs):
+            self.now += 1
+            self.late += self.now > self.limit
+            return f(*args, **kwargs)
+
+        return called
+
+
+def objective(kind: str, clock: Clock) -> fw.Objective:
+    if kind == "squared":
+        return fw.LinearModel(A, B)
+    if kind == "logistic":
+        return fw.LinearModel(A, np.sign(B), "logistic")
+    return fw.Smooth(
+        lambda x: float(np.log(np.cosh(A @ x - B)).sum()),
+        clock.tick(lambda x: A.T @ np.tanh(A @ x - B)),
+        shape=(N,),
+        hess_product=(lambda x, v: A.T @ ((A @ v) / np.cosh(A @ x - B) ** 2)) if kind == "hess" else None,
+    )
+
+
+def run(monkeypatch, kind: str, name: str, limit: int, **options) -> tuple[fw.Result, Clock]:
+    """A run on a clock that oracle calls, gradients of black boxes, and changes of factorisations advance."""
+    clock = Clock(limit)
+    monkeypatch.setattr(time, "perf_counter", clock)
+    for member in ("joined", "without", "refactored"):
+        monkeypatch.setattr(Face, member, clock.tick(getattr(Face, member)))
+    monkeypatch.setattr(simplices, "_factor", clock.tick(simplices._factor))
+    C = SETS[name]()
+    C.lmo = clock.tick(C.lmo)
+    for constraint, _ in getattr(C, "blocks", ()):
+        constraint.lmo = clock.tick(constraint.lmo)
+    result = fw.minimize(objective(kind, clock), C, tol=0, max_iter=60, max_time=limit + 0.5, **options)
+    return result, clock
+
+
+@pytest.mark.parametrize("method", [*methods, "rk44"])
+@pytest.mark.parametrize("kind", ["squared", "logistic", "smooth", "hess"])
+def test_few_calls_come_after_the_deadline(monkeypatch, method, kind):
+    for name in SETS:
+        for limit in (1, 3, 8, 21, 55):
+            with monkeypatch.context() as patch:
+                try:
+                    result, clock = run(patch, kind, name, limit, method=method)
+                except ValueError as error:
+                    if "need" not in str(error):
+                        raise
+                    break
+            blocks = 4 if name == "product" else 1  # the oracle of a product asks those of its blocks
+            assert clock.late <= MOST_LATE * blocks, (name, limit, clock.late)
+            assert np.isfinite(result.fun)
+            assert result.feasible is not False
