@@ -225,7 +225,7 @@ def command(*arguments, **options):
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process group, which Windows does not have")
 def test_interrupted_command_continues(tmp_path):
     arguments = ("reproduce", "E8", "--out", tmp_path, "--workers", 1, "--set", 'E8.methods=["euler", "heun"]')
-    steps = ("--set", "E8.iterations=1000")
+    steps = ("--set", "E8.iterations=4000")
     folder = tmp_path / "results" / "E8"
     process = command(*arguments, *steps, start_new_session=True)
     while process.poll() is None and not (folder / "index.json").exists():

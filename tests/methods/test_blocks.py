@@ -98,6 +98,7 @@ OBJECTIVES = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("method", METHODS)

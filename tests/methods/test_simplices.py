@@ -76,6 +76,7 @@ def test_the_function_falls_where_it_is_not_convex(seed, sizes):
     assert w @ K @ w / 2 + c @ w <= v @ K @ v / 2 + c @ v + 1e-12
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [[3] * 200, [1] * 30 + [40] * 14, [520]])
 def test_many_weights(kind, sizes):
