@@ -16,8 +16,7 @@ from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import FactoredPoint, Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, Permutation, RankOne, Scaled, Slice, SparseVertex, Sum
-
-from .catalogue import SETS, design, targets
+from tests.catalogue import SETS, design, targets
 
 
 def eps(dtype):
