@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.points.lowrank import LowRank
+from fwflow.points.lowrank import LowRank, entries_of, rank_one_terms
 from fwflow.points.point import FactoredPoint, Lifted
-from fwflow.points.vertices import RankOne
+from fwflow.points.vertices import DenseVertex, RankOne, Scaled, Sum
 from tests.catalogue import design
 from tests.points.kinds import eps, many, seeds, weights
 
@@ -221,3 +222,78 @@ def test_factors_of_integers_and_of_two_precisions():
     np.testing.assert_allclose(x.to_dense(), [[3, 4], [6, 8]], rtol=8 * eps(float))
     assert x.dtype == np.float64
     assert LowRank.from_factors(np.ones((2, 1), np.float32), np.ones((2, 1))).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_multiples_of_a_low_rank_matrix(dtype):
+    x, X = low_rank(dtype=dtype)
+    for multiple, expected in ((2.0 * x, 2 * X), (x * -0.5, -0.5 * X), (x / 4.0, X / 4), (0.0 * x, 0 * X)):
+        assert multiple.dtype == dtype
+        assert multiple.shape == x.shape
+        np.testing.assert_allclose(multiple.to_dense(), expected, rtol=0, atol=32 * eps(dtype) * np.abs(X).max())
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3, 12])
+def test_squared_frobenius_norm(rank):
+    x, X = low_rank(rank)
+    assert x.norm2() == pytest.approx(np.linalg.norm(X) ** 2, rel=1e-12, abs=0)
+
+
+def test_terms_add_up_to_the_matrix():
+    x, X = low_rank()
+    assert len(x.terms()) == x.rank
+    np.testing.assert_allclose(sum(w * np.asarray(atom) for w, atom in x.terms()), X, rtol=0, atol=1e-13)
+
+
+def test_a_copy_does_not_change_with_its_original():
+    x, X = low_rank()
+    y = x.copy()
+    x._atoms.clear()
+    np.testing.assert_allclose(y.to_dense(), X, rtol=0, atol=1e-13)
+
+
+def test_a_matrix_in_another_precision():
+    x, X = low_rank()
+    single = x.cast(np.float32)
+    assert {a.dtype for a in (single, single.U, single.V, single.to_dense())} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(single.to_dense(), X, rtol=0, atol=32 * eps(np.float32) * np.abs(X).max())
+    assert x.to_dense().dtype == np.float64
+
+
+def test_factors_cannot_be_written_to():
+    x, _ = low_rank()
+    for factor in (x.U, x.V):
+        with pytest.raises(ValueError, match="read-only"):
+            factor[0, 0] = 1.0
+
+
+def test_text_form_names_shape_rank_and_type():
+    assert repr(low_rank(2)[0]) == "LowRank(shape=(7, 5), rank=2, dtype=float64)"
+
+
+def test_inner_product_with_dense_and_sparse_matrices():
+    x, X = low_rank()
+    g = np.round(design(7, 5, seed=4))
+    for form in (g, sp.csr_array(g), sp.csc_array(g)):
+        assert x.dot(form) == pytest.approx(float((X * g).sum()), rel=1e-12)
+
+
+def test_rank_one_terms_of_vertices():
+    one, two = (RankOne(design(3, 1, seed)[:, 0], design(2, 1, seed + 1)[:, 0], 2.0) for seed in (0, 2))
+    for vertex in (one, Scaled(-3.0, one), Sum((one, Scaled(0.5, two)))):
+        terms = rank_one_terms(vertex, 0.25)
+        assert all(isinstance(part, RankOne) for _, part in terms)
+        np.testing.assert_allclose(
+            sum(w * np.asarray(part) for w, part in terms), 0.25 * np.asarray(vertex), rtol=1e-14
+        )
+    assert rank_one_terms(DenseVertex(np.ones((3, 2))), 1.0) == []
+
+
+@pytest.mark.parametrize("rank", [0, 1, 4])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_entries_of_a_product(rank, dtype):
+    U, V = design(6, rank or 1)[:, :rank].astype(dtype), design(4, rank or 1, seed=1)[:, :rank].astype(dtype)
+    i, j = np.divmod(np.arange(24), 4)
+    entries = entries_of(U, V, i, j)
+    assert entries.dtype == dtype
+    np.testing.assert_allclose(entries, (U.astype(float) @ V.astype(float).T).ravel(), rtol=0, atol=64 * eps(dtype))
