@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import fwflow as fw
+from fwflow.methods.catalogue import VARIANTS
 
 Shape = tuple[int, ...]
 
@@ -125,3 +126,9 @@ LINE_SEARCHES = (None, "aggressive", "exact", "short", "armijo", "adaptive", "se
 MOMENTA = (None, "nesterov", "gradient-averaging", "lmo-averaging")
 CERTIFIED = ("euler", "heun", "kutta3", "ssprk3", "bs3", "rk44", "rk38", "rk5")
 UNCERTIFIED = ("midpoint", "ralston", "dp5")
+
+#: The methods that are not tableaus, by the arguments of `minimize` that belong to them.
+ACTIVE_SET, SELF_STEPPING, STAGED = (
+    tuple(name for name, entry in VARIANTS.items() if entry.takes == takes)
+    for takes in (("line_search",), (), ("schedule", "line_search"))
+)

@@ -25,9 +25,8 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.designs import DataLost, Distributed, as_design
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 from fwflow.sklearn import L1RegressionCV
-from tests.catalogue import design, labels, targets
+from tests.catalogue import ACTIVE_SET, SELF_STEPPING, STAGED, design, labels, targets
 
 SHAPE = 40, 12
 CHUNKS = {"rows": (9, 12), "columns": (40, 5), "both": (17, 5)}

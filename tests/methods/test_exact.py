@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.methods.exact_flow import ExactFlow
-from tests.test_flow import TRIANGLE
+from tests.trajectories.test_flow import TRIANGLE
 
 EPS = np.finfo(float).eps
 seeds = st.integers(0, 2**32 - 1)

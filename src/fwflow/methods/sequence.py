@@ -43,11 +43,14 @@ class Sequence(Method):
         The second one keeps an active set.
     every : int
         Number of steps between two counts of the non-zeros.
+    share : float
+        The non-zeros are few if they are at most this share of the rows and of the columns of the data.
     """
 
     first: Method
     second: Method
     every: int = 20
+    share: float = _SHARE
 
     @property
     def check_every(self) -> int:
@@ -76,7 +79,7 @@ class Sequence(Method):
             return self._step_of_second(problem, iterate, memory.memory)
         proposal = self.first.step(problem, iterate, memory.memory)
         proposal = proposal._replace(memory=SequenceMemory(proposal.memory))
-        if problem.late or (iterate.k + 1) % self.every or not few(problem, proposal.point):
+        if problem.late or (iterate.k + 1) % self.every or not few(problem, proposal.point, self.share):
             return proposal
         active = decomposed(problem, proposal.point)
         if active is None:
@@ -94,12 +97,12 @@ class Sequence(Method):
         return proposal._replace(memory=own, known=problem.evaluate(proposal.point))
 
 
-def few(problem: Problem, x: Point) -> bool:
+def few(problem: Problem, x: Point, share: float = _SHARE) -> bool:
     """Return whether x has few non-zeros, and there is a model of f to correct their values with."""
     rows = problem.objective.image_size
     if rows is None or x.factored or problem.model(x) is None:
         return False
-    return np.count_nonzero(x.x) <= min(_MOST, _SHARE * min(x.x.size, rows))
+    return np.count_nonzero(x.x) <= min(_MOST, share * min(x.x.size, rows))
 
 
 def decomposed(problem: Problem, x: Point) -> ActiveSet | None:

@@ -11,13 +11,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
-from fwflow.trajectories.diagnostics import fit_rate
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
-from fwflow.steps.searches import Aggressive
 from fwflow.steps.schedules import OpenLoop
+from fwflow.steps.searches import Aggressive
+from fwflow.trajectories.diagnostics import fit_rate
 from fwflow.trajectories.following import exact_flow
 
 TITLE = "The triangle"

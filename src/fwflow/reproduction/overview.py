@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 
-from fwflow.reproduction.framework import Claim, Figure, Findings, Topic, Verdict
 from fwflow.methods.catalogue import METHODS
+from fwflow.reproduction.framework import Claim, Figure, Findings, Topic, Verdict
 from fwflow.reproduction.style import INK, RC, colours, label, legend_below, subplots
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.methods.catalogue import AUTO, VARIANTS
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
-from fwflow.methods.catalogue import AUTO, VARIANTS
 
 Variants = Mapping[str, dict[str, Any]]
 

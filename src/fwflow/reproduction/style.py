@@ -24,6 +24,7 @@ PALETTE = (
 )  # fmt: skip
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
+
 def colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour for each method: its own where it has one, and for the others what is left."""
     places = {m: METHODS[m].colour for m in methods if m in METHODS}

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods import ACTIVE_SET
+from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
+from fwflow.methods.blended import Blended
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, caratheodory
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, SparseVertex
@@ -93,6 +94,8 @@ def test_copies_dependent_atoms_and_scales_that_differ(seed, n, rank, count, cop
     assert (moved <= 16 * len(rows) * np.finfo(float).eps * np.abs(rows).max(axis=0)).all()
 
 
+#: Methods that keep an active set, by name.
+KEEPING = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise, "blended": Blended}
 METHODS = ["pairwise", "away", "blended-pairwise", "lazy-pairwise"]
 UNIT = fw.Box(np.zeros(6), np.ones(6))
 PRODUCTS = {
@@ -140,7 +143,7 @@ def test_fewer_atoms_do_not_take_many_more_steps(blocks, method):
     problems = [regression(n, seed) for seed in range(3)]
 
     def steps(**options):
-        results = [fw.minimize(f, C, method=ACTIVE_SET[method](**options), tol=1e-6) for f in problems]
+        results = [fw.minimize(f, C, method=KEEPING[method](**options), tol=1e-6) for f in problems]
         assert all(r.success for r in results)
         return sum(r.nit for r in results)
 
@@ -152,7 +155,7 @@ def test_pruned_runs_keep_an_atom_per_dimension_and_one(method):
     C, most = fw.ConvexHull(np.random.default_rng(5).standard_normal((60, 4))), []
     f = fw.Quadratic(np.diag([1.0, 2.0, 3.0, 4.0]), [0.1, 0.2, 0.0, -0.1])
     pruned, kept = (
-        fw.minimize(f, C, method=ACTIVE_SET[method](prune=prune), callback=lambda s: most.append(len(s.memory.active)))
+        fw.minimize(f, C, method=KEEPING[method](prune=prune), callback=lambda s: most.append(len(s.memory.active)))
         for prune in (1, 10**9)
     )
     assert pruned.success

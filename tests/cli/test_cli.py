@@ -18,7 +18,7 @@ from fwflow import cli, datasets, reproduction
 from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
 from fwflow.reproduction import e7_certificates, framework
-from tests.experiments.test_experiments import FEW_TABLEAUS, serial
+from tests.reproduction.helpers import FEW_TABLEAUS, serial
 
 __all__ = ["serial"]
 

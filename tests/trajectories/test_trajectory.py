@@ -23,7 +23,7 @@ from tests.methods.test_exact import (
     simplex,
     translated,
 )
-from tests.test_flow import TRIANGLE
+from tests.trajectories.test_flow import TRIANGLE
 
 
 def vertices_of(C, n):

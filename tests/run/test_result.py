@@ -1,4 +1,4 @@
-"""Status, Result and State as values; what they promise in a run is in test_solve.py."""
+"""Status, Result and State as values; what they promise in a run is in test_truth.py."""
 
 import dataclasses
 import pickle

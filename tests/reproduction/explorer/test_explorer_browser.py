@@ -11,7 +11,7 @@ import pytest
 from fwflow.reproduction import explorer
 from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.runs import objective, record, weights
-from tests.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
+from tests.reproduction.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs Chromium and chromedriver on the path to open the explorer in a browser"

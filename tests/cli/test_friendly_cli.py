@@ -11,8 +11,8 @@ from fwflow.reproduction.framework import Figure, Findings
 from fwflow.reproduction.problems import find_problem, from_file
 from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import subplots
-from tests.experiments.test_experiments import FEW_TABLEAUS, serial
-from tests.test_cli import fails, invoke, main, wide_terminal
+from tests.cli.test_cli import fails, invoke, main, wide_terminal
+from tests.reproduction.helpers import FEW_TABLEAUS, serial
 
 __all__ = ["serial", "wide_terminal"]
 
