@@ -40,6 +40,8 @@ _BY_SECANTS = 0.5
 _MODEL = 1e-3
 # Over several blocks a pass adds so many times the vertices of a pass over one.
 _TIMES = 10
+# A slope counts as one that goes on if it changes f by this share at least: smaller ones may be rounding.
+_SEEN = 1e-9
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -216,7 +218,7 @@ def minimise_on(problem: Problem, x: Point, pool: Pool, tol: float, most: int = 
             return target if limit == 1.0 and problem.raw_value(end) < f.value(at) else values
         line = problem.along(at, end, f.value(at), None)
         length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)
-        if length == limit == 1.0 and not late() and line.slope(1.0) < line.slope0 / 2:
+        if length == limit == 1.0 and not late() and line.slope(1.0) < min(line.slope0 / 2, -_SEEN * abs(line.value0)):
             # Losses that are straight here curve less than their model does: go on to the first bound.
             limit = problem.segment_inside(at, [(1.0, end)], max(1.0, _reach(pool, values, target - values)))
             length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)

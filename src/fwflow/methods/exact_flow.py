@@ -40,6 +40,8 @@ Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
 _WORTH_FORESEEING = 10**6
 # Answers of an oracle that differ by no more than this, in every entry and in their products with a gradient, are one.
 _SAME = 1e-10
+# Events without a decrease of f beyond its rounding after which the flow ends, besides two for each vertex of the face.
+_IDLE = 20
 # A vertex whose image is this much shorter than that of the vertex that others are counted from takes its place; and an
 # image that has become this much shorter is computed anew.
 _SHORT = 1e-3
@@ -87,6 +89,16 @@ class FaceMemory:
     events: tuple[Event, ...] = ()
     #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
     foreseen: Foreseen = ()
+    #: The largest scale so far, the lowest value of f, and the events since f has fallen by more than its rounding.
+    peak: float = 0.0
+    lowest: float = math.inf
+    idle: int = 0
+
+    def at(self, scale: float, fun: float, eps: float) -> FaceMemory:
+        """Return the memory at an iterate, where products with the gradient have that size."""
+        peak = max(self.peak, scale)
+        fell = fun < self.lowest - eps * peak
+        return replace(self, scale=scale, peak=peak, lowest=min(fun, self.lowest), idle=0 if fell else self.idle + 1)
 
     def noise(self, x: Point) -> float:
         """Rounding of inner products with the gradient at x."""
@@ -138,7 +150,9 @@ class ExactFlow(Method):
         if memory is None:
             return self._begun(problem, x, known)
         ahead = np.asarray(known.gradient, dtype=np.float64)
-        memory = replace(memory, scale=abs(x.dot(ahead)) + known.gap)
+        memory = memory.at(abs(x.dot(ahead)) + known.gap, iterate.fun, float(np.finfo(x.x.dtype).eps))
+        if memory.idle > _IDLE + 2 * len(memory.face.keys):  # what is left of f is rounding of what it was
+            return Proposal(x, 0.0, memory, known=known, mixture=True, finished=True)
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised(lambda: problem.late)

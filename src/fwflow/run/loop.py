@@ -113,7 +113,7 @@ def minimize(
     max_iter : int
         Iterations of this call.
     max_time : float, optional
-        Seconds of this call, which it may exceed by one step.
+        Seconds of this call, which it may exceed by one oracle call or one factorisation.
     callback : callable, optional
         Called with the `State` at every iterate, the start included; a true return value stops the run.
     progress : bool

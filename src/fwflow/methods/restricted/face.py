@@ -31,6 +31,8 @@ _NO_CURVATURE = 1e-30
 # Sides that are longer than their centre by more than the inverse of this need more digits than their products have.
 _UNEVEN = 1e-5
 _EPS = float(np.finfo(np.float64).eps)
+# Derivatives further from those at the minimum than this, in units of their rounding, show that the factor is not exact.
+_WORN = 1e3
 
 _NOT_CONVEX = "the objective is not convex; use another method, or leave method alone"
 
@@ -172,8 +174,8 @@ class Face:
         factor = _bordered(self.factor, column, own + self.shift)
         return grown.refactored() if factor is None else replace(grown, factor=factor)
 
-    def refactored(self) -> Face:
-        """With the factor computed from scratch."""
+    def refactored(self, even: bool = False) -> Face:
+        """With the factor computed from scratch; for generators of `even` length with the largest shift."""
         if not self.keys:
             return self
         K = dot(self.left * self.model.second, self.right.T)
@@ -184,6 +186,8 @@ class Face:
             shift = float(K.diagonal().min(where=curved, initial=np.inf))
             if not curved.any():  # all rounding, and maybe negative
                 shift = float(sizes.max()) or _TINY**0.5
+            elif even:
+                shift = float(K.diagonal().max())
         K = (K + K.T) / 2 + shift
         # Differences of sides are as exact as the sides themselves.
         blur = 1e-15 * len(K) * self.longest * length(np.atleast_1d(self.model.second * self.centre[1])) / _FLOOR
@@ -255,9 +259,10 @@ class Face:
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
             if spread <= 1 or spread > last / 2:
-                if spread <= 1e6 or fresh:
+                if spread <= _WORN or fresh:
                     break
-                face, fresh = face.refactored(), True  # many drops have worn the factor
+                # Many drops have worn the factor, or a small shift has left no digit for long generators.
+                face, fresh = face.refactored(even=True), True
             step = face._newton(face.slopes)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 room = np.where(step < 0, face.lower - face.values, face.upper - face.values)
