@@ -31,7 +31,7 @@ _NO_CURVATURE = 1e-30
 # Sides that are longer than their centre by more than the inverse of this need more digits than their products have.
 _UNEVEN = 1e-5
 _EPS = float(np.finfo(np.float64).eps)
-# Derivatives further from those at the minimum than this, in units of their rounding, show that the factor is not exact.
+# Derivatives further from those at the minimum, in units of their rounding, show that the factor is not exact.
 _WORN = 1e3
 
 _NOT_CONVEX = "the objective is not convex; use another method, or leave method alone"
