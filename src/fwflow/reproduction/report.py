@@ -171,7 +171,7 @@ def _page(
 
 
 def _asset(name: str) -> str:
-    return resources.files("fwflow").joinpath(name).read_text(encoding="utf-8")
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _first_screen(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
