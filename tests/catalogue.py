@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import fwflow as fw
+from fwflow.steps.momentum import momenta
+from fwflow.steps.searches import line_searches
 
 Shape = tuple[int, ...]
 
@@ -121,7 +123,22 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "beckmann": _beckmann,
 }
 
-LINE_SEARCHES = (None, "aggressive", "exact", "short", "armijo", "adaptive", "secant")
-MOMENTA = (None, "nesterov", "gradient-averaging", "lmo-averaging")
-CERTIFIED = ("euler", "heun", "kutta3", "ssprk3", "bs3", "rk44", "rk38", "rk5")
+#: name -> g -> the minimum of <g, s> over the set, found in another way than by its oracle. For sets that are neither
+#: polytopes with few vertices nor balls with a known dual norm.
+MINIMA: dict[str, Callable[[np.ndarray], float]] = {
+    "spectraplex": lambda g: 2 * eigenvalues(g)[0],
+    "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
+    "fantope": lambda g: eigenvalues(g)[:2].sum(),
+    "schatten": lambda g: -2 * np.linalg.svd(g, compute_uv=False).sum(),
+}
+
+
+def eigenvalues(g: np.ndarray) -> np.ndarray:
+    return np.linalg.eigvalsh((g + g.T) / 2)
+
+
+LINE_SEARCHES = (None, *line_searches)
+MOMENTA = (None, *momenta)
+#: Tableaus whose steps may leave the set; all others must be certified.
 UNCERTIFIED = ("midpoint", "ralston", "dp5")
+CERTIFIED = tuple(name for name in fw.tableaus if name not in UNCERTIFIED)
