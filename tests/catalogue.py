@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import fwflow as fw
+from fwflow.methods.catalogue import VARIANTS
 from fwflow.steps.momentum import momenta
 from fwflow.steps.searches import line_searches
 
@@ -142,3 +143,9 @@ MOMENTA = (None, *momenta)
 #: Tableaus whose steps may leave the set; all others must be certified.
 UNCERTIFIED = ("midpoint", "ralston", "dp5")
 CERTIFIED = tuple(name for name in fw.tableaus if name not in UNCERTIFIED)
+
+#: The methods that are not tableaus, by the arguments of `minimize` that belong to them.
+ACTIVE_SET, SELF_STEPPING, STAGED = (
+    tuple(name for name, entry in VARIANTS.items() if entry.takes == takes)
+    for takes in (("line_search",), (), ("schedule", "line_search"))
+)

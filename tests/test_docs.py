@@ -21,7 +21,7 @@ from fwflow import checks, datasets, networks
 from fwflow import jax as fwj
 from fwflow import sklearn as estimators
 from fwflow.tables import model_files as models
-from tests.test_cli import invoke
+from tests.cli.test_cli import invoke
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -15,7 +15,7 @@ from fwflow.networks import read_tntp
 from fwflow.reproduction.problems import from_file
 from fwflow.sets import mps
 from fwflow.tables import column_names, read
-from tests.test_cli import main
+from tests.cli.test_cli import main
 
 #: What float() takes, or C's strtod takes a part of, and a table should not.
 WRONG = [

@@ -94,6 +94,14 @@ def test_norms_raise_no_warning(scale):
         quietly(np.linalg.multi_dot)([entries, entries.T])
 
 
+@pytest.mark.parametrize("method", ["auto", "fw", "away", "rk44"])
+def test_a_product_that_truly_overflows_ends_the_run(method):
+    f, x0 = fw.Quadratic(np.diag([1e308] * 3), np.ones(3)), np.array([1e3, 0.0, 0.0])
+    r = fw.minimize(f, fw.L1Ball(1e3), x0, method=method, max_iter=20)
+    assert r.status is fw.Status.NUMERICAL
+    assert not r.success
+
+
 @pytest.mark.parametrize("shape", [(3, 40), (40, 3), (40, 40)])
 def test_the_leading_singular_pair_is_found_without_warnings(shape):
     G = np.full(shape, 1e-25, np.float32)

@@ -13,7 +13,6 @@ from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
 from fwflow.methods import (
     BlockCoordinate,
-    Boosted,
     Iterate,
     LazyFrankWolfe,
     Method,
@@ -38,6 +37,7 @@ from fwflow.sets import *  # noqa: F403 - the catalogue names its sets once, in 
 from fwflow.steps import momentum as _momentum
 from fwflow.steps import schedules as _schedules
 from fwflow.steps import searches as _searches
+from fwflow.steps.boosted import Boosted
 from fwflow.steps.momentum import *  # noqa: F403 - as for sets
 from fwflow.steps.schedules import *  # noqa: F403 - as for sets
 from fwflow.steps.searches import *  # noqa: F403 - as for sets

@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 
 from fwflow.tables.model_files import FittedModel
-from tests.test_cli import fails, main
+from tests.cli.test_cli import fails, main
 
 ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 7.0], [7.0, 8.0, 8.0]]
 

@@ -11,8 +11,8 @@ import pytest
 
 import fwflow as fw
 from fwflow.tables.model_files import FittedModel
+from tests.cli.test_cli import fails
 from tests.cli.test_solve import CLASSES, NAMES, REGRESSION, A, Y, run, shop, write_csv
-from tests.test_cli import fails
 
 __all__ = ["run", "shop"]
 

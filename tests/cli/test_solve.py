@@ -25,7 +25,7 @@ import fwflow as fw
 from fwflow import cli
 from fwflow.cli import options, running
 from fwflow.tables.model_files import FittedModel
-from tests.test_cli import fails, main
+from tests.cli.test_cli import fails, main
 
 RANDOM = np.random.default_rng(0)
 NAMES = ("age", "visits", "größe", "b, or c", "[red]", "constant")

@@ -25,7 +25,7 @@ def active_set(result):
     return result.active_set
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("method", "objective_name"),
     [(m, o) for m in METHODS for o in OBJECTIVES if m != "corrective" or o != "smooth"],  # refused: see the last test
@@ -53,6 +53,7 @@ def test_convergence_is_linear_where_plain_steps_crawl(method):
     assert r.gap < 1e-3 * plain.gap
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("set_name", [*POLYTOPES, "birkhoff", "l1-matrix", "nuclear"])
 @pytest.mark.parametrize("method", METHODS[:-1])
 def test_the_decomposition_reproduces_x(method, set_name):

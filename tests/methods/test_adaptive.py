@@ -12,8 +12,7 @@ from fwflow.methods.active import BlendedPairwise
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.switching import Switching
 from fwflow.objectives.base import NumericalTrouble
-
-from ..catalogue import design, targets
+from tests.catalogue import design, targets
 
 
 def unscaled(m=100, n=60, loss="squared"):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.methods import methods, simplices
+from fwflow.methods import methods
+from fwflow.methods.restricted import simplices
 from fwflow.methods.restricted.face import Face
 
 N, M = 12, 30

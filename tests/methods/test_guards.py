@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.methods import ACTIVE_SET
-from tests.catalogue import LINE_SEARCHES, design, targets
+from tests.catalogue import ACTIVE_SET, LINE_SEARCHES, design, targets
 from tests.extension.test_shortcuts import Quartic
 
 

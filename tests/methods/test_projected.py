@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.polished import Polished
+from fwflow.methods.corrective import Corrective
+from fwflow.methods.projected import AcceleratedProjectedGradient
+from fwflow.methods.sequence import Sequence
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, CONSTRAINTS, assert_bounds, optimum, solve
 
@@ -88,7 +90,11 @@ def test_sets_without_a_projection_say_so():
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("method", ["apg", Polished(every=3, share=1.0)], ids=["apg", "polished"])
+@pytest.mark.parametrize(
+    "method",
+    ["apg", Sequence(AcceleratedProjectedGradient(), Corrective(), every=3, share=1.0)],
+    ids=["apg", "polished"],
+)
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTORS)
 def test_optima_agree_with_an_independent_solver(set_name, objective_name, method):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow._numerics import lowest, smallest
 from tests.catalogue import SETS, TURNED
-from tests.sets.test_sets import VERTICES, choices
+from tests.sets.answers import VERTICES, choices
 from tests.test_optima import CONSTRAINTS
 
 #: Sets that say what the face of a point is.

@@ -30,7 +30,6 @@ import fwflow as fw
 from fwflow import _storage as storage
 from fwflow._storage import archive, table
 from fwflow._storage.registry import by_class, by_name
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 from fwflow.methods.implicit_flow import Sliding
 from fwflow.methods.restricted.atoms import Atoms
 from fwflow.objectives import screening
@@ -39,7 +38,7 @@ from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import SparseVertex
 from fwflow.steps.momentum import momenta
 from fwflow.steps.searches import line_searches
-from tests.catalogue import OBJECTIVES, SETS, design, targets
+from tests.catalogue import ACTIVE_SET, OBJECTIVES, SELF_STEPPING, SETS, STAGED, design, targets
 
 PACKAGE = Path(fw.__file__).parent
 
@@ -945,25 +944,6 @@ def test_objectives_of_the_catalogue_tell_their_data(name):
     one, again, other = OBJECTIVES[name](6, 0), OBJECTIVES[name](6, 0), OBJECTIVES[name](6, 1)
     assert one.fingerprint() == again.fingerprint()
     assert (one.fingerprint() != other.fingerprint()) == (name != "smooth")  # functions cannot be looked into
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shape", [(900, 700), (3_000_000,), (60, 70, 80)])
-def test_large_arrays_are_told_apart_by_any_entry(shape, dtype, order):
-    array = np.random.default_rng(0).standard_normal(shape).astype(dtype, order=order)
-    prints = {fw.fingerprints.fingerprint(None, array), fw.fingerprints.fingerprint(None, np.ascontiguousarray(array))}
-    assert len(prints) == 1
-    for i in (0, 1234, array.size // 2, array.size - 1):
-        touched = array.copy(order="K")
-        place = np.unravel_index(i, shape)
-        touched[place] = np.nextafter(touched[place], dtype(9))
-        prints.add(fw.fingerprints.fingerprint(None, touched))
-    swapped = array.copy(order="K")
-    one, two = np.unravel_index(5, shape), np.unravel_index(6, shape)
-    swapped[one], swapped[two] = array[two], array[one]
-    prints |= {fw.fingerprints.fingerprint(None, other) for other in (swapped, np.roll(array, 5000))}
-    assert len(prints) == 7
 
 
 def test_what_cannot_be_told_is_not_checked(tmp_path):

@@ -13,7 +13,8 @@ import typer
 import fwflow as fw
 from fwflow.cli.options import JsonOption
 from fwflow.cli.screen import print_json, print_table
-from fwflow.methods import DEFAULT_SCHEDULE, methods
+from fwflow.methods import DEFAULT_SCHEDULE
+from fwflow.methods.catalogue import AUTO, AUTO_SUMMARY, VARIANTS
 from fwflow.objectives.losses import losses
 from fwflow.steps.searches import line_searches
 
@@ -27,28 +28,6 @@ class Catalogue(StrEnum):
     losses = "losses"
     line_searches = "line-searches"
 
-
-#: What a method is, in a line.
-_METHODS = {
-    "auto": "chooses by what the objective and the set offer, and changes its mind",
-    "away": "active set of vertices; steps toward the best or away from the worst",
-    "pairwise": "active set of vertices; moves weight from the worst to the best",
-    "blended-pairwise": "pairwise among the vertices it has, while that pays; else toward a new one",
-    "lazy-away": "away, asking the oracle only when the vertices it has promise too little",
-    "lazy-pairwise": "pairwise, asking the oracle only when the vertices it has promise too little",
-    "lazy-blended-pairwise": "blended-pairwise, asking the oracle only when the vertices it has promise too little",
-    "blended": "descends on the simplex of the vertices it has, while that pays (blended conditional gradients)",
-    "corrective": "adds several vertices per pass and corrects all weights by Newton's method",
-    "apg": "accelerated projected gradient, for sets with a projection",
-    "polished": "apg until the support is found, then corrective",
-    "flow": "the Frank-Wolfe flow itself, followed from event to event on polytopes",
-    "decomposition-invariant": "pairwise without an active set, on sets that know the face of a point",
-    "sliding": "conditional gradient sliding: fewer gradients, more oracle calls",
-    "block": "one block of a product at a time, at the price of its own columns",
-    "stochastic": "gradients from batches of rows, and a verified gap at the end",
-    "lazy-fw": "Frank-Wolfe with a cache of vertices, for oracles that cost more than gradients",
-    "boosted": "Frank-Wolfe along a mixture of vertices that is closer to the gradient",
-}
 
 _SIGNS = {
     **{r"\{": "{", r"\}": "}", r"\|": "|", r"\;": " ", r"\,": " ", r"\le": "<=", r"\ge": ">=", r"\infty": "inf"},
@@ -83,6 +62,11 @@ def _sets() -> dict[str, dict[str, str]]:
     }
 
 
+def _methods() -> dict[str, dict[str, str]]:
+    entries = {AUTO: {"what it is": AUTO_SUMMARY, "needs": ""}}
+    return entries | {name: {"what it is": m.summary, "needs": m.needs} for name, m in VARIANTS.items()}
+
+
 def _tableaus() -> dict[str, dict[str, str]]:
     return {
         name: {
@@ -100,7 +84,7 @@ def _described(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 _CATALOGUES: Mapping[Catalogue, Callable[[], dict[str, dict[str, str]]]] = {
     Catalogue.sets: _sets,
-    Catalogue.methods: lambda: _described({name: _METHODS[name] for name in methods}),
+    Catalogue.methods: _methods,
     Catalogue.tableaus: _tableaus,
     Catalogue.losses: lambda: _described({name: _documented(loss) for name, loss in losses.items()}),
     Catalogue.line_searches: lambda: _described({name: _documented(rule) for name, rule in line_searches.items()}),

@@ -15,6 +15,7 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array, whole
+from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import searched
 from fwflow.methods.problem import Evaluation, Problem
@@ -28,6 +29,8 @@ from fwflow.steps.searches import ExactSearch, LineSearch
 
 Terms = list[tuple[float, Atom]]
 
+# Steps that blended pairwise steps need if all goes well: in any case, and for each atom of the solution.
+_LIKELY_STEPS, _LIKELY_STEPS_PER_ATOM = 300, 50
 # After so many steps x is put together anew from its atoms, free of accumulated rounding.
 _REBUILD_EVERY = 100
 # A result has no more atoms than dimensions, and one. A run keeps so many times that, as few cost steps: reduced
@@ -211,6 +214,11 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     It needs no swap steps, and its active sets stay small. Where the set is a sum of sets, weight moves in all of their
     mixtures at once.
     """
+
+    least_steps = 100
+
+    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
+        return (_LIKELY_STEPS + _LIKELY_STEPS_PER_ATOM * atoms) * work.step(problem, x)
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         active = memory.active

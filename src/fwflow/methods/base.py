@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
+from fwflow.methods import work
 from fwflow.methods.auto import Choice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
@@ -69,6 +70,24 @@ class Method(ABC):
     def descends(self) -> bool:
         """Whether f is never meant to rise: the run then returns the best point it has had."""
         return False
+
+    #: Number of steps that a run gives the method at least, before another one may take its place.
+    least_steps: int = 10
+    #: Decimal digits of the gap that the method may gain beyond what its last steps show.
+    optimism: float = 0.1
+    #: Whether the method finds the non-zeros of a sparse solution long before their values.
+    finds_support: bool = False
+    #: Whether the method corrects the weights of all vertices in a step, so that few of them are solved at once.
+    corrects: bool = False
+
+    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
+        """Return the work of a run from x if all goes well, in the unit of `methods.work`, given the atoms of x.
+
+        The default is that of corrections, which find a sparse solution in few steps.
+        """
+        atoms = min(atoms, work.FEW_ATOMS)
+        correction = work.correction(problem, x, atoms, work.FEW_ATOMS / work.FEW_STEPS)
+        return work.FEW_STEPS * (work.step(problem, x) + work.gradient(problem, x) + correction)
 
     @property
     def signature(self) -> str:

@@ -58,6 +58,10 @@ class Corrective(KeepsBlocks):
     vertices: int = 20
     accuracy: float = 0.1
 
+    # Newton's method gains more digits at the end than at the beginning.
+    optimism = 0.5
+    corrects = True
+
     @property
     def descends(self) -> bool:
         return True

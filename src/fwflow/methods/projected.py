@@ -12,6 +12,7 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError
+from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import NumericalTrouble
@@ -19,6 +20,8 @@ from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 
+# Steps that projected gradient needs if all goes well.
+_LIKELY_STEPS = 50
 # Each step first tries a smoothness constant this much smaller: losses flatten as margins grow, and quadratics are
 # flatter on some faces than on others,
 _RELAX, _RELAX_QUADRATIC = 0.7, 0.9
@@ -45,6 +48,11 @@ class AcceleratedProjectedGradient(Method):
     point, so the gap at the iterate is an extra pass, made now and then and where an estimate says that it is time.
     """
 
+    finds_support = True
+
+    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
+        return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
+
     @property
     def check_every(self) -> int:
         return 20
@@ -59,9 +67,7 @@ class AcceleratedProjectedGradient(Method):
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored or problem.constraint.project(x.x) is None:
-            raise InputError(
-                f'method="apg" or "polished" needs a set with a projection; {problem.constraint!r} has none'
-            )
+            raise InputError(f"projected gradient steps need a set with a projection; {problem.constraint!r} has none")
         return ProjectionMemory(x)
 
     def resumed(self, problem: Problem, x: Point, memory: ProjectionMemory) -> ProjectionMemory:

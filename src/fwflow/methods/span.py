@@ -234,14 +234,11 @@ def _asked(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
     f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
     if f is None:
         given = type(problem.objective).__name__
-        raise ValueError(
-            f'method="corrective" for factored matrices needs a MatrixCompletion; got {given}. '
-            'Use method="blended-pairwise"'
-        )
+        raise ValueError(f"corrections of factored matrices need a MatrixCompletion; got {given}. Use another method")
     if spectrum is None:
         raise ValueError(
-            'method="corrective" for factored matrices needs a NuclearBall, Spectraplex or Spectrahedron, scaled if '
-            f'need be; got {problem.constraint!r}. Use method="blended-pairwise"'
+            "corrections of factored matrices need a NuclearBall, Spectraplex or Spectrahedron, or a multiple of one; "
+            f"got {problem.constraint!r}. Use another method"
         )
     return f, spectrum
 

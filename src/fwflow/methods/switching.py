@@ -16,32 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwflow._storage import storable
+from fwflow.methods import work
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.polished import decomposed, few
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import Decomposition
+from fwflow.methods.sequence import decomposed, few
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point, unmoved
 
-# Work is counted in entries of a dense matrix that a product reads, of which a core reads about 3e9 in a second. What
-# follows was measured in these. A step costs so many beside its products,
-_STEP = 4e5
-# a model of f whose weights are corrected that many, and for each atom,
-_MODEL, _ATOM = 1.5e6, 5e4
-# adding an atom to the factor of the weights, or dropping one, that many,
-_EVENT = 6e5
-# and a number multiplied in the products of whole matrices that share of one.
-_FLOP = 0.15
-# An oracle is asked at the price of so many for each entry of x. A function of which nothing is known may cost
-# anything, and is taken to cost a millisecond at least: whoever has one minds its gradients.
-_CALL, _UNKNOWN = 30.0, 3e6
-# The first turn lasts for this much work, and so many steps at least: what is over by then needs no second thoughts.
+# Work of the first turn. A run that ends within it needs no other method.
 _FIRST = 3e7
-_STEPS = {"blended-pairwise": 100}  # and 10 for all others
-# A turn may do better than its digits say: Newton's method ends faster than it begins.
-_DOUBT = {"corrective": 0.5, "flow": 0.5}  # and 0.1 for all others
 # So many digits are to be gained in all. The tolerance is not asked: runs to several are the same up to there.
 _DIGITS = 6.0
 # Runs are limited in their steps too: who needs more than so many for them is to be avoided,
@@ -50,8 +36,6 @@ _PATIENCE = 3000
 _MARGIN = 1.5
 # So many steps in a row that move nothing are the end of a turn.
 _STILL = 3
-# At best, a solution is made of so few atoms, and corrective steps have found it after so many.
-_FEW, _SOON = 50, 10
 # A gap within so many times its rounding is no reason to change: nobody can do better.
 _ROUNDING = 1e3
 # The non-zeros are counted after every so many steps.
@@ -129,7 +113,7 @@ class Switching(Method):
     Parameters
     ----------
     names : tuple of str
-        By which a result tells who ran, and by which their costs are known.
+        The names of the candidates, for `Result.method`.
     candidates : tuple of Method
         One with an active set takes over x as a mixture of the vertices that its non-zeros name, where the set tells
         them and they are few or the time has come that they can be afforded; else x is its first atom.
@@ -192,12 +176,12 @@ class Switching(Method):
             proposal = method.step(problem, iterate, seat.memory)
         except NumericalTrouble as trouble:
             return self._replaced(problem, iterate, memory, trouble)
-        work = self._work(problem, iterate.point, before, who, seat.memory, proposal.memory)
+        spent = self._work(problem, iterate.point, before, who, seat.memory, proposal.memory)
         proposal = proposal if problem.late else self._evaluated(problem, method, proposal)
         gap = proposal.gap_estimate if known is None else known.gap
         memory = replace(
-            memory.seated(who, seat._replace(memory=proposal.memory, spent=seat.spent + work)),
-            turn=memory.turn.after(work, gap, iterate.point, proposal),
+            memory.seated(who, seat._replace(memory=proposal.memory, spent=seat.spent + spent)),
+            turn=memory.turn.after(spent, gap, iterate.point, proposal),
             first=gap if math.isnan(memory.first) else memory.first,
         )
         proposal = proposal._replace(memory=memory)
@@ -206,28 +190,28 @@ class Switching(Method):
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
         """The proposal, or if the turn is over, that of whoever has the next."""
         memory, turn = proposal.memory, proposal.memory.turn
-        name, known, stuck = self.names[turn.who], iterate.known, turn.still >= _STILL
+        method, known, stuck = self.candidates[turn.who], iterate.known, turn.still >= _STILL
         if proposal.finished:
             return proposal
-        if name == "apg" and (iterate.k + 1) % _EVERY == 0 and "corrective" in self.names:
-            other = self.names.index("corrective")
-            if math.isnan(memory.seats[other].rate) and few(problem, proposal.point):
-                return self._changed(problem, iterate.k, proposal, other, "x has few non-zeros")
-        least = 2 if memory.changes or self._atoms(memory) > _FEW else _STEPS.get(name, 10)
+        if method.finds_support and (iterate.k + 1) % _EVERY == 0:
+            correcting = [i for i, other in enumerate(self.candidates) if other.corrects]
+            if correcting and math.isnan(memory.seats[correcting[0]].rate) and few(problem, proposal.point):
+                return self._changed(problem, iterate.k, proposal, correcting[0], "x has few non-zeros")
+        least = 2 if memory.changes or self._atoms(memory) > work.FEW_ATOMS else method.least_steps
         most = max(100, iterate.k // 2)
         if not stuck and (turn.steps < least or (turn.spent < turn.budget and turn.steps < most)):
             return proposal
         if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
             return proposal
         seat = memory.seats[turn.who]
-        gain = 0.0 if stuck else turn.gain + _DOUBT.get(name, 0.1)
+        gain = 0.0 if stuck else turn.gain + method.optimism
         memory = memory.seated(turn.who, seat._replace(rate=gain / turn.spent, pace=gain / turn.steps))
         left = [self._left(problem, proposal.point, memory, i) for i in range(len(self.names))]
         best = int(np.argmin(left))
         if best == turn.who or left[turn.who] <= _MARGIN * left[best]:
             again = Turn(turn.who, seat.spent / 2, before=turn.best, best=turn.best)
             return proposal._replace(memory=replace(memory, turn=again))
-        why = f"{name} gained {turn.gain:.1f} digits in its last {turn.steps} steps"
+        why = f"{self.names[turn.who]} gained {turn.gain:.1f} digits in its last {turn.steps} steps"
         return self._changed(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
 
     def _atoms(self, memory: Race) -> int:
@@ -238,7 +222,7 @@ class Switching(Method):
         """How much work a candidate is likely to need from here."""
         seat = memory.seats[i]
         if math.isnan(seat.rate):
-            return _plausible(self.names[i], problem, x, self._atoms(memory) or int(np.count_nonzero(x.x)))
+            return self.candidates[i].expected_work(problem, x, self._atoms(memory) or int(np.count_nonzero(x.x)))
         if seat.rate == 0:
             return math.inf
         digits = max(_DIGITS - _digits(memory.first, memory.turn.best), 2.0)
@@ -286,10 +270,10 @@ class Switching(Method):
         correction = 0.0
         if old is not None and new is not None:
             passes = 2.0 if problem.objective.pass_cost else 0.0  # what images are remembered, a resumed run forgets
-            if self.names[who] == "corrective":
+            if self.candidates[who].corrects:
                 changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
-                correction = _correction(problem, x, len(new), changes)
-        return _STEP + (passes or grads) * _pass(problem, x) + calls * _CALL * x.x.size + correction
+                correction = work.correction(problem, x, len(new), changes)
+        return work.STEP + (passes or grads) * work.gradient(problem, x) + calls * work.oracle(x) + correction
 
 
 def _kept(memory: Any) -> Decomposition | None:
@@ -309,30 +293,6 @@ def _digits(before: float, after: float) -> float:
     return math.log10(before / after) if after > 0 else math.inf
 
 
-def _pass(problem: Problem, x: Point) -> float:
-    """What a gradient costs."""
-    return problem.objective.pass_cost or max(_CALL * x.x.size, _UNKNOWN)
-
-
-def _correction(problem: Problem, x: Point, atoms: float, changes: float) -> float:
-    """What it costs to correct the weights of so many atoms, of which so many come or go."""
-    f = problem.objective
-    image = float(f.image_size or x.x.size)
-    products = _FLOP * (image * atoms**2 + atoms**3)
-    models = 1 if f.quadratic else 3
-    return models * (_MODEL + products + changes * (_EVENT + image * atoms)) + _ATOM * atoms
-
-
-def _plausible(name: str, problem: Problem, x: Point, atoms: float) -> float:
-    """What a candidate that has not been tried may need in all, if all goes well."""
-    step = _STEP + _pass(problem, x) + _CALL * x.x.size
-    if name == "apg":
-        return 50 * (step + 2 * _pass(problem, x))
-    if name == "blended-pairwise":
-        return (300 + 50 * atoms) * step
-    return _SOON * (step + _pass(problem, x) + _correction(problem, x, min(atoms, _FEW), _FEW / _SOON))
-
-
 def _taken_over(problem: Problem, method: Method, x: Point, memory: Any, afford: float) -> tuple[Point, Any]:
     """Where a candidate begins its turn: at x, or at its own mixture if that is better."""
     fresh = method.init(problem, x) if memory is None else method.resumed(problem, x, memory)
@@ -342,7 +302,7 @@ def _taken_over(problem: Problem, method: Method, x: Point, memory: Any, afford:
     if own is not None and problem.value(point := own.point(x)) <= problem.value(x):
         return point, memory
     atoms = int(np.count_nonzero(x.x))
-    if few(problem, x) or _correction(problem, x, atoms, atoms / 4) <= afford:
+    if few(problem, x) or work.correction(problem, x, atoms, atoms / 4) <= afford:
         active = decomposed(problem, x)
         if active is not None:
             return active.point(x), method.init_from(problem, x, active)

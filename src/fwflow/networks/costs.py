@@ -57,7 +57,7 @@ class LinkCosts(Objective):
     >>> import fwflow as fw
     >>> C = fw.FlowPolytope([0, 0], [1, 1], [[0, 5], [0, 0]])
     >>> f = fw.LinkCosts(lambda v: v * [v[0] / 2, 2], lambda v: v * [1, 0] + [0, 2], lambda v: v * 0 + [1, 0])
-    >>> fw.minimize(f, C, method="corrective").x
+    >>> fw.minimize(f, C).x
     array([2., 3.])
     """
 

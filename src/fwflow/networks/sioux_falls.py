@@ -89,7 +89,7 @@ def sioux_falls() -> Network:
     >>> network = fw.networks.sioux_falls()
     >>> network
     Network(76 links, 24 nodes, 24 zones)
-    >>> fw.minimize(network.objective, network.flows, method="corrective", tol=1.0).success
+    >>> fw.minimize(network.objective, network.flows, tol=1.0).success
     True
     """
     there = _table(_ROADS, 4)

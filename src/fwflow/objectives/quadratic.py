@@ -76,14 +76,14 @@ class Quadratic(DesignImage):
     def rounding(self, point: Point, vertex: Lifted) -> float:
         moved = np.abs(image_of(point)) + np.abs(self.b)
         eps = float(np.finfo(moved.dtype).eps)
-        return eps * (length(moved * point.x) + length(moved * vertex.coordinates.to_dense(moved.dtype)))
+        return eps * sum(length(moved * np.ravel(side)) for side in (point.x, vertex.coordinates.to_dense(moved.dtype)))
 
     @property
     def trusted(self) -> bool:
         return super().trusted and self.design.trusted
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
-        d = end.x - start.x
+        d = np.ravel(end.x - start.x)
         slope0 = float(dot(image_of(start) - self.b, d))
         curvature = float(dot(image_of(end) - image_of(start), d))
         return parabola(value0, slope0, curvature, float(dot(d, d)))

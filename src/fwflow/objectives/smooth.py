@@ -32,7 +32,8 @@ class Smooth(Objective):
     shape : int or tuple of int, optional
         Shape of x, needed only if neither x0 nor the set tells.
     hess_product : callable, optional
-        ``hess_product(x, v) -> array``: the Hessian at x times v, for ``method="corrective"`` and ``"flow"``.
+        ``hess_product(x, v) -> array``: the Hessian at x times v, for methods that use
+        second derivatives.
     domain : callable, optional
         ``domain(x) -> bool``: where the function is defined. The stage points of some tableaus
         leave the constraint set (see `Certificate.stages_feasible`); a run that meets a stage

@@ -10,14 +10,14 @@ from typing import Any
 
 import fwflow
 from fwflow._validation import InputError
+from fwflow.methods import UncertifiedWarning
 from fwflow.reproduction import runs
 from fwflow.reproduction.framework import ResultTable, run_tasks
 from fwflow.reproduction.problems import PROBLEMS, find_problem
-from fwflow.reproduction.style import label
-from fwflow.methods import UncertifiedWarning
-from fwflow.steps.momentum import find_momentum
 from fwflow.reproduction.report import write_report
+from fwflow.reproduction.style import label
 from fwflow.run.loop import minimize
+from fwflow.steps.momentum import find_momentum
 from fwflow.steps.searches import find_line_search
 
 AXES = (*runs.AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))

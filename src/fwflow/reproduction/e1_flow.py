@@ -9,11 +9,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from fwflow._numerics import norm
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
 from fwflow.reproduction.style import INK, PALETTE, RC, label, legend_below, subplots, thin
-from fwflow._numerics import norm
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.catalogue import tableaus
 from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_bound

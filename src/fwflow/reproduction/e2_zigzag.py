@@ -10,11 +10,11 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import PALETTE, RC, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
+from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
 from fwflow.trajectories.following import exact_flow
 
 TITLE = "Zig-zagging"

@@ -11,13 +11,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
-from fwflow.trajectories.diagnostics import fit_rate
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
-from fwflow.steps.searches import Aggressive
 from fwflow.steps.schedules import OpenLoop
+from fwflow.steps.searches import Aggressive
+from fwflow.trajectories.diagnostics import fit_rate
 from fwflow.trajectories.following import exact_flow
 
 TITLE = "The triangle"
@@ -40,7 +40,7 @@ FASTER = VerdictRule.above("for: FW's gap is at least 1.05 times its own along t
 class Settings:
     """The paper's toy problem: c = 2, steps counted from 1. Trajectories are drawn of the first three methods."""
 
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
     iterations: int = 400
     drawn: int = 15
     c: float = 2.0

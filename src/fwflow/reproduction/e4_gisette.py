@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, Task, Topic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import find_problem
 from fwflow.reproduction.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
 
@@ -25,7 +25,7 @@ class Settings:
 
     alpha: float = 250.0
     iterations: int = 200
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
 
 
 QUICK = {"iterations": 60}

@@ -19,7 +19,7 @@ class Settings:
     alpha: float = 1000.0
     rho: float = 10.0
     iterations: int = 100
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
 
 
 QUICK = {"iterations": 20}

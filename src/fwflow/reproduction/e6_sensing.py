@@ -18,7 +18,7 @@ class Settings:
 
     alpha: float = 1000.0
     iterations: int = 5000
-    methods: tuple[str, ...] = ("fw", "midpoint", "rk44", "rk38", "rk5")
+    methods: tuple[str, ...] = runs.PAPER_METHODS
 
 
 QUICK = {"iterations": 500}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.reproduction.framework import Case, Claim, Findings, Results, VerdictRule, ResultTable, Task
+from fwflow.reproduction.framework import Case, Claim, Findings, Results, ResultTable, Task, VerdictRule
 from fwflow.reproduction.style import label
 from fwflow.tableau.catalogue import find_tableau, tableaus
 

@@ -10,13 +10,13 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import Array, InputError
-from fwflow.trajectories.diagnostics import fit_rate
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.objectives import Quadratic
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import RC, colours, label, legend_below, subplots, thin
-from fwflow.objectives import Quadratic
 from fwflow.sets import Box
 from fwflow.tableau.catalogue import find_tableau, tableaus
+from fwflow.trajectories.diagnostics import fit_rate
 
 TITLE = "Rates"
 

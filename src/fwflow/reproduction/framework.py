@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from fwflow._validation import Array, InputError, suggest, whole
 from fwflow._storage import replacing
+from fwflow._validation import Array, InputError, suggest, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure

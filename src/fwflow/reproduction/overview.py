@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 
+from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.framework import Claim, Figure, Findings, Topic, Verdict
-from fwflow.reproduction.style import INK, LABELS, RC, colours, legend_below, subplots
+from fwflow.reproduction.style import INK, RC, colours, label, legend_below, subplots
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def _gains(claims: Sequence[Claim]) -> Figure | None:
     shown = [claim for claim in shown if claim.cases]
     if not shown:
         return None
-    methods = {LABELS[m]: m for m in LABELS if LABELS[m] in {case.name for claim in shown for case in claim.cases}}
+    methods = {label(m): m for m in METHODS if label(m) in {case.name for claim in shown for case in claim.cases}}
     colour = dict(zip(methods, colours(list(methods.values())).values(), strict=True))
     figure, grid = subplots(1, 1, 3.4, 3.0)
     ax = grid[0, 0]

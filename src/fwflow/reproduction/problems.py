@@ -13,16 +13,16 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from fwflow._numerics import dot
+from fwflow._storage.files import load_arrays
 from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.datasets import load, standardize
-from fwflow.steps.momentum import find_momentum
-from fwflow._numerics import dot
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
 from fwflow.objectives.losses import losses
+from fwflow.run.loop import minimize
 from fwflow.run.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
-from fwflow.run.loop import minimize
-from fwflow._storage.files import load_arrays
+from fwflow.steps.momentum import find_momentum
 from fwflow.tables.table import BLANKS, Wanted
 from fwflow.tables.text import read_libsvm
 

@@ -19,6 +19,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
+from fwflow._storage import replacing
 from fwflow.reproduction.drawn import as_csv, in_words
 from fwflow.reproduction.framework import (
     HOW_JUDGED,
@@ -32,7 +33,6 @@ from fwflow.reproduction.framework import (
 )
 from fwflow.reproduction.overview import panels, sentences
 from fwflow.reproduction.style import FAINT, INK, RC
-from fwflow._storage import replacing
 
 Section = tuple[str, str, Any, Findings]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, VerdictRule, ResultTable, Task, Topic
+from fwflow.methods.catalogue import AUTO, VARIANTS
+from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
-from fwflow.methods import ACTIVE_SET, SELF_STEPPING, STAGED
 
 Variants = Mapping[str, dict[str, Any]]
 
@@ -35,16 +35,19 @@ def key(method: str, variant: str) -> str:
     return f"{path.stem}{file}-{variant.replace(',', '').replace(' ', '-')}"
 
 
+#: The methods that the paper compares.
+PAPER_METHODS = ("fw", "midpoint", "rk44", "rk38", "rk5")
+
+
 def _content(path: str) -> str:
     """A checksum of the file that a tableau or a problem comes from: it may change between runs."""
     return sha256(Path(path).read_bytes()).hexdigest() if Path(path).suffix and Path(path).is_file() else ""
 
 
 def takes(method: str, variant: Mapping[str, Any]) -> bool:
-    """Whether a method has that variant: momentum is for tableaus, line search for those, their kin and active sets."""
-    if method in ACTIVE_SET or method in STAGED:
-        return "momentum" not in variant
-    return not variant or not (method == "auto" or method in SELF_STEPPING)
+    """Return whether a method takes the options of a variant. Tableaus take all of them."""
+    taken = () if method == AUTO else VARIANTS[method].takes if method in VARIANTS else variant
+    return set(variant) <= set(taken)
 
 
 def pairs(methods: Sequence[str], variants: Variants) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 
 from fwflow._validation import Array
+from fwflow.methods.catalogue import METHODS
 
 # Okabe & Ito's palette, which readers with any common colour vision can tell apart; no yellow on white. For more
 # methods than it has colours, four of Tol's.
@@ -23,51 +24,19 @@ PALETTE = (
 )  # fmt: skip
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
-LABELS = {
-    "fw": "FW",
-    "euler": "FW",
-    "midpoint": "Midpoint",
-    "heun": "Heun",
-    "ralston": "Ralston",
-    "kutta3": "Kutta 3",
-    "ssprk3": "SSP-RK3",
-    "bs3": "Bogacki-Shampine 3",
-    "rk44": "RK44",
-    "rk38": "RK 3/8",
-    "rk5": "RK5",
-    "dp5": "Dormand-Prince 5",
-    "away": "Away-step",
-    "pairwise": "Pairwise",
-    "blended-pairwise": "Blended pairwise",
-    "lazy-away": "Away-step, lazy",
-    "lazy-pairwise": "Pairwise, lazy",
-    "lazy-blended-pairwise": "Blended pairwise, lazy",
-    "blended": "Blended",
-    "lazy-fw": "FW, lazy",
-    "boosted": "Boosted",
-    "sliding": "Gradient sliding",
-    "block": "Block-coordinate",
-    "decomposition-invariant": "Decomposition-invariant",
-    "stochastic": "Stochastic",
-    "corrective": "Corrective",
-    "apg": "Projected gradient",
-    "polished": "Polished",
-    "flow": "The flow itself",
-}
-COLOURS = dict(zip(("fw", "midpoint", "rk44", "rk38", "rk5"), PALETTE, strict=False)) | {"euler": PALETTE[0]}
-
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour for each method: its own where it has one, and for the others what is left."""
-    own = {m: COLOURS[m] for m in methods if m in COLOURS}
+    places = {m: METHODS[m].colour for m in methods if m in METHODS}
+    own = {m: PALETTE[place] for m, place in places.items() if place is not None}
     rest = [c for c in PALETTE if c not in own.values()] or list(PALETTE)
     others = [m for m in methods if m not in own]
     return {m: own.get(m) or rest[others.index(m) % len(rest)] for m in methods}
 
 
 def label(method: str) -> str:
-    """How a method is named in figures and tables."""
-    return LABELS.get(method, Path(method).stem)
+    """Return the name of a method in figures and tables; that of a file with a tableau is its stem."""
+    return METHODS[method].label if method in METHODS else Path(method).stem
 
 
 # Stand-ins for the page's own colours, so that figures follow its light and dark themes. See report.py.

@@ -94,7 +94,7 @@ def minimize(
         a schedule, line search or momentum is given. Else it begins with the first, and goes on with
         the others where that crawls, of the first line that applies:
 
-        * "corrective": matrix completion / set nuclear ball.
+        * "corrective": matrix completion / set nuclear ball, spectraplex, spectrahedron.
         * "apg", "flow": linear model, quadratic, or hess_product given / set box.
         * "corrective", "apg", "blended-pairwise": squared loss, ten times as many columns as rows; any linear model of
           data on disk or on a cluster / set with a projection.

@@ -160,7 +160,7 @@ class Result:
     method : Choice
         The name of what ran, a string; ``method.why`` says why it was chosen.
     active_set : ActiveSet, BlockSet or None
-        x as a mixture of vertices, or as one for every set of which C is the sum ("corrective" and "blended-pairwise"
+        x as a mixture of vertices, or as one for every set of which C is the sum (corrective and blended pairwise steps
         on products and sums), from methods that know it: those with an active set, the flow but on boxes, and
         tableaus while the vertices take at most 100 times the memory of x (and 256 MB). None from projected gradient,
         for factored x, where momentum aims at averages of vertices, and where x is not the last iterate.

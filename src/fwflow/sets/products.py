@@ -198,7 +198,7 @@ class MinkowskiSum(KnownSet):
     >>> C = fw.MinkowskiSum(fw.L1Ball(1.0), fw.LInfBall(0.5))
     >>> np.asarray(C.lmo(np.array([3.0, 1.0])))
     array([-1.5, -0.5])
-    >>> r = fw.minimize(fw.Quadratic(np.eye(2), [3.0, 1.0]), C, method="corrective")
+    >>> r = fw.minimize(fw.Quadratic(np.eye(2), [3.0, 1.0]), C)
     >>> r.x, r.active_set
     (array([1.5, 0.5]), BlockSet(2 vertices in 2 blocks))
     """

@@ -23,6 +23,7 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.centred import Centre
+from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
 from fwflow.sets.vectors import group_labels
@@ -136,7 +137,7 @@ class BallEstimator(BaseEstimator):
         start = _moved_inside(C, start)
         mixture = _mixture(f, C, start) if given["method"] == "auto" else None
         if mixture is not None:
-            start, given["method"] = mixture, "corrective"
+            start, given["method"] = mixture, Corrective()
         result = fw.minimize(f, C, start, **given)
         if not result.success and result.status is not fw.Status.PRECISION:
             warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)

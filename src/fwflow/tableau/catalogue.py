@@ -89,6 +89,27 @@ tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, drawing) f
 
 _ALIASES = {"fw": "euler"}
 
+#: Names of tableaus in figures, where they differ.
+LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "fw": "FW",
+        "euler": "FW",
+        "midpoint": "Midpoint",
+        "heun": "Heun",
+        "ralston": "Ralston",
+        "kutta3": "Kutta 3",
+        "ssprk3": "SSP-RK3",
+        "bs3": "Bogacki-Shampine 3",
+        "rk44": "RK44",
+        "rk38": "RK 3/8",
+        "rk5": "RK5",
+        "dp5": "Dormand-Prince 5",
+    }
+)
+
+#: Places in the palette of figures of the tableaus that the paper draws.
+COLOURS: Mapping[str, int] = MappingProxyType({"fw": 0, "euler": 0, "midpoint": 1, "rk44": 2, "rk38": 3, "rk5": 4})
+
 
 def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
     """The catalogue entry of that name ("fw" is Euler's method), or the tableau in a .toml or .json file."""

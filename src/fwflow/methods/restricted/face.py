@@ -32,7 +32,7 @@ _NO_CURVATURE = 1e-30
 _UNEVEN = 1e-5
 _EPS = float(np.finfo(np.float64).eps)
 
-_NOT_CONVEX = 'the objective is not convex; method="corrective" goes on where it is not'
+_NOT_CONVEX = "the objective is not convex; use another method, or leave method alone"
 
 
 @storable("rows", "array", make="of", valid=lambda rows: rows.array.ndim == 2)

@@ -15,10 +15,10 @@ import numpy as np
 from tqdm.auto import tqdm
 
 import fwflow as fw
+from fwflow._storage import replacing
 from fwflow._validation import Array
 from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
 from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
-from fwflow._storage import replacing
 
 #: By this line a page is known to be ours.
 GENERATOR = '<meta name="generator" content="fwflow explore">'

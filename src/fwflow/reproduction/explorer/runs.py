@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import fwflow as fw
-from fwflow._validation import Array
-from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, SceneChoice, Scene
 from fwflow._numerics import dot
+from fwflow._validation import Array
 from fwflow.points.vertices import Shape, Vertex
+from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, Scene, SceneChoice
 
 #: On the disc, where the flow has no events to go by, it is followed with such steps.
 DISC_FLOW: dict[str, Any] = {"c": 8.0, "delta": 0.01, "method": "rk44"}

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 import fwflow as fw
-from fwflow._validation import Array, InputError, suggest, whole
 from fwflow._numerics import dot
+from fwflow._validation import Array, InputError, suggest, whole
 
 #: Where the unconstrained minimiser m of f lies.
 PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})

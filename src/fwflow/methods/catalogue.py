@@ -1,0 +1,245 @@
+"""The table of methods: the names of ``minimize(method=...)``, and what each method is, needs and takes.
+
+`minimize`, the command line, the documentation and the figures read this table. Tableaus are methods too. Their entries
+follow from the catalogue of tableaus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from fwflow._validation import InputError
+from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
+from fwflow.methods.base import Method
+from fwflow.methods.blended import Blended
+from fwflow.methods.block import BlockCoordinate
+from fwflow.methods.corrective import Corrective
+from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
+from fwflow.methods.invariant import DecompositionInvariant
+from fwflow.methods.lazy import LazyFrankWolfe
+from fwflow.methods.multistep import Multistep
+from fwflow.methods.newton_flow import BoxNewton, FlowNewton
+from fwflow.methods.problem import Problem
+from fwflow.methods.projected import AcceleratedProjectedGradient
+from fwflow.methods.sequence import Sequence
+from fwflow.methods.sliding import GradientSliding
+from fwflow.methods.span import SpanCorrective
+from fwflow.methods.stochastic import Stochastic
+from fwflow.points.point import Point
+from fwflow.steps.boosted import Boosted
+from fwflow.steps.searches import ExactSearch
+from fwflow.tableau.catalogue import COLOURS, LABELS, find_tableau, tableaus
+
+SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method by name.
+
+    Attributes
+    ----------
+    summary : str
+        One line for lists.
+    label : str
+        The name in figures and tables.
+    make : callable
+        ``make(problem, x, **options) -> Method``, where options are those of `takes` that were given.
+    takes : tuple of str
+        Arguments of `minimize` that belong to the method, besides those of every run.
+    needs : str
+        Requirements on the set or the objective; empty if there are none.
+    colour : int, optional
+        The place in the palette of figures, for methods that always have the same colour.
+    begin_anywhere : callable, optional
+        Another constructor, for a method that must begin at a special point.
+    """
+
+    summary: str
+    label: str
+    make: Callable[..., Method]
+    takes: tuple[str, ...] = ()
+    needs: str = ""
+    colour: int | None = None
+    begin_anywhere: Callable[..., Method] | None = None
+
+    @property
+    def anywhere(self) -> Callable[..., Method]:
+        """The constructor for a method that takes over from another one, at whatever point that has reached."""
+        return self.begin_anywhere or self.make
+
+
+def _searching(kind: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
+    """Return a constructor of methods that take a line search."""
+
+    def make(problem: Problem, x: Point, line_search: Any = None) -> Method:
+        return kind(**fixed) if line_search is None else kind(line_search, **fixed)
+
+    return make
+
+
+def _plain(kind: Callable[[], Method]) -> Callable[..., Method]:
+    """Return a constructor of methods that find their own step sizes."""
+    return lambda problem, x: kind()
+
+
+def _corrective(problem: Problem, x: Point) -> Method:
+    return SpanCorrective() if x.factored else Corrective()
+
+
+def _polished(problem: Problem, x: Point) -> Method:
+    return Sequence(AcceleratedProjectedGradient(), Corrective())
+
+
+def _lazy(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
+    return LazyFrankWolfe(tableaus["euler"], schedule, line_search)
+
+
+def _boosted(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
+    return Multistep(tableaus["euler"], schedule, line_search or ExactSearch(), Boosted())
+
+
+def _flow(problem: Problem, x: Point) -> Method:
+    """Return the method that follows the flow of this objective over this set."""
+    f, C = problem.objective, problem.constraint
+    if x.factored or not C.polytope:
+        raise InputError(
+            f"following the flow needs a polytope of vectors, and {C!r} is not known to be one; "
+            "a set of your own says so by polytope = True"
+        )
+    box = C.bounds(x.x.shape) is not None
+    if f.quadratic:
+        return ExactBoxFlow() if box else ExactFlow()
+    if problem.model(x) is None:
+        raise InputError(
+            "following the flow needs second derivatives: give Smooth(..., hess_product=...), or use another method"
+        )
+    return BoxNewton() if box else FlowNewton()
+
+
+def _lazily(name: str) -> str:
+    return f"{name}, asking the oracle only when the known vertices promise too little"
+
+
+def _tableau(name: str) -> MethodEntry:
+    """Return the entry of a tableau."""
+    tableau = find_tableau(name)
+
+    def make(problem: Problem, x: Point, schedule: Any, line_search: Any = None, momentum: Any = None) -> Method:
+        return Multistep(tableau, schedule, line_search, momentum)
+
+    summary = f"tableau with {tableau.stages} stage{'s' * (tableau.stages > 1)}, of order {tableau.order}"
+    return MethodEntry(
+        summary, LABELS.get(name, name), make, (SCHEDULE, LINE_SEARCH, MOMENTUM), colour=COLOURS.get(name)
+    )
+
+
+#: The methods that are not tableaus, by name. The automatic choice is not in it, because it chooses among them.
+VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
+    {
+        "away": MethodEntry(
+            "active set of vertices; steps toward the best or away from the worst",
+            "Away-step",
+            _searching(AwayStep),
+            (LINE_SEARCH,),
+        ),
+        "pairwise": MethodEntry(
+            "active set of vertices; moves weight from the worst to the best",
+            "Pairwise",
+            _searching(Pairwise),
+            (LINE_SEARCH,),
+        ),
+        "blended-pairwise": MethodEntry(
+            "pairwise among the known vertices while that pays, else toward a new one",
+            "Blended pairwise",
+            _searching(BlendedPairwise),
+            (LINE_SEARCH,),
+        ),
+        "lazy-away": MethodEntry(_lazily("away"), "Away-step, lazy", _searching(AwayStep, lazy=True), (LINE_SEARCH,)),
+        "lazy-pairwise": MethodEntry(
+            _lazily("pairwise"), "Pairwise, lazy", _searching(Pairwise, lazy=True), (LINE_SEARCH,)
+        ),
+        "lazy-blended-pairwise": MethodEntry(
+            _lazily("blended-pairwise"),
+            "Blended pairwise, lazy",
+            _searching(BlendedPairwise, lazy=True),
+            (LINE_SEARCH,),
+        ),
+        "blended": MethodEntry(
+            "descends on the simplex of the known vertices while that pays (blended conditional gradients)",
+            "Blended",
+            _searching(Blended),
+            (LINE_SEARCH,),
+        ),
+        "corrective": MethodEntry(
+            "adds several vertices per pass over the data and corrects all weights by Newton's method",
+            "Corrective",
+            _corrective,
+        ),
+        "apg": MethodEntry(
+            "accelerated projected gradient",
+            "Projected gradient",
+            _plain(AcceleratedProjectedGradient),
+            needs="a set with a projection",
+        ),
+        "polished": MethodEntry(
+            "apg until x is sparse, then corrective",
+            "Polished",
+            _polished,
+            needs="a set with a projection",
+        ),
+        "flow": MethodEntry(
+            "the Frank-Wolfe flow itself, followed from event to event",
+            "The flow itself",
+            _flow,
+            needs="a polytope; second derivatives",
+            begin_anywhere=_plain(BoxNewton),  # the exact flow on a box begins at a corner
+        ),
+        "decomposition-invariant": MethodEntry(
+            "pairwise steps without an active set",
+            "Decomposition-invariant",
+            _plain(DecompositionInvariant),
+            needs="a set that knows the smallest face of a point",
+        ),
+        "sliding": MethodEntry(
+            "conditional gradient sliding: fewer gradients, more oracle calls",
+            "Gradient sliding",
+            _plain(GradientSliding),
+        ),
+        "block": MethodEntry(
+            "one block at a time, at the cost of its own columns",
+            "Block-coordinate",
+            _plain(BlockCoordinate),
+            needs="a product of sets",
+        ),
+        "stochastic": MethodEntry(
+            "gradients from batches of rows, and a verified gap at the end",
+            "Stochastic",
+            _plain(Stochastic),
+            needs="an objective that is a mean over rows",
+        ),
+        "lazy-fw": MethodEntry(
+            "Frank-Wolfe with a cache of vertices, for oracles that cost more than gradients",
+            "FW, lazy",
+            _lazy,
+            (SCHEDULE, LINE_SEARCH),
+        ),
+        "boosted": MethodEntry(
+            "Frank-Wolfe along a mixture of vertices that is closer to the gradient",
+            "Boosted",
+            _boosted,
+            (SCHEDULE, LINE_SEARCH),
+        ),
+    }
+)
+
+#: Every method by name, tableaus first.
+METHODS: Mapping[str, MethodEntry] = MappingProxyType(
+    {name: _tableau(name) for name in ("fw", *tableaus)} | dict(VARIANTS)
+)
+
+AUTO = "auto"
+AUTO_SUMMARY = "chooses by what the objective and the set offer, and switches when progress is slow"
