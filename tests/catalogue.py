@@ -124,20 +124,6 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "beckmann": _beckmann,
 }
 
-#: name -> g -> the minimum of <g, s> over the set, found in another way than by its oracle. For sets that are neither
-#: polytopes with few vertices nor balls with a known dual norm.
-MINIMA: dict[str, Callable[[np.ndarray], float]] = {
-    "spectraplex": lambda g: 2 * eigenvalues(g)[0],
-    "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
-    "fantope": lambda g: eigenvalues(g)[:2].sum(),
-    "schatten": lambda g: -2 * np.linalg.svd(g, compute_uv=False).sum(),
-}
-
-
-def eigenvalues(g: np.ndarray) -> np.ndarray:
-    return np.linalg.eigvalsh((g + g.T) / 2)
-
-
 LINE_SEARCHES = (None, *line_searches)
 MOMENTA = (None, *momenta)
 #: Tableaus whose steps may leave the set; all others must be certified.
