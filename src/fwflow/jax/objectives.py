@@ -78,7 +78,7 @@ class LinearModel(Objective):
     b : (m,) array
         Targets, or labels -1 and +1 for the logistic loss.
     loss : str or Loss
-        A name in `fwflow.jax.losses.TWINS`, for example "squared", or an object whose members JAX can trace.
+        A name in ``fwflow.jax.losses.TWINS``, for example "squared", or an object whose members JAX can trace.
     scale : {"mean", "sum"}
     rho : float
         Parameter of losses that have one: where "huber" turns linear.

@@ -33,7 +33,7 @@ class MatrixCompletion(LossOfImage):
         Masked entries are not observed.
     shape : (int, int)
     loss : str or Loss
-        A name in `fwflow.objectives.losses.losses`, for example "huber" or "squared", or an object.
+        A name in ``fwflow.objectives.losses.losses``, for example "huber" or "squared", or an object.
         ``fwflow list losses`` prints all names.
     rho : float
         Parameter of losses that have one: where "huber" turns linear.

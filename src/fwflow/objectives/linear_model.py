@@ -53,7 +53,7 @@ class LinearModel(DesignImage, LossOfImage):
     b : (m,) array_like
         Targets, or labels -1 and +1 for the logistic loss. Not copied either.
     loss : str or Loss
-        A name in `fwflow.objectives.losses.losses`, for example "squared" or "logistic", or an object.
+        A name in ``fwflow.objectives.losses.losses``, for example "squared" or "logistic", or an object.
         ``fwflow list losses`` prints all names.
     scale : {"mean", "sum"}
     rho : float

@@ -31,7 +31,7 @@ class FittedModel:
     intercept : float
         Zero where none was fitted.
     loss : str
-        A name in `fwflow.objectives.losses.losses`.
+        A name in ``fwflow.objectives.losses.losses``.
     constraint : str
         The set, as in ``l1:10``.
     target : str
