@@ -92,4 +92,4 @@ dist: $(STAMP)
 	cd $(SMOKE) && bin/python ../.ci/smoke.py cli
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated docs/figures/sets

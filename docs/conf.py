@@ -23,6 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "catalogue",
     "drawn",
     "mathml",
     "repository_links",

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.methods.catalogue import VARIANTS
+from fwflow.steps.momentum import momenta
+from fwflow.steps.searches import line_searches
 
 Shape = tuple[int, ...]
 
@@ -122,10 +124,11 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "beckmann": _beckmann,
 }
 
-LINE_SEARCHES = (None, "aggressive", "exact", "short", "armijo", "adaptive", "secant")
-MOMENTA = (None, "nesterov", "gradient-averaging", "lmo-averaging")
-CERTIFIED = ("euler", "heun", "kutta3", "ssprk3", "bs3", "rk44", "rk38", "rk5")
+LINE_SEARCHES = (None, *line_searches)
+MOMENTA = (None, *momenta)
+#: Tableaus whose steps may leave the set; all others must be certified.
 UNCERTIFIED = ("midpoint", "ralston", "dp5")
+CERTIFIED = tuple(name for name in fw.tableaus if name not in UNCERTIFIED)
 
 #: The methods that are not tableaus, by the arguments of `minimize` that belong to them.
 ACTIVE_SET, SELF_STEPPING, STAGED = (

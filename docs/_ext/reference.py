@@ -4,9 +4,10 @@ import inspect
 from functools import cached_property
 
 import fwflow
-from fwflow import checks, datasets, designs, jax, models, networks, sklearn
+from fwflow import checks, datasets, designs, jax, networks, sklearn
+from fwflow.tables import model_files
 
-MODULES = (fwflow, sklearn, jax, designs, networks, checks, datasets, models)
+MODULES = (fwflow, sklearn, jax, designs, networks, checks, datasets, model_files)
 CLASSES = {
     f"{module.__name__}.{name}": value
     for module in MODULES

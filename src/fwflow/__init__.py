@@ -7,7 +7,7 @@
 True
 """
 
-from fwflow import checks, networks
+from fwflow import checks, networks, sets
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
@@ -33,46 +33,14 @@ from fwflow.run.intersections import Alternation, alternate
 from fwflow.run.loop import minimize
 from fwflow.run.result import Result, State, Status
 from fwflow.run.trace import Trace
-from fwflow.sets import (
-    Birkhoff,
-    Box,
-    ConstraintSet,
-    ConvexHull,
-    Ellipsoid,
-    Fantope,
-    GroupBall,
-    HyperSimplex,
-    KNormBall,
-    KSparseBall,
-    L1Ball,
-    L2Ball,
-    LinearImage,
-    LInfBall,
-    LpBall,
-    Matching,
-    MinkowskiSum,
-    MixedInteger,
-    NuclearBall,
-    OWLBall,
-    Permutahedron,
-    Polytope,
-    Product,
-    ScaledSet,
-    SchattenBall,
-    ShortestPath,
-    Simplex,
-    SpanningTree,
-    Spectrahedron,
-    Spectraplex,
-    Translated,
-    TransportPolytope,
-    UnitHyperSimplex,
-    UnitSimplex,
-)
+from fwflow.sets import *  # noqa: F403 - the catalogue names its sets once, in its __all__
+from fwflow.steps import momentum as _momentum
+from fwflow.steps import schedules as _schedules
+from fwflow.steps import searches as _searches
 from fwflow.steps.boosted import Boosted
-from fwflow.steps.momentum import GradientAveraging, LMOAveraging, Momentum, Nesterov
-from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
-from fwflow.steps.searches import Adaptive, Aggressive, Armijo, ExactSearch, LineSearch, ShortStep
+from fwflow.steps.momentum import *  # noqa: F403 - as for sets
+from fwflow.steps.schedules import *  # noqa: F403 - as for sets
+from fwflow.steps.searches import *  # noqa: F403 - as for sets
 from fwflow.tableau.catalogue import tableaus
 from fwflow.tableau.scheme import Certificate, Tableau
 from fwflow.trajectories.diagnostics import ZigZag, fit_rate, zigzag_energy
@@ -80,93 +48,45 @@ from fwflow.trajectories.following import ExactTrajectory, Trajectory, exact_flo
 
 __all__ = [
     "ActiveSet",
-    "Adaptive",
-    "Aggressive",
     "Alternation",
-    "Armijo",
     "Beckmann",
-    "Birkhoff",
     "BlockCoordinate",
     "BlockSet",
     "Boosted",
-    "Box",
     "Certificate",
-    "ConstantSchedule",
-    "ConstraintSet",
-    "ConvexHull",
     "DenseVertex",
     "Design",
-    "Ellipsoid",
     "Evaluation",
-    "ExactSearch",
     "ExactTrajectory",
-    "Fantope",
     "FlowPolytope",
     "Gradient",
-    "GradientAveraging",
-    "GroupBall",
-    "HyperSimplex",
     "Iterate",
-    "KNormBall",
-    "KSparseBall",
-    "L1Ball",
-    "L2Ball",
-    "LInfBall",
-    "LMOAveraging",
     "LazyFrankWolfe",
     "Line",
-    "LineSearch",
-    "LinearImage",
     "LinearModel",
     "LinkCosts",
-    "LogOpenLoop",
     "Loss",
     "LowRank",
-    "LpBall",
-    "Matching",
     "MatrixCompletion",
     "Method",
-    "MinkowskiSum",
-    "MixedInteger",
-    "Momentum",
-    "Nesterov",
-    "NuclearBall",
-    "OWLBall",
     "Objective",
     "OneHot",
-    "OpenLoop",
-    "Permutahedron",
     "Permutation",
     "Point",
-    "Polytope",
     "Problem",
-    "Product",
     "Proposal",
     "Quadratic",
     "RankOne",
     "Result",
-    "ScaledSet",
-    "SchattenBall",
-    "Schedule",
-    "ShortStep",
-    "ShortestPath",
-    "Simplex",
     "Smooth",
-    "SpanningTree",
     "SparseVertex",
-    "Spectrahedron",
-    "Spectraplex",
     "State",
     "Status",
     "Stochastic",
     "Tableau",
     "Trace",
     "Trajectory",
-    "Translated",
-    "TransportPolytope",
     "UncertifiedWarning",
-    "UnitHyperSimplex",
-    "UnitSimplex",
     "Vertex",
     "ZigZag",
     "alternate",
@@ -182,3 +102,9 @@ __all__ = [
     "tableaus",
     "zigzag_energy",
 ]
+# Sets, momenta, schedules and line searches are named once, where they are defined.
+__all__ += sets.__all__
+__all__ += _momentum.__all__
+__all__ += _schedules.__all__
+__all__ += _searches.__all__
+__all__.sort()

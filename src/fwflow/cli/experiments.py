@@ -13,6 +13,7 @@ from fwflow._validation import InputError
 from fwflow.cli.data import DataOption, use_data
 from fwflow.cli.options import WorkersOption, plain
 from fwflow.cli.screen import continued, print_table
+from fwflow.objectives.losses import losses
 
 
 def reproduce(
@@ -64,7 +65,9 @@ def compare(
     line_searches: Annotated[list[str] | None, typer.Option("--line-search", "-l", help="Add this variant.")] = None,
     momenta: Annotated[list[str] | None, typer.Option("--momentum", help="Add this variant.")] = None,
     iterations: Annotated[int, typer.Option("--iterations", "-n", **plain(int, 1))] = 200,
-    loss: Annotated[str | None, typer.Option(help="For your own data: squared (default), logistic or huber.")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help=f"For your own data: {', '.join(losses)} (default: squared).")
+    ] = None,
     radius: Annotated[
         float | None, typer.Option(help="For your own data: radius of the L1 ball (default: 10).", **plain(float))
     ] = None,

@@ -84,9 +84,13 @@ HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first row has names (default: found out).")
 ]
 LossOption = Annotated[
-    str, typer.Option(help="squared, huber, or logistic for two classes.", autocompletion=_complete([*losses]))
+    str,
+    typer.Option(
+        help=", ".join(f"{name} (two classes)" if kind.labels else name for name, kind in losses.items()) + ".",
+        autocompletion=_complete([*losses]),
+    ),
 ]
-RhoOption = Annotated[float, typer.Option(help="Where the Huber loss turns linear.", **plain(float))]
+RhoOption = Annotated[float, typer.Option(help="Where the loss huber turns linear.", **plain(float))]
 InterceptOption = Annotated[
     bool, typer.Option("--intercept", help="Add a constant to the model, free of the set, and fit it too.")
 ]
@@ -219,17 +223,20 @@ def read_problem(
     else:
         assert table.target is not None
         values, name, where = table.target, table.target_name, lambda i: f"{data}, {table.place(i)}"
-    b, classes = labelled(values, name, data) if loss == "logistic" else (numbers(values, name, loss, where), None)
+    if losses[loss].labels:
+        b, classes = labelled(values, name, data, loss)
+    else:
+        b, classes = numbers(values, name, loss, where), None
     return ProblemOptions(fw.LinearModel(table.X, b, loss, rho=rho, intercept=intercept), table.names, name, classes)
 
 
-def labelled(values: Target, name: str, path: Path) -> tuple[Array, tuple[str, str]]:
+def labelled(values: Target, name: str, path: Path, loss: str) -> tuple[Array, tuple[str, str]]:
     """Labels -1 and +1 for any two classes, and the two in this order."""
     classes = sorted(set(values)) if isinstance(values, tuple) else np.unique(values).tolist()
     if len(classes) != 2:
         few = ", ".join(as_text(value) for value in classes[:5]) + (", ..." if len(classes) > 5 else "")
         told = "one class" if len(classes) == 1 else f"{len(classes)} classes"
-        raise InputError(f"{path}: --loss logistic tells two classes apart; the target {name!r} has {told}: {few}")
+        raise InputError(f"{path}: --loss {loss} tells two classes apart; the target {name!r} has {told}: {few}")
     first, second = classes
     return np.array([1.0 if value == second else -1.0 for value in values]), (as_text(first), as_text(second))
 
@@ -246,5 +253,5 @@ def numbers(values: Target, name: str, loss: str, where: Callable[[int], str]) -
     i = next(i for i, text in enumerate(values) if parsed(text) is None)
     raise InputError(
         f"{where(i)}: the target {name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
-        "--loss logistic takes any two classes"
+        f"--loss {' or '.join(name for name, kind in losses.items() if kind.labels)} takes any two classes"
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from fwflow._validation import InputError, suggest
 from fwflow.objectives.losses import Huber as CoreHuber
 from fwflow.objectives.losses import Logistic as CoreLogistic
-from fwflow.objectives.losses import Loss
+from fwflow.objectives.losses import Loss, losses
 from fwflow.objectives.losses import Squared as CoreSquared
 from fwflow.objectives.losses import find_loss as find_core_loss
 
@@ -53,11 +56,18 @@ class Huber(CoreHuber):
         return (jnp.abs(z - b) <= self.rho).astype(z.dtype)
 
 
+#: Losses of the core, and what stands for each of them here.
+TWINS: Mapping[type[Loss], type[Loss]] = MappingProxyType(
+    {CoreSquared: Squared, CoreLogistic: Logistic, CoreHuber: Huber}
+)
+
+
 def find_loss(loss: Any, rho: float) -> Loss:
     """The loss of that name, the twin of one of the core's, or an object whose members JAX can trace."""
     found = find_core_loss(loss, rho)
-    if type(found) is CoreHuber:
-        return Huber(found.rho)
-    if type(found) is CoreSquared:
-        return Squared()
-    return Logistic() if type(found) is CoreLogistic else found
+    if type(found) in TWINS:
+        return TWINS[type(found)](**vars(found))
+    if isinstance(loss, str):
+        known = [name for name, kind in losses.items() if kind in TWINS]
+        raise InputError(f"loss={loss!r} is not known to fwflow.jax; {suggest(loss, known)}")
+    return found

@@ -77,10 +77,11 @@ class LinearModel(Objective):
         ``jax_enable_x64`` is set; the gap of a result is then that of the rounded data.
     b : (m,) array
         Targets, or labels -1 and +1 for the logistic loss.
-    loss : {"squared", "logistic", "huber"} or Loss
+    loss : str or Loss
+        A name in ``fwflow.jax.losses.TWINS``, for example "squared", or an object whose members JAX can trace.
     scale : {"mean", "sum"}
     rho : float
-        Where the Huber loss turns linear.
+        Parameter of losses that have one: where "huber" turns linear.
     weights : (m,) array, optional
         Non-negative factors of the losses; the mean is then the weighted one.
 

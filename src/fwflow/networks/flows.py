@@ -55,6 +55,12 @@ class FlowPolytope(KnownSet):
     origins : array of int
         The zones where trips start that use links.
 
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: all trips on shortest paths
+    :Cost: Dijkstra from every origin
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

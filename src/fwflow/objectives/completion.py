@@ -32,8 +32,11 @@ class MatrixCompletion(LossOfImage):
     values : (nnz,) array_like
         Masked entries are not observed.
     shape : (int, int)
-    loss : {"huber", "squared"} or Loss
+    loss : str or Loss
+        A name in ``fwflow.objectives.losses.losses``, for example "huber" or "squared", or an object.
+        ``fwflow list losses`` prints all names.
     rho : float
+        Parameter of losses that have one: where "huber" turns linear.
     scale : {"sum", "mean"}
     weights : (nnz,) array_like, optional
         Non-negative factors of the losses; the mean is then the weighted one.

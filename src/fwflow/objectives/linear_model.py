@@ -1,4 +1,4 @@
-"""Losses of A x against data b: least squares, logistic and Huber regression."""
+"""Linear models: a loss of the predictions A x and the data b."""
 
 from __future__ import annotations
 
@@ -52,10 +52,12 @@ class LinearModel(DesignImage, LossOfImage):
         its workers, see `designs.Distributed`; for files that memory cannot hold there is `designs.open`.
     b : (m,) array_like
         Targets, or labels -1 and +1 for the logistic loss. Not copied either.
-    loss : {"squared", "logistic", "huber"} or Loss
+    loss : str or Loss
+        A name in ``fwflow.objectives.losses.losses``, for example "squared" or "logistic", or an object.
+        ``fwflow list losses`` prints all names.
     scale : {"mean", "sum"}
     rho : float
-        Where the Huber loss turns linear.
+        Parameter of losses that have one: where "huber" turns linear.
     weights : (m,) array_like, optional
         Non-negative factors of the losses; the mean is then the weighted one. Two of the same row weigh as much as one
         with twice the weight.

@@ -1,7 +1,7 @@
 """How much does one residual cost? The losses of linear models and matrix completion, entry by entry.
 
 Each loss is a convex function of a prediction z with data b: its value, first and second
-derivative in z, and a bound on the second derivative. A new loss is one class and one entry.
+derivative in z, and a bound on the second derivative. A new loss is one class and one entry in `losses`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Loss(ABC):
     curvature: float
     #: Whether the second derivative is constant, so that line searches have a closed form.
     quadratic: bool = False
+    #: Whether the data are class labels -1 and +1 instead of numbers.
+    labels: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -91,6 +93,7 @@ class Logistic(EntrywiseLoss):
     r""":math:`\log(1 + e^{-b z})` with labels b in {-1, +1}."""
 
     curvature = 0.25
+    labels = True
 
     def check(self, b: Array) -> None:
         if not np.isin(b, (-1, 1)).all():
@@ -153,6 +156,10 @@ class Ahead(Loss):
     def quadratic(self) -> bool:  # type: ignore[override]
         return self.loss.quadratic
 
+    @property
+    def labels(self) -> bool:  # type: ignore[override]
+        return self.loss.labels
+
     def value(self, z: Array, b: Array) -> float:
         return self.loss.value(self.start + self.share * z, b)
 
@@ -166,8 +173,15 @@ class Ahead(Loss):
         return self.share**2 * self.loss.second(self.start + self.share * z, b)
 
 
-#: Losses by name. ``rho`` is passed to those that have it.
-losses: Mapping[str, type[Any]] = MappingProxyType({"squared": Squared, "logistic": Logistic, "huber": Huber})
+#: The catalogue of losses. ``rho`` is passed to those that have it. Error messages, the command line, the estimators
+#: and the documentation read their names here.
+losses: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        "squared": Squared,
+        "logistic": Logistic,
+        "huber": Huber,
+    }
+)
 
 
 def find_loss(loss: str | Loss, rho: float) -> Loss:

@@ -18,6 +18,7 @@ from fwflow._storage.files import load_arrays
 from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.datasets import load, standardize
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
+from fwflow.objectives.losses import losses
 from fwflow.run.loop import minimize
 from fwflow.run.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
@@ -92,10 +93,10 @@ def from_file(path: str, loss: str, radius: float) -> ProblemInstance:
     except (ValueError, OSError, EOFError, BadZipFile, IndexError) as error:
         said = str(error)
         raise InputError(said if said.startswith(path) else f"{Path(path).name} {said}") from error
-    if loss == "logistic":
+    if loss in losses and losses[loss].labels:
         classes = np.unique(b)
         if len(classes) != 2:
-            raise InputError(f"loss='logistic' needs two classes; {path} has {len(classes)}")
+            raise InputError(f"loss={loss!r} needs two classes; {path} has {len(classes)}")
         b = np.where(b == classes[1], 1.0, -1.0)
     return ProblemInstance(
         LinearModel(A, b, loss), L1Ball(radius), None, None, f"{Path(path).name}, {A.shape[0]} x {A.shape[1]}."

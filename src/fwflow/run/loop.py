@@ -104,9 +104,10 @@ def minimize(
     schedule : Schedule
         The mixing coefficients gamma(t).
     line_search : str or LineSearch, optional
-        "aggressive" (the paper's), "exact", "short", "armijo", "adaptive", "secant".
+        A name in ``fwflow.steps.searches.line_searches``, for example "exact" or "aggressive" (the rule of the
+        paper), or an object. ``fwflow list line-searches`` prints all names.
     momentum : str or Momentum, optional
-        "nesterov" (the paper's), "gradient-averaging", "lmo-averaging".
+        A name in ``fwflow.steps.momentum.momenta``, for example "nesterov" (that of the paper), or an object.
     tol, rtol : float
         Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
         further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.

@@ -1,7 +1,11 @@
-"""Where may x be? Constraint sets by family; each knows its oracle and nothing of the objective."""
+"""The catalogue of sets: where x may be. A set knows its oracle and nothing of the objective.
 
-from fwflow.sets.base import ConstraintSet, Crossing, ScaledSet, Translated
-from fwflow.sets.callables import CallableSet
+A new set is imported here and named in ``__all__``. The public names of fwflow, ``fwflow list sets`` and the
+documentation follow.
+"""
+
+from fwflow.sets.base import ConstraintSet, ScaledSet, Translated
+from fwflow.sets.callables import CallableSet as CallableSet  # users pass a function instead
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
@@ -18,10 +22,8 @@ from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall
 __all__ = [
     "Birkhoff",
     "Box",
-    "CallableSet",
     "ConstraintSet",
     "ConvexHull",
-    "Crossing",
     "Ellipsoid",
     "Fantope",
     "GroupBall",

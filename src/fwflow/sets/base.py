@@ -252,6 +252,13 @@ class ScaledSet(KnownSet):
     """The members of a set times a number, written ``factor * C``; a negative factor reflects.
 
     All that the set offers survives.
+
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: the factor times the answer of :math:`C` to :math:`g`, or to :math:`-g` if the factor is negative
+    :Cost: that of :math:`C`
+    :Offers: all that :math:`C` does
     """
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
@@ -366,6 +373,13 @@ class Translated(KnownSet):
 
     Two things do not survive: the shift has entries everywhere, so that a gradient is needed whole, and it is no
     rank-one matrix. A decomposition has nowhere to put what the set inside leaves to the origin.
+
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: the answer of :math:`C` plus the shift
+    :Cost: that of :math:`C`
+    :Offers: all but mixtures
     """
 
     shape: Shape

@@ -34,6 +34,12 @@ class Ellipsoid(KnownSet):
     rotation : (n, n) array_like, optional
         An orthogonal matrix, with an axis in every column; by default the axes are those of the coordinates.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`c - Q(a \circ v) / \|v\|_2` with :math:`v = a \circ Q^T g`
+    :Cost: :math:`n`; :math:`n^2` if turned
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

@@ -109,6 +109,12 @@ class ShortestPath(_Subgraphs):
         The nodes that each edge leaves and enters.
     source, target : int
 
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: the shortest path
+    :Cost: that of Dijkstra or Bellman and Ford
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -219,7 +225,7 @@ def _levels(ends: Array, n: int) -> Array | None:
 
 
 class SpanningTree(_Subgraphs):
-    """The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
+    r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
     The cheapest tree depends only on the order of the costs; ties go to the first edges. It starts at the tree of the
     first edges. Whether a point is a member is asked of the oracle, up to 100 edges.
@@ -228,6 +234,12 @@ class SpanningTree(_Subgraphs):
     ----------
     tails, heads : (n,) arrays of int
         The two nodes of each edge.
+
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: the cheapest tree
+    :Cost: :math:`n \log n`
 
     Examples
     --------
@@ -286,6 +298,12 @@ class Matching(_Subgraphs):
         The two nodes of each edge.
     perfect : bool
         Only matchings that leave no node out.
+
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: the cheapest matching, by SciPy, or by networkx if the graph is not bipartite
+    :Cost: that of an assignment, or of blossoms
 
     Examples
     --------

@@ -192,6 +192,12 @@ class HyperSimplex(_Choices):
         At most the number of entries.
     radius : float
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`r` in the :math:`k` smallest entries of :math:`g`
+    :Cost: :math:`n`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -220,6 +226,12 @@ class UnitHyperSimplex(_Choices):
     A vertex takes the negative entries of the gradient, the k smallest if there are more; ties go to the first indices,
     and a gradient without negative entries gives the origin. It starts half-way to the barycentre of its upper face.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`r` in the negative ones of the :math:`k` smallest entries
+    :Cost: :math:`n`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -245,6 +257,12 @@ class UnitSimplex(UnitHyperSimplex):
     A vertex has one entry, that of the smallest entry of the gradient, or none if that is not negative; ties go to the
     first index.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`r\,e_i` for the smallest :math:`g_i`, or :math:`0` if :math:`g \ge 0`
+    :Cost: :math:`n`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -265,6 +283,12 @@ class KSparseBall(Ball):
 
     A vertex has the k largest entries of the gradient, against their signs; ties go to the first indices, and where the
     gradient is zero to +r. If there are no more than k entries, this is the ball of the maximum norm.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,\mathrm{sign}(g_i)` in the :math:`k` largest moduli of :math:`g`
+    :Cost: :math:`n`
 
     Examples
     --------

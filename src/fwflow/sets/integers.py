@@ -43,6 +43,12 @@ class MixedInteger(KnownSet):
     n : int, optional
         The dimension, needed only if nothing else tells.
 
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: the best point, by HiGHS' branch and bound
+    :Cost: a mixed-integer program
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

@@ -44,6 +44,13 @@ class LinearImage(KnownSet):
     constraint : ConstraintSet
         Of vectors with n entries, or of arrays with n entries that are read row by row.
 
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: :math:`M` times the answer of :math:`C` to :math:`M^T g`
+    :Cost: that of :math:`C` and two products
+    :Offers: ranking
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

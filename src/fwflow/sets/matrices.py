@@ -38,6 +38,12 @@ class NuclearBall(ConstraintSet):
     radius : float
     steps : int
         Lanczos steps before the first look at what they have found.
+
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: :math:`-r\,u v^T` with leading singular vectors of :math:`G`
+    :Cost: some products with :math:`G`
     """
 
     factored = True
@@ -114,6 +120,12 @@ class Birkhoff(KnownSet):
     """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
 
     Vectors of length n^2 are read as matrices row by row, so linear models work too.
+
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: the cheapest assignment
+    :Cost: :math:`n^3`, less with a hint
     """
 
     polytope = True

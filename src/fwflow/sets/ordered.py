@@ -79,6 +79,12 @@ class KNormBall(_OrderedBall):
     Its members are those of which the k largest moduli sum to at most r. A vertex has one entry or all; ties go to one
     entry, the first, and where the gradient is zero to the positive sign.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: the better one of the answers of the two balls
+    :Cost: :math:`n`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -149,6 +155,13 @@ class OWLBall(_OrderedBall):
     weights : (n,) array_like
         Not negative, in any order, and not all zero.
     radius : float
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,\mathrm{sign}(g_i) / (w_1 + \dots + w_j)` in the :math:`j` largest moduli, for the best
+        :math:`j`
+    :Cost: :math:`n \log n`
 
     Examples
     --------
@@ -226,6 +239,12 @@ class Permutahedron(KnownSet):
     ----------
     weights : (n,) array_like
         The entries, in any order.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: the largest weight where :math:`g` is smallest, and so on
+    :Cost: :math:`n \log n`
 
     Examples
     --------

@@ -30,6 +30,12 @@ class ConvexHull(KnownSet):
 
     Membership is told up to a share of the width of each coordinate, at least 1.5e-8, from the nearest mixture.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: the row with the least entry of :math:`Vg`
+    :Cost: :math:`mn`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -103,6 +109,12 @@ class Polytope(KnownSet):
         Bounds; none by default.
     n : int, optional
         The dimension, needed only if nothing else tells.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: a basic solution, by HiGHS
+    :Cost: a linear program
     """
 
     shape: Shape

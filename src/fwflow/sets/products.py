@@ -32,6 +32,13 @@ class Product(KnownSet):
     ----------
     blocks : sequence of (set, length)
 
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: the answers side by side
+    :Cost: the sum
+    :Offers: all that every part does
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -177,6 +184,13 @@ class MinkowskiSum(KnownSet):
     ----------
     *sets : ConstraintSet
         Of members of one shape.
+
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: the sum of the answers
+    :Cost: the sum
+    :Offers: ranking; of boxes projection and bounds
 
     Examples
     --------

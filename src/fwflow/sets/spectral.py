@@ -127,6 +127,12 @@ class Spectraplex(_ByTrace):
     steps : int
         Lanczos steps before the first look at what they have found.
 
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: :math:`r\,u u^T` with the least eigenvector of :math:`(G + G^T)/2`
+    :Cost: some products with :math:`G`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -168,6 +174,12 @@ class Spectrahedron(_ByTrace):
     steps : int
         Lanczos steps before the first look at what they have found.
 
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: :math:`r\,u u^T` as for `Spectraplex`, or :math:`0` if no eigenvalue is negative
+    :Cost: some products with :math:`G`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -207,6 +219,12 @@ class Fantope(_Semidefinite):
     k : int
     steps : int
         Lanczos steps before the first look at what they have found.
+
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: the projector onto the :math:`k` least eigenvectors
+    :Cost: :math:`k` times some products with :math:`G`
 
     Examples
     --------
@@ -285,6 +303,12 @@ class SchattenBall(KnownSet):
     ----------
     p : float
     radius : float
+
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: :math:`U\,\mathrm{diag}(s)\,V^T` with the answer :math:`s` of the vector ball to :math:`\sigma(G)`
+    :Cost: a dense SVD
 
     Examples
     --------

@@ -51,6 +51,12 @@ class TransportPolytope(KnownSet):
     a, b : (m,) and (n,) arrays
         Masses, not negative and with the same positive sum: b is scaled by what rounding makes them differ.
 
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: the cheapest transport plan, with at most :math:`m + n - 1` entries, by POT or HiGHS
+    :Cost: a network simplex
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

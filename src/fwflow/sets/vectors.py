@@ -88,6 +88,12 @@ class Ball(KnownSet):
 class L1Ball(Ball):
     r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one non-zero entry; ties go to the first index.
 
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,\mathrm{sign}(g_i)\,e_i` for the largest :math:`|g_i|`
+    :Cost: :math:`n`
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -172,7 +178,14 @@ class L1Ball(Ball):
 
 
 class LInfBall(Ball):
-    r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r."""
+    r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,\mathrm{sign}(g)`
+    :Cost: :math:`n`
+    """
 
     def norm(self, x: Array) -> float:
         return float(np.abs(x).max())
@@ -204,6 +217,12 @@ class LpBall(Ball):
 
     With :math:`1/p + 1/q = 1` the vertex is :math:`-r\,\mathrm{sign}(g)|g|^{q-1} / \|g\|_q^{q-1}`.
     A zero gradient gives r times the first unit vector.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,\mathrm{sign}(g)\,|g|^{q-1} / \|g\|_q^{q-1}` with :math:`1/p + 1/q = 1`
+    :Cost: :math:`n`
     """
 
     def __init__(self, p: float, radius: float = 1.0) -> None:
@@ -239,7 +258,14 @@ class LpBall(Ball):
 
 
 class L2Ball(LpBall):
-    r""":math:`\{x : \|x\|_2 \le r\}`. A zero gradient gives r times the first unit vector."""
+    r""":math:`\{x : \|x\|_2 \le r\}`. A zero gradient gives r times the first unit vector.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`-r\,g / \|g\|_2`
+    :Cost: :math:`n`
+    """
 
     def __init__(self, radius: float = 1.0) -> None:
         super().__init__(2.0, radius)
@@ -269,6 +295,13 @@ class GroupBall(Ball):
     radius : float
     p : float
         Above 1; 2 is the group lasso.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: the answer of an `LpBall` in the group of the largest :math:`\|g_G\|_q`
+    :Cost: :math:`n`
+    :Offers: projection (:math:`p = 2`), ranking
 
     Examples
     --------
@@ -374,7 +407,14 @@ def group_labels(groups: Any) -> Array:
 
 
 class Simplex(KnownSet):
-    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
+    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`r\,e_i` with :math:`g_i = g_{(1)}`
+    :Cost: :math:`n`
+    """
 
     screenable = True
 
@@ -450,6 +490,12 @@ class Box(KnownSet):
     r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
 
     Entries with zero gradient go to the upper bound. Membership is told entry by entry, up to a share of its width.
+
+    Notes
+    -----
+    :Family: vectors
+    :Oracle: :math:`l_i` where :math:`g_i > 0`, else :math:`u_i`
+    :Cost: :math:`n`
     """
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:

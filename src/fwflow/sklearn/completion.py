@@ -27,9 +27,10 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
     Parameters
     ----------
     radius : float
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     biases : bool
         Fit a bias for every row and column, before the matrix and free of the radius.
     damping : float

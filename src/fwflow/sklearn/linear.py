@@ -25,7 +25,7 @@ from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.centred import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
-from fwflow.objectives.losses import Logistic, Loss, find_loss
+from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
@@ -422,14 +422,15 @@ class OverGroupBall:
 
 @documented
 class L1Regression(OverL1Ball, LinearRegressor):
-    r"""Least squares or Huber regression with :math:`\|\beta\|_1 \le r`: the lasso by its radius.
+    r"""Regression with :math:`\|\beta\|_1 \le r`: the lasso by its radius.
 
     Parameters
     ----------
     radius : float
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes
@@ -482,22 +483,24 @@ class L1Regression(OverL1Ball, LinearRegressor):
 
 def regression_loss(loss: Any, rho: float) -> Loss:
     """The loss of that name, if it is one for numbers."""
-    if loss not in ("squared", "huber"):
-        raise ValueError(f"loss={loss!r} is not known; accepted: 'squared', 'huber'")
+    accepted = [name for name, kind in losses.items() if not kind.labels]
+    if loss not in accepted:
+        raise ValueError(f"loss={loss!r} is not known; accepted: {', '.join(map(repr, accepted))}")
     return find_loss(loss, rho)
 
 
 @documented
 class SimplexRegression(LinearRegressor):
-    r"""Least squares or Huber regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
+    r"""Regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
 
     Parameters
     ----------
     radius : float
         What the coefficients sum to.
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes
@@ -552,7 +555,7 @@ class SimplexRegression(LinearRegressor):
 
 @documented
 class GroupRegression(OverGroupBall, LinearRegressor):
-    r"""Least squares or Huber regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso by its radius.
+    r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso by its radius.
 
     Parameters
     ----------
@@ -561,9 +564,10 @@ class GroupRegression(OverGroupBall, LinearRegressor):
         The features of each group, or the group of each feature; by default each is a group of its own.
     p : float
         The norm of a group, above 1.
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes

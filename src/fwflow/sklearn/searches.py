@@ -165,9 +165,10 @@ class L1RegressionCV(RadiusSearch, L1Regression):
     ----------
     {search}
     {device}
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes
@@ -234,9 +235,10 @@ class SimplexRegressionCV(RadiusSearch, SimplexRegression):
     ----------
     {search}
     {device}
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes
@@ -296,9 +298,10 @@ class GroupRegressionCV(RadiusSearch, GroupRegression):
         The features of each group, or the group of each feature; by default each is a group of its own.
     p : float
         The norm of a group, above 1.
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     {parameters}
 
     Attributes
@@ -477,9 +480,10 @@ class NuclearCompletionCV(RadiusSearch, NuclearCompletion):
     Parameters
     ----------
     {search}
-    loss : {"squared", "huber"}
+    loss : str
+        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
     rho : float
-        Residuals beyond count linearly, for the Huber loss.
+        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
     biases : bool
         Fit a bias for every row and column, before the matrix and free of the radius.
     damping : float

@@ -15,6 +15,9 @@ from typing import Any
 from fwflow._validation import InputError, number, suggest
 from fwflow.points.point import Atom, Lifted, Point
 
+#: Public names of fwflow.
+__all__ = ["GradientAveraging", "LMOAveraging", "Momentum", "Nesterov"]
+
 GradientAt = Callable[[Point], Any]
 Oracle = Callable[[Any], Lifted]
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from fwflow._validation import number, positive
 from fwflow.tableau.scheme import Tableau, is_convex
 
+#: Public names of fwflow.
+__all__ = ["ConstantSchedule", "LogOpenLoop", "OpenLoop", "Schedule"]
+
 
 @dataclass(frozen=True)
 class Schedule(ABC):

@@ -15,6 +15,9 @@ from scipy.optimize import brentq
 from fwflow._validation import InputError, number, suggest
 from fwflow.objectives.base import Line
 
+#: Public names of fwflow.
+__all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "ShortStep"]
+
 EPSILON = sys.float_info.epsilon
 
 

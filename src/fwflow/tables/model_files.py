@@ -31,13 +31,13 @@ class FittedModel:
     intercept : float
         Zero where none was fitted.
     loss : str
-        "squared", "logistic" or "huber".
+        A name in ``fwflow.objectives.losses.losses``.
     constraint : str
         The set, as in ``l1:10``.
     target : str
         The column that is predicted; empty if it has no name.
     classes : tuple of two str, or None
-        For the logistic loss, what a negative and a positive score stand for.
+        For a loss of class labels, the classes of a negative and of a positive score.
     dropped : tuple of str
         Columns of the data that were left out.
     data : str
@@ -134,7 +134,7 @@ class FittedModel:
             and kind == "f"
             and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercept))
             and self.loss in losses
-            and (self.loss == "logistic") == (self.classes is not None)
+            and losses[self.loss].labels == (self.classes is not None)
         )
 
     def scores(self, X: Any) -> Array:

@@ -1,11 +1,14 @@
-"""Draws figures/sets/*.png: a small instance of every set, a gradient, and the oracle's answer.
+"""Pictures of the sets: a small instance of every set, a gradient, and the answer of the oracle.
 
-Whatever the set, its shape comes from its oracle alone: the hull of the answers to many directions, seen along two or
-three orthonormal axes. Run it with the package and matplotlib installed: python docs/draw_sets.py
+The shape of a set comes from its oracle alone: it is the hull of the answers to many directions, seen along two or
+three orthonormal axes. The build of the site draws every picture whose sources have changed.
 """
 
 from __future__ import annotations
 
+import ast
+import doctest
+import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +21,7 @@ from scipy.spatial import ConvexHull
 
 import fwflow as fw
 
-FOLDER = Path(__file__).parent / "figures" / "sets"
+View = tuple[fw.ConstraintSet, tuple[int, ...], np.ndarray]
 BLUE, ORANGE, INK = "#0072B2", "#D55E00", "0.25"
 ROOT = math.sqrt(0.5)
 #: From where sets in space are seen, and what is right and up from there.
@@ -37,7 +40,7 @@ def zero_sum(n: int) -> np.ndarray:
     return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))[0][:, 1:].T
 
 
-#: name -> the set, the shape of its members, and the axes along which it is seen
+#: name -> the set, the shape of its members, and the axes along which it is seen. `default_view` is for the others.
 PICTURES: dict[str, tuple[Callable[[], fw.ConstraintSet], tuple[int, ...], np.ndarray]] = {
     "L1Ball": (lambda: fw.L1Ball(), (2,), np.eye(2)),
     "L2Ball": (lambda: fw.L2Ball(), (2,), np.eye(2)),
@@ -144,10 +147,50 @@ def solid(figure: Figure, points: np.ndarray, s: np.ndarray, g: np.ndarray, poly
     ax.axis("off")
 
 
-def draw(name: str) -> None:
-    """One picture."""
+def example(kind: type[fw.ConstraintSet]) -> fw.ConstraintSet:
+    """The first instance that the examples of the docstring make."""
+    names: dict[str, Any] = {}
+    for part in doctest.DocTestParser().get_examples(inspect.getdoc(kind) or ""):
+        for node in ast.walk(ast.parse(part.source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == f"fw.{kind.__name__}":
+                return eval(ast.unparse(node), names)
+        exec(part.source, names)
+    raise ValueError(f"{kind.__name__} needs an example in its docstring that calls fw.{kind.__name__}(...)")
+
+
+def default_view(kind: type[fw.ConstraintSet]) -> View:
+    """The example of the docstring: in its coordinates up to dimension three, else along its principal axes."""
+    C = example(kind)
+    shape = _smallest_shape(C)
+    n = math.prod(shape)
+    if n <= 3:
+        return C, shape, np.eye(n)
+    found = answers(C, shape, np.eye(n), np.random.default_rng(0).standard_normal((200, n)))
+    _, widths, axes = np.linalg.svd(found - found.mean(axis=0), full_matrices=False)
+    return C, shape, axes[: max(2, min(3, int((widths > 1e-9 * widths[0]).sum())))]
+
+
+def _smallest_shape(C: fw.ConstraintSet) -> tuple[int, ...]:
+    for shape in (None, (2,), (3,), (2, 2)):
+        try:
+            return np.shape(C.start(shape))
+        except ValueError:  # the set needs a shape, or another one
+            continue
+    raise ValueError(f"{C!r} has no members of shape (2,), (3,) or (2, 2)")
+
+
+def view(name: str) -> View:
+    """The instance of a set that is drawn, the shape of its members, and the axes."""
+    if name not in PICTURES:
+        return default_view(getattr(fw, name))
     make, shape, axes = PICTURES[name]
-    C, dimension = make(), len(axes)
+    return make(), shape, axes
+
+
+def draw(name: str, path: Path) -> None:
+    """Draw one set."""
+    C, shape, axes = view(name)
+    dimension = len(axes)
     g = np.array([-0.5, -0.87] if dimension == 2 else [0.1, -0.75, -0.65])
     points = np.unique(answers(C, shape, axes, directions(dimension)).round(9), axis=0)
     (s,) = answers(C, shape, axes, g[None])
@@ -156,16 +199,13 @@ def draw(name: str) -> None:
         flat(figure, points, s, g)
     else:
         solid(figure, points, s, g, C.polytope)
-    figure.savefig(FOLDER / f"{name}.png", facecolor="white")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, facecolor="white")
 
 
-def main() -> None:
-    """All pictures of sets that there are."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in PICTURES:
-        if name in fw.__all__:
-            draw(name)
-
-
-if __name__ == "__main__":
-    main()
+def redraw(name: str, folder: Path) -> None:
+    """Draw a set unless its picture is newer than the set and this file."""
+    path = folder / f"{name}.png"
+    sources = (Path(__file__), Path(inspect.getfile(getattr(fw, name))))
+    if not path.exists() or path.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        draw(name, path)
