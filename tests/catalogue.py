@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
+from scipy.special import logsumexp
 
 import fwflow as fw
 from fwflow.methods.catalogue import VARIANTS
@@ -68,6 +70,20 @@ SETS |= {
     "transport": (fw.TransportPolytope([2.0, 2.0], [1.0, 1.0, 2.0]), (2, 3)),
 }
 
+
+def eigenvalues(g: np.ndarray) -> np.ndarray:
+    return np.linalg.eigvalsh((g + g.T) / 2)
+
+
+#: name -> g -> the minimum of <g, s>, found independently of the oracle, for sets that are neither polytopes with few
+#: vertices nor balls with a known dual norm. tests/sets/answers.py has the others.
+MINIMA: dict[str, Callable[[np.ndarray], float]] = {
+    "spectraplex": lambda g: 2 * eigenvalues(g)[0],
+    "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
+    "fantope": lambda g: eigenvalues(g)[:2].sum(),
+    "schatten": lambda g: -2 * scipy.linalg.svdvals(g).sum(),
+}
+
 #: The same for sets of subgraphs and others whose oracles take long: tests/sets/test_combinatorial.py runs over them.
 COMBINATORIAL: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "path": (fw.ShortestPath([0, 0, 1, 1, 2, 2, 3], [1, 2, 2, 3, 3, 4, 4], 0, 4), (7,)),
@@ -124,6 +140,63 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "beckmann": _beckmann,
 }
 
+
+def squared(z, b):
+    return ((z - b) ** 2 / 2).sum(), z - b
+
+
+def logistic(z, b):
+    return logsumexp(np.stack([np.zeros_like(z), -b * z]), axis=0).sum(), -b / (1 + np.exp(b * z))
+
+
+def huber(z, b, rho):
+    r = z - b
+    value = np.where(np.abs(r) <= rho, r**2 / 2, rho * (np.abs(r) - rho / 2)).sum()
+    return value, np.where(np.abs(r) <= rho, r, rho * np.sign(r))
+
+
+def linear(loss, data, factor=1 / 12, **options):
+    def formula(n, seed, x):
+        A = design(12, n, seed)
+        value, dual = loss(A @ x, data(12, seed), **options)
+        return factor * value, factor * A.T @ dual
+
+    return formula
+
+
+def quadratic(n, seed, x):
+    A, b = design(2 * n, n, seed), targets(n, seed)
+    return ((A @ x) ** 2).sum() / (2 * n) - b @ x, A.T @ (A @ x) / n - b
+
+
+def cosh(n, seed, x):
+    shifted = x - targets(n, seed) / 4
+    return ((np.exp(shifted) + np.exp(-shifted)) / 2).sum(), (np.exp(shifted) - np.exp(-shifted)) / 2
+
+
+def beckmann(n, seed, x):
+    """Link by link, and straight on below zero."""
+    f, value, gradient = OBJECTIVES["beckmann"](n, seed), 0.0, []
+    for v, t, c, b, p, h in zip(x, f.free_flow, f.capacity, f.b, f.power, f.fixed, strict=True):
+        crowding = t * b * (max(v, 0.0) / c) ** p
+        gradient.append(t + h + crowding)
+        value += v * (t + h + (crowding if v < 0 else crowding / (p + 1)))
+    return value, np.array(gradient)
+
+
+#: name -> (n, seed, x) -> value and gradient of the objective, written down independently of it
+FORMULAS = {
+    "squared": linear(squared, targets),
+    "squared-sum": linear(squared, targets, factor=1.0),
+    "logistic": linear(logistic, labels),
+    "huber": linear(huber, targets, rho=0.5),
+    "squared-csr": linear(squared, targets),
+    "logistic-csc": linear(logistic, labels),
+    "quadratic": quadratic,
+    "smooth": cosh,
+    "beckmann": beckmann,
+}
+
 LINE_SEARCHES = (None, *line_searches)
 MOMENTA = (None, *momenta)
 #: Tableaus whose steps may leave the set; all others must be certified.
@@ -135,3 +208,18 @@ ACTIVE_SET, SELF_STEPPING, STAGED = (
     tuple(name for name, entry in VARIANTS.items() if entry.takes == takes)
     for takes in (("line_search",), (), ("schedule", "line_search"))
 )
+
+#: name -> order of the tableau, from the literature
+ORDERS = {
+    "euler": 1,
+    "midpoint": 2,
+    "heun": 2,
+    "ralston": 2,
+    "kutta3": 3,
+    "ssprk3": 3,
+    "bs3": 3,
+    "rk44": 4,
+    "rk38": 4,
+    "rk5": 5,
+    "dp5": 5,
+}

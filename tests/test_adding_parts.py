@@ -158,7 +158,7 @@ class Copy:
         self.insert(catalogue, '    "Product",\n', '    "PositiveBall",\n')
         self.insert("tests/catalogue.py", '    "simplex": (', '    "positive-ball": (fw.PositiveBall(2.0), (6,)),\n')
         minimum = '    "positive-ball": lambda g: -2 * float(np.linalg.norm(np.minimum(g, 0))),\n'
-        self.insert("tests/sets/answers.py", '    "spectraplex": lambda', minimum)
+        self.insert("tests/catalogue.py", '    "spectraplex": lambda', minimum)
 
     def add_loss(self):
         self.insert("src/fwflow/objectives/losses.py", "@dataclass(frozen=True, eq=False)\nclass Ahead", LOSS.lstrip())
@@ -167,14 +167,14 @@ class Copy:
         )
         model = 'lambda n, seed: fw.LinearModel(design(12, n, seed), targets(12, seed), "pseudo-huber")'
         self.insert("tests/catalogue.py", '    "quadratic": _quadratic', f'    "pseudo-huber": {model},\n')
-        formulas = "tests/objectives/test_objectives.py"
+        formulas = "tests/catalogue.py"
         self.insert(formulas, "def linear(", PSEUDO_HUBER.lstrip())
         self.insert(formulas, '    "quadratic": quadratic,', '    "pseudo-huber": linear(pseudo_huber, targets),\n')
 
     def add_tableau(self):
         drawing = '    "ssprk32": """\n        1/2\n        1/2  1/2\n        1/3  1/3  1/3\n    """,\n'
         self.insert("src/fwflow/tableau/catalogue.py", '    "bs3": """', drawing)
-        self.insert("tests/tableau/test_tableaus.py", '    "bs3": 3,', '    "ssprk32": 2,\n')
+        self.insert("tests/catalogue.py", '    "bs3": 3,', '    "ssprk32": 2,\n')
 
     def add_line_search(self):
         self.insert("src/fwflow/steps/searches.py", "def _secant()", SEARCH.lstrip())

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 import fwflow as fw
 from fwflow.designs import Counts, DenseDesign
@@ -13,7 +13,19 @@ from fwflow.objectives import Huber, Logistic, Squared
 from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex
 from fwflow.run.loop import _REFRESH_EVERY
-from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, OBJECTIVES, SETS, design, labels, targets
+from tests.catalogue import (
+    CERTIFIED,
+    FORMULAS,
+    LINE_SEARCHES,
+    MOMENTA,
+    OBJECTIVES,
+    SETS,
+    design,
+    huber,
+    labels,
+    squared,
+    targets,
+)
 
 cases = settings(deadline=None, max_examples=25, derandomize=True)
 seeds = st.integers(0, 2**16)
@@ -23,61 +35,6 @@ SAME = {"rtol": 1e-12, "atol": 1e-12}
 
 VECTOR_SETS = {name: C for name, (C, shape) in SETS.items() if shape == (6,)}
 
-
-def squared(z, b):
-    return ((z - b) ** 2 / 2).sum(), z - b
-
-
-def logistic(z, b):
-    return logsumexp(np.stack([np.zeros_like(z), -b * z]), axis=0).sum(), -b / (1 + np.exp(b * z))
-
-
-def huber(z, b, rho):
-    r = z - b
-    value = np.where(np.abs(r) <= rho, r**2 / 2, rho * (np.abs(r) - rho / 2)).sum()
-    return value, np.where(np.abs(r) <= rho, r, rho * np.sign(r))
-
-
-def linear(loss, data, factor=1 / 12, **options):
-    def formula(n, seed, x):
-        A = design(12, n, seed)
-        value, dual = loss(A @ x, data(12, seed), **options)
-        return factor * value, factor * A.T @ dual
-
-    return formula
-
-
-def quadratic(n, seed, x):
-    A, b = design(2 * n, n, seed), targets(n, seed)
-    return ((A @ x) ** 2).sum() / (2 * n) - b @ x, A.T @ (A @ x) / n - b
-
-
-def cosh(n, seed, x):
-    shifted = x - targets(n, seed) / 4
-    return ((np.exp(shifted) + np.exp(-shifted)) / 2).sum(), (np.exp(shifted) - np.exp(-shifted)) / 2
-
-
-def beckmann(n, seed, x):
-    """Link by link, and straight on below zero."""
-    f, value, gradient = OBJECTIVES["beckmann"](n, seed), 0.0, []
-    for v, t, c, b, p, h in zip(x, f.free_flow, f.capacity, f.b, f.power, f.fixed, strict=True):
-        crowding = t * b * (max(v, 0.0) / c) ** p
-        gradient.append(t + h + crowding)
-        value += v * (t + h + (crowding if v < 0 else crowding / (p + 1)))
-    return value, np.array(gradient)
-
-
-FORMULAS = {
-    "squared": linear(squared, targets),
-    "squared-sum": linear(squared, targets, factor=1.0),
-    "logistic": linear(logistic, labels),
-    "huber": linear(huber, targets, rho=0.5),
-    "squared-csr": linear(squared, targets),
-    "logistic-csc": linear(logistic, labels),
-    "quadratic": quadratic,
-    "smooth": cosh,
-    "beckmann": beckmann,
-}
 
 ROWS, COLS = np.array([4, 0, 2, 4, 1, 0, 3, 2, 4]), np.array([1, 3, 0, 0, 2, 0, 3, 2, 3])
 

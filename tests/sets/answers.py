@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from tests.catalogue import SETS, TURNED
+from tests.catalogue import MINIMA, SETS, TURNED
 
 HIGHS = 1e-7  # feasibility tolerance, primal and dual, of the solver inside Polytope and inside linprog here
 EPS = float(np.finfo(np.float64).eps)
@@ -115,19 +115,6 @@ DUAL_NORMS = {
 
 PLANS = np.vstack([np.kron(np.eye(2), np.ones(3)), np.kron(np.ones(2), np.eye(3))]), np.array([2.0, 2, 1, 1, 2])
 VERTICES["transport"] = corners(-np.eye(6), np.zeros(6), PLANS[0][:-1], PLANS[1][:-1])
-
-
-def eigenvalues(g):
-    return np.linalg.eigvalsh((g + g.T) / 2)
-
-
-#: name -> the minimum over sets that are neither
-MINIMA = {
-    "spectraplex": lambda g: 2 * eigenvalues(g)[0],
-    "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
-    "fantope": lambda g: eigenvalues(g)[:2].sum(),
-    "schatten": lambda g: -2 * scipy.linalg.svdvals(g).sum(),
-}
 
 
 def l1_program(radius, n):

@@ -13,7 +13,7 @@ from scipy.integrate import RK23, RK45
 import fwflow as fw
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tableau.scheme import mixture_weights
-from tests.catalogue import CERTIFIED, UNCERTIFIED
+from tests.catalogue import CERTIFIED, ORDERS, UNCERTIFIED
 
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)
 EPS = np.finfo(float).eps
@@ -337,21 +337,6 @@ def order_conditions(A, beta):
 def order_by_hand(A, beta):
     residuals = order_conditions(A, beta)
     return next((n - 1 for n in residuals if any(residuals[n])), 5)
-
-
-ORDERS = {
-    "euler": 1,
-    "midpoint": 2,
-    "heun": 2,
-    "ralston": 2,
-    "kutta3": 3,
-    "ssprk3": 3,
-    "bs3": 3,
-    "rk44": 4,
-    "rk38": 4,
-    "rk5": 5,
-    "dp5": 5,
-}
 
 
 @CATALOGUE
