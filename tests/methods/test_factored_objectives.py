@@ -110,14 +110,14 @@ def test_gradients_are_counted():
 
 
 def test_corrections_say_what_they_need():
-    with pytest.raises(ValueError, match=r"needs a MatrixCompletion; got Factored\. Use method=\"blended-pairwise\""):
+    with pytest.raises(ValueError, match=r"need a MatrixCompletion; got Factored\. Use another method"):
         fw.minimize(Factored(), fw.NuclearBall(2.0), method="corrective")
 
     def oracle(G):
         u, _, v = np.linalg.svd(np.asarray(G.todense()) if sp.issparse(G) else G)
         return fw.RankOne(u[:, 0], v[0], -1.0)
 
-    with pytest.raises(ValueError, match="needs a NuclearBall, Spectraplex or Spectrahedron"):
+    with pytest.raises(ValueError, match="need a NuclearBall, Spectraplex or Spectrahedron"):
         fw.minimize(COMPLETION, oracle, method="corrective")
 
 

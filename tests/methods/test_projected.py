@@ -85,7 +85,7 @@ def test_a_member_is_its_own_projection():
 
 def test_sets_without_a_projection_say_so():
     assert SETS["hull"][0].project(np.zeros(6)) is None
-    with pytest.raises(ValueError, match=r"apg.*needs a set with a projection"):
+    with pytest.raises(ValueError, match=r"projected gradient needs a set with a projection"):
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
 
 

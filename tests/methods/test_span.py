@@ -90,7 +90,7 @@ def test_only_the_nuclear_ball_will_do():
         u, _, v = np.linalg.svd(np.asarray(G.todense()) if hasattr(G, "todense") else G)
         return fw.RankOne(u[:, 0], v[0], -1.0)
 
-    with pytest.raises(ValueError, match="needs a NuclearBall"):
+    with pytest.raises(ValueError, match="need a NuclearBall"):
         fw.minimize(completion(), oracle, method="corrective")
 
 

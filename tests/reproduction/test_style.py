@@ -52,5 +52,5 @@ def test_thin_keeps_both_ends(n, most):
 def test_colours_are_distinct_and_methods_keep_theirs():
     chosen = style.colours(("fw", "a.toml", "rk44", "heun", "b.toml"))
     assert len(set(chosen.values())) == 5
-    assert (chosen["fw"], chosen["rk44"]) == (style.COLOURS["fw"], style.COLOURS["rk44"])
+    assert (chosen["fw"], chosen["rk44"]) == (style.PALETTE[0], style.PALETTE[2])
     assert len(style.colours([f"m{i}" for i in range(20)])) == 20

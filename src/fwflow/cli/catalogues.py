@@ -63,8 +63,8 @@ def _sets() -> dict[str, dict[str, str]]:
 
 
 def _methods() -> dict[str, dict[str, str]]:
-    entries = {AUTO: {"what it is": AUTO_SUMMARY, "needs": ""}}
-    return entries | {name: {"what it is": m.summary, "needs": m.needs} for name, m in VARIANTS.items()}
+    entries = {AUTO: {"what it is": AUTO_SUMMARY, "needs": "-"}}
+    return entries | {name: {"what it is": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
 
 
 def _tableaus() -> dict[str, dict[str, str]]:

@@ -81,7 +81,7 @@ class Method(ABC):
     corrects: bool = False
 
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        """Return the work of a run from x if all goes well, in the unit of `methods.work`, given the atoms of x.
+        """Return the work of a run from x if all goes well, in the unit of ``methods.work``, given the atoms of x.
 
         The default is that of corrections, which find a sparse solution in few steps.
         """

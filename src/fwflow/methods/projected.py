@@ -67,7 +67,7 @@ class AcceleratedProjectedGradient(Method):
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored or problem.constraint.project(x.x) is None:
-            raise InputError(f"projected gradient steps need a set with a projection; {problem.constraint!r} has none")
+            raise InputError(f"projected gradient needs a set with a projection; {problem.constraint!r} has none")
         return ProjectionMemory(x)
 
     def resumed(self, problem: Problem, x: Point, memory: ProjectionMemory) -> ProjectionMemory:

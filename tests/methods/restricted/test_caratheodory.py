@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,7 +97,13 @@ def test_copies_dependent_atoms_and_scales_that_differ(seed, n, rank, count, cop
 
 
 #: Methods that keep an active set, by name.
-KEEPING = {"away": AwayStep, "pairwise": Pairwise, "blended-pairwise": BlendedPairwise, "blended": Blended}
+KEEPING = {
+    "away": AwayStep,
+    "pairwise": Pairwise,
+    "blended-pairwise": BlendedPairwise,
+    "blended": Blended,
+    "lazy-pairwise": partial(Pairwise, lazy=True),
+}
 METHODS = ["pairwise", "away", "blended-pairwise", "lazy-pairwise"]
 UNIT = fw.Box(np.zeros(6), np.ones(6))
 PRODUCTS = {
