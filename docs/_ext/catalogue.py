@@ -162,7 +162,7 @@ def reference_pages() -> dict[str, str]:
         + "\n".join(sets),
         "api/steps.rst": note
         + "Schedules, line searches, momentum\n==================================\n\n.. currentmodule:: fwflow\n\n"
-        + "What a tableau combines with. `minimize` takes each by name or as one of these objects.\n\n"
+        + "`minimize` takes line searches and momentum by name or as objects, and schedules as objects.\n\n"
         + "\n".join(steps),
     }
 

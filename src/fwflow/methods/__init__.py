@@ -10,7 +10,7 @@ from fwflow._validation import InputError
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.catalogue import AUTO, VARIANTS
+from fwflow.methods.catalogue import AUTO, VARIANTS, MethodEntry, tableau_entry
 from fwflow.methods.lazy import LazyFrankWolfe
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.problem import Problem
@@ -102,7 +102,7 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
     why = _PREFERRED if method == AUTO else _ASKED
     name = "fw" if method == AUTO else name
     if method in VARIANTS:
-        return _variant(name, request, problem, x), Choice(name, why)
+        return _made(VARIANTS[name], name, request, problem, x), Choice(name, why)
     tableau = method if isinstance(method, Tableau) else find_tableau(name)
     if not request.schedule.certifies(tableau):
         warnings.warn(
@@ -111,21 +111,16 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
             UncertifiedWarning,
             stacklevel=3,
         )
-    return Multistep(tableau, request.schedule, request.search, request.momentum), Choice(name, why)
+    return _made(tableau_entry(tableau, name), name, request, problem, x), Choice(name, why)
 
 
-def _variant(name: str, request: Request, problem: Problem, x: Point) -> Method:
-    """Return the method of that name, which is not a tableau."""
-    entry = VARIANTS[name]
-    if request.momentum is not None:
-        raise InputError(f"momentum belongs to tableaus; method={name!r} takes none")
-    options: dict[str, Any] = {}
-    if "schedule" in entry.takes:
+def _made(entry: MethodEntry, name: str, request: Request, problem: Problem, x: Point) -> Method:
+    """Return the method of an entry with the options that were given, or say which of them it does not take."""
+    given = {"line_search": request.search, "momentum": request.momentum}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+    if request.schedule is not DEFAULT_SCHEDULE or "schedule" in entry.takes:
         options["schedule"] = request.schedule
-    elif request.schedule is not DEFAULT_SCHEDULE:
-        raise InputError(f"schedule belongs to tableaus; method={name!r} takes none")
-    if request.search is not None:
-        if "line_search" not in entry.takes:
-            raise InputError(f"line_search belongs to other methods; method={name!r} finds its own step sizes")
-        options["line_search"] = request.search
+    for option in options:
+        if option not in entry.takes:
+            raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
     return entry.make(problem, x, **options)

@@ -1,7 +1,7 @@
 """The table of methods: the names of ``minimize(method=...)``, and what each method is, needs and takes.
 
-`minimize`, the command line, the documentation and the figures read this table. Tableaus are methods too. Their entries
-follow from the catalogue of tableaus.
+`minimize`, `fwflow list` and the figures read this table. Tableaus are methods too. Their entries follow from the
+catalogue of tableaus.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.searches import ExactSearch
 from fwflow.tableau.catalogue import COLOURS, LABELS, find_tableau, tableaus
+from fwflow.tableau.scheme import Tableau
 
 SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
 
@@ -124,9 +125,8 @@ def _lazily(name: str) -> str:
     return f"{name}, asking the oracle only when the known vertices promise too little"
 
 
-def _tableau(name: str) -> MethodEntry:
-    """Return the entry of a tableau."""
-    tableau = find_tableau(name)
+def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
+    """Return the entry of a tableau that is known by a name."""
 
     def make(problem: Problem, x: Point, schedule: Any, line_search: Any = None, momentum: Any = None) -> Method:
         return Multistep(tableau, schedule, line_search, momentum)
@@ -238,7 +238,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
 
 #: Every method by name, tableaus first.
 METHODS: Mapping[str, MethodEntry] = MappingProxyType(
-    {name: _tableau(name) for name in ("fw", *tableaus)} | dict(VARIANTS)
+    {name: tableau_entry(find_tableau(name), name) for name in ("fw", *tableaus)} | dict(VARIANTS)
 )
 
 AUTO = "auto"

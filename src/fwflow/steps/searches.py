@@ -1,4 +1,4 @@
-"""How far to go? Schedules gamma(t), which the stages need, and line searches, which act on the combined direction."""
+"""Line searches: step sizes along the combined direction of a step."""
 
 from __future__ import annotations
 
