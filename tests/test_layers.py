@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fwflow.methods.catalogue import VARIANTS
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fwflow"
 
@@ -104,3 +106,29 @@ def test_the_core_asks_for_declared_members_only():
         if isinstance(node, ast.Name) and node.id in ("getattr", "hasattr", "setattr")
     )
     assert found == ALLOWED_LOOKUPS
+
+
+def test_the_top_level_has_few_public_parts():
+    core = {part_of(name) for name in CORE} - {"fwflow"}
+    assert len([part for part in core if not part.startswith("_")]) <= 12
+
+
+def test_a_class_name_means_one_thing():
+    places = {}
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    shared = {name: modules for name, modules in places.items() if len(modules) > 1}
+    assert len(shared) <= 30, sorted(shared)
+    without_jax = [n for n, modules in shared.items() if len([m for m in modules if part_of(m) != "jax"]) > 1]
+    assert len(without_jax) <= 3, without_jax
+
+
+@pytest.mark.parametrize("method", VARIANTS)
+def test_the_name_of_a_variant_stands_in_few_files(method):
+    files = [
+        name for name, path in FILES.items() if re.search(f"""["']{method}["']""", path.read_text(encoding="utf-8"))
+    ]
+    # The flow is also the name of a function and of results of experiments.
+    assert len(files) <= (8 if method == "flow" else 4), files

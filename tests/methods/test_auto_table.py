@@ -9,6 +9,7 @@ import numpy as np
 
 import fwflow as fw
 from fwflow.methods.auto import RULES, rules_table
+from fwflow.methods.catalogue import VARIANTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 
@@ -42,3 +43,7 @@ def test_a_result_says_what_ran_and_why():
     assert chosen.method.why in {rule.why for rule in RULES}
     asked = fw.minimize(f, fw.L1Ball(1.0), method="rk44", tol=1e-2)
     assert (asked.method, asked.method.why) == ("rk44", "it was asked for")
+
+
+def test_the_docstring_names_every_method():
+    assert all(f'"{name}"' in fw.minimize.__doc__ or name.startswith("lazy-") for name in VARIANTS)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
@@ -251,7 +251,7 @@ def test_what_verification_asks_is_counted():
 # Functions that are not convex.
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.sampled_from(("auto", "fw", "pairwise", "apg", "rk44")))
 def test_a_function_that_is_not_convex_is_never_inconsistent(seed, method):
     rng = np.random.default_rng(seed)
@@ -317,7 +317,9 @@ def test_columns_far_from_zero_are_as_exact_as_centred_ones(kind):
     assert r.x == pytest.approx(s.x, abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, derandomize=True)
+@example(0, "squared", 17.0, 12.0, True, np.float32)
+@example(3, "logistic", 17.0, 12.0, False, np.float32)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(("squared", "logistic", "huber")),

@@ -175,7 +175,8 @@ class Problem:
     def rounding(self, point: Point, known: Evaluation) -> float:
         """A gap that rounding alone can make."""
         eps = float(np.finfo(point.x.dtype).eps)
-        return 4 * (eps * self.size(point, known) + self.objective.rounding(point, known.vertex))
+        with np.errstate(over="ignore", invalid="ignore"):  # terms that overflow are infinitely rounded
+            return 4 * (eps * self.size(point, known) + self.objective.rounding(point, known.vertex))
 
     def agreed(self, value: float, known: Evaluation, offer: str) -> None:
         """Complain if a set offers a member with a lower ``<g, s>`` than its own oracle's answer has.

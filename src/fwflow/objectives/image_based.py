@@ -120,6 +120,15 @@ def image_of(point: Point) -> Array:
     return point.image
 
 
+def image_rounding(moved: Array, z: Array, vertex: Lifted) -> float:
+    """Return the rounding of the products of a gradient with x and a vertex, by their images.
+
+    `moved` are the sizes of the terms that the derivatives in the image add up, and z is the modulus of the image of x.
+    """
+    images = [z] if vertex.image is None else [z, vertex.image_vertex.to_dense(z.dtype)]
+    return float(np.finfo(z.dtype).eps) * sum(length(moved * image) for image in images)
+
+
 class LossOfImage(Objective):
     """A sum of losses of an image that is linear in x: everything but the linear map itself.
 
@@ -191,11 +200,9 @@ class LossOfImage(Objective):
 
     def rounding(self, point: Point, vertex: Lifted) -> float:
         z = np.abs(image_of(point))
-        moved = np.abs(self.dual(point)) + self._weighed(self.loss.curvature * (z + np.abs(self.b)))
-        terms = length(moved * z)
-        if vertex.image is not None:
-            terms += length(moved * vertex.image_vertex.to_dense(z.dtype))
-        return float(np.finfo(z.dtype).eps) * terms
+        return image_rounding(
+            np.abs(self.dual(point)) + self._weighed(self.loss.curvature * (z + np.abs(self.b))), z, vertex
+        )
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         z = image_of(start)
@@ -217,7 +224,7 @@ class LossOfImage(Objective):
         def second(gamma: float) -> float:
             weights = self.seconds(there(gamma))
             across = direction - average(direction, weights) if self.intercept else direction
-            return float(dot(weights, across**2))
+            return float(dot(weights * across, across))  # squares would overflow earlier
 
         norm2 = float(dot(direction, direction))
         weighed = self.factor * norm2 if self.weights is None else float(dot(self._weighed(direction), direction))

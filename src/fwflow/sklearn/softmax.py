@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._numerics import dot, length
+from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Design, as_design
 from fwflow.objectives.base import Line, NumericalTrouble
-from fwflow.objectives.image_based import DesignImage, image_of
+from fwflow.objectives.image_based import DesignImage, image_of, image_rounding
 from fwflow.objectives.quadratic_models import Model, flat
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import SparseVertex, Vertex
@@ -155,10 +155,7 @@ class _SoftmaxModel(DesignImage):
     def rounding(self, point: Point, vertex: Lifted) -> float:
         z = np.abs(image_of(point))
         moved = np.abs(self.dual(point)) + (self.weights * self._matrix(z)).reshape(-1)
-        terms = length(moved * z)
-        if vertex.image is not None:
-            terms += length(moved * vertex.image_vertex.to_dense(z.dtype))
-        return float(np.finfo(z.dtype).eps) * terms
+        return image_rounding(moved, z, vertex)
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         Z = self._matrix(image_of(start))
