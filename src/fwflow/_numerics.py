@@ -25,7 +25,7 @@ def quietly(function: Function) -> Function:
     BLAS kernels may read beyond short vectors and then raise floating-point flags although the result is right (NumPy
     issue 24067, OpenBLAS issue 1924). NumPy turns the flags into warnings in `@`, `np.dot` and `np.linalg.norm`.
     `np.vdot`, `np.einsum` and the decompositions of `np.linalg` and `scipy.linalg` do not read them. All products of
-    the package are therefore made here. A product that truly overflows is not finite, which the loop in solve.py sees.
+    the package are therefore made here. A product that truly overflows is not finite, which the loop sees.
     """
     return np.errstate(all="ignore")(function)
 

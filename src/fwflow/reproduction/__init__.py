@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from fwflow._validation import InputError, suggest
+from fwflow.reproduction.framework import FW, MIDPOINT, RK44
 
 #: Experiments by name. A new one is a module and an entry here.
 EXPERIMENTS = {
@@ -74,6 +75,6 @@ def reproduce(
     ]
     page = Path(out) / EXPLORER
     if not names and not page.exists():  # the report has a link to it
-        few = explorer.Grid(tableaus=("fw", "midpoint", "rk44"), c=(2.0,), delta=(1.0,))
+        few = explorer.Grid(tableaus=(FW, MIDPOINT, RK44), c=(2.0,), delta=(1.0,))
         explorer.write(page, few if quick else None, progress=True)
     return write_report(Path(out), sections, quick=quick)

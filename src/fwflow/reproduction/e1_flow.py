@@ -11,7 +11,18 @@ import numpy as np
 
 from fwflow._numerics import norm
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
+from fwflow.reproduction.framework import (
+    FW,
+    Case,
+    Claim,
+    Figure,
+    Findings,
+    Results,
+    ResultTable,
+    Task,
+    Topic,
+    VerdictRule,
+)
 from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
 from fwflow.reproduction.style import INK, PALETTE, RC, label, legend_below, subplots, thin
 from fwflow.steps.schedules import OpenLoop
@@ -39,7 +50,7 @@ class Settings:
     deltas: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
     cs: tuple[float, ...] = (1.0, 2.0, 4.0)
     t_end: float = 100.0
-    methods: tuple[str, ...] = ("fw", *(name for name in tableaus if name != "euler"))
+    methods: tuple[str, ...] = (FW, *(name for name in tableaus if name != "euler"))
     coarse: float = 0.01
     near: float = 20.0
 

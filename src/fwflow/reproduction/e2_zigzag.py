@@ -10,7 +10,20 @@ import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
+from fwflow.reproduction.framework import (
+    FW,
+    MIDPOINT,
+    RK44,
+    Case,
+    Claim,
+    Figure,
+    Findings,
+    Results,
+    ResultTable,
+    Task,
+    Topic,
+    VerdictRule,
+)
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import PALETTE, RC, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
@@ -31,7 +44,7 @@ PRINTED_METHOD = {
     "gisette": ((0.30, 0.40), (0.25, 0.11), (0.22, 0.20)),
 }
 PRINTED_DELTAS = (1.0, 0.1, 0.01)
-PRINTED_METHODS = ("fw", "midpoint", "rk44")
+PRINTED_METHODS = (FW, MIDPOINT, RK44)
 PRINTED_WINDOWS = (5, 20)
 DELTA_TABLE = {(p, d): e for p, row in PRINTED_DELTA.items() for d, e in zip(PRINTED_DELTAS, row, strict=True)}
 METHOD_TABLE = {(p, m): e for p, row in PRINTED_METHOD.items() for m, e in zip(PRINTED_METHODS, row, strict=True)}
@@ -98,7 +111,7 @@ def tasks(settings: Settings) -> list[Task]:
     out = {}
     for problem, alpha in zip(settings.problems, settings.alphas, strict=True):
         data = _problem(problem, alpha).data
-        pairs = [("fw", d) for d in sorted(settings.deltas)] + [(m, 1.0) for m in settings.methods]
+        pairs = [(FW, d) for d in sorted(settings.deltas)] + [(m, 1.0) for m in settings.methods]
         for method, delta in pairs:
             arguments = {
                 "problem": problem, "alpha": alpha, "method": method, "delta": delta,
@@ -131,7 +144,7 @@ def _show(values: tuple[float, ...], digits: int = 3) -> str:
 def findings(settings: Settings, results: Results) -> Findings:
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
     header = f"windows {' / '.join(map(str, windows))}"
-    swept = {(p, d): results[_key(p, "fw", d)] for p in settings.problems for d in deltas}
+    swept = {(p, d): results[_key(p, FW, d)] for p in settings.problems for d in deltas}
     ordered = {(p, m): results[_key(p, m, 1.0)] for p in settings.problems for m in (*settings.methods, "flow")}
     linear, robust, less = [], [], []
     for problem in settings.problems:
@@ -141,9 +154,9 @@ def findings(settings: Settings, results: Results) -> Findings:
             linear.append(Case(f"{problem}, W = {w}", exponent, _printed_exponent(problem, w)))
             own = {m: _pair(ordered[problem, m], windows)[i] for m in settings.methods}
             less += [
-                Case(f"{label(m)}, {problem}, W = {w}", e / own["fw"], _printed_share(problem, m, w))
+                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], _printed_share(problem, m, w))
                 for m, e in own.items()
-                if m != "fw" and own.get("fw")  # without FW, or if it does not zig-zag, there is nothing to compare
+                if m != FW and own.get(FW)  # without FW, or if it does not zig-zag, there is nothing to compare
             ]
         robust += [
             Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], _printed_spread(problem, d, windows))
@@ -206,7 +219,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "; ".join(
                     f"{label(m)} has {_span([c for c in less if c.name.startswith(f'{label(m)},')])} of FW's"
                     for m in settings.methods
-                    if m != "fw" and less
+                    if m != FW and less
                 ),
                 Topic.ZIGZAG,
             ),
@@ -234,7 +247,7 @@ def _printed_share(problem: str, method: str, window: int) -> float | None:
     if window not in PRINTED_WINDOWS or (problem, method) not in METHOD_TABLE:
         return None
     i = PRINTED_WINDOWS.index(window)
-    return METHOD_TABLE[problem, method][i] / METHOD_TABLE[problem, "fw"][i]
+    return METHOD_TABLE[problem, method][i] / METHOD_TABLE[problem, FW][i]
 
 
 def _printed_spread(problem: str, delta: float, windows: tuple[int, ...]) -> float | None:

@@ -12,7 +12,20 @@ from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
+from fwflow.reproduction.framework import (
+    FW,
+    PAPER_METHODS,
+    RK44,
+    Case,
+    Claim,
+    Figure,
+    Findings,
+    Results,
+    ResultTable,
+    Task,
+    Topic,
+    VerdictRule,
+)
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
@@ -40,7 +53,7 @@ FASTER = VerdictRule.above("for: FW's gap is at least 1.05 times its own along t
 class Settings:
     """The paper's toy problem: c = 2, steps counted from 1. Trajectories are drawn of the first three methods."""
 
-    methods: tuple[str, ...] = runs.PAPER_METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
     iterations: int = 400
     drawn: int = 15
     c: float = 2.0
@@ -94,7 +107,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
         rows.append((label(method), variant, f"{run['fun'][-1]:.2e}", f"{runs.settled(run):.2e}", f"{exponent:.2f}"))
     distance = {m: _distance(settings, results, m) for m in methods}
-    others = [m for m in methods if m != "fw" and "fw" in methods]
+    others = [m for m in methods if m != FW and FW in methods]
     ahead = {m: runs.ratio(results["fw-plain"], results[runs.key(m, "plain")]).mean for m in others}
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
@@ -121,10 +134,10 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Higher-order methods are closer to the flow",
                 "Figure 3, top row",
                 CLOSER,
-                tuple(Case(label(m), distance[m] / distance["fw"]) for m in others),
+                tuple(Case(label(m), distance[m] / distance[FW]) for m in others),
                 f"mean distance to the flow over {settings.drawn} steps, as a share of FW's",
                 f"on {where} RK44 is {distance['rk44'] / distance['fw']:.2g} times as far from the flow as FW"
-                if {"fw", "rk44"} <= set(methods)
+                if {FW, RK44} <= set(methods)
                 else "",
                 Topic.ZIGZAG,
             ),
@@ -139,7 +152,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             runs.helps_more(LETTER, where, "", results, methods, None),
             runs.helps_more("momentum", where, "Figure 3, bottom row", results, methods, Topic.MOMENTUM),
         ],
-        overview=_overview(settings, results) if {"fw", "rk44"} <= set(methods) else None,
+        overview=_overview(settings, results) if {FW, RK44} <= set(methods) else None,
     )
 
 
@@ -175,12 +188,12 @@ def _overview(settings: Settings, results: Results) -> Figure:
     with mpl.rc_context(RC):
         _triangle(ax)
         ax.plot(flow["x"], flow["y"], color=INK, lw=1.1, ls=":", zorder=3, label="the flow")
-        for m in ("fw", "rk44"):
+        for m in (FW, RK44):
             run = results[runs.key(m, "plain")]
             x, y = (run[name][: settings.drawn + 1] for name in ("x", "y"))
             ax.plot(x, y, "o-", color=colour[m], ms=2.5, lw=1.2, label=label(m))
         ax.set(title="The triangle")
-    legend_below(figure, {label(m): colour[m] for m in ("fw", "rk44")}, {"the flow": ":"})
+    legend_below(figure, {label(m): colour[m] for m in (FW, RK44)}, {"the flow": ":"})
     caption = f"The first {settings.drawn} steps of FW and of RK44, and the flow that both discretise."
     return Figure("overview-triangle", figure, caption)
 

@@ -9,7 +9,19 @@ from typing import Any
 import matplotlib as mpl
 
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, Task, Topic, VerdictRule
+from fwflow.reproduction.framework import (
+    FW,
+    PAPER_METHODS,
+    RK44,
+    Case,
+    Claim,
+    Figure,
+    Findings,
+    Results,
+    Task,
+    Topic,
+    VerdictRule,
+)
 from fwflow.reproduction.problems import find_problem
 from fwflow.reproduction.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
 
@@ -25,7 +37,7 @@ class Settings:
 
     alpha: float = 250.0
     iterations: int = 200
-    methods: tuple[str, ...] = runs.PAPER_METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
 
 
 QUICK = {"iterations": 60}
@@ -50,7 +62,7 @@ def findings(settings: Settings, results: Results) -> Findings:
     found.claims.append(
         runs.helps_more("momentum", "Gisette", "Figure 4, left", results, settings.methods, Topic.MOMENTUM)
     )
-    if {"fw", "rk44"} <= set(settings.methods):
+    if {FW, RK44} <= set(settings.methods):
         end = runs.ratio(results["fw-plain"], results["rk44-momentum"]).end
         found.claims.append(
             Claim(
@@ -66,7 +78,7 @@ def findings(settings: Settings, results: Results) -> Findings:
 
 
 def _overview(settings: Settings, results: Results) -> Figure:
-    shown = ("fw", "rk44")
+    shown = (FW, RK44)
     colour = colours(settings.methods)
     figure, grid = subplots(1, 1, 3.4, 3.0)
     with mpl.rc_context(RC):

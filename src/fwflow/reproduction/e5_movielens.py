@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fwflow.reproduction import runs
 from fwflow.reproduction.e4_gisette import VARIANTS
-from fwflow.reproduction.framework import Findings, Results, Task, Topic
+from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task, Topic
 from fwflow.reproduction.problems import find_problem
 
 TITLE = "Matrix completion on MovieLens"
@@ -19,7 +19,7 @@ class Settings:
     alpha: float = 1000.0
     rho: float = 10.0
     iterations: int = 100
-    methods: tuple[str, ...] = runs.PAPER_METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
 
 
 QUICK = {"iterations": 20}

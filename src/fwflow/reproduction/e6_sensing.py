@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fwflow.reproduction import runs
 from fwflow.reproduction.e3_triangle import LETTER, SEARCHES
-from fwflow.reproduction.framework import Findings, Results, Task, Topic
+from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task, Topic
 from fwflow.reproduction.problems import find_problem
 
 TITLE = "Compressed sensing"
@@ -18,7 +18,7 @@ class Settings:
 
     alpha: float = 1000.0
     iterations: int = 5000
-    methods: tuple[str, ...] = runs.PAPER_METHODS
+    methods: tuple[str, ...] = PAPER_METHODS
 
 
 QUICK = {"iterations": 500}

@@ -7,7 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.reproduction.framework import Case, Claim, Findings, Results, ResultTable, Task, VerdictRule
+from fwflow.reproduction.framework import (
+    MIDPOINT,
+    RK5,
+    RK38,
+    RK44,
+    Case,
+    Claim,
+    Findings,
+    Results,
+    ResultTable,
+    Task,
+    VerdictRule,
+)
 from fwflow.reproduction.style import label
 from fwflow.tableau.catalogue import find_tableau, tableaus
 
@@ -15,11 +27,11 @@ TITLE = "Certificates of feasibility"
 
 # (tableau, k): the paper's z, four digits.
 PRINTED = {
-    ("midpoint", 1): (-0.3810, 1.1429),
-    ("midpoint", 2): (-0.2222, 0.8889),
-    ("rk44", 1): (0.2449, 0.5986, 0.5714, 0.3333),
-    ("rk38", 1): (0.1758, 0.6409, 0.6818, 0.2500),
-    ("rk5", 1): (0.1821, 0.0068, 0.8416, 0.3657, 0.9956, 0.2333),
+    (MIDPOINT, 1): (-0.3810, 1.1429),
+    (MIDPOINT, 2): (-0.2222, 0.8889),
+    (RK44, 1): (0.2449, 0.5986, 0.5714, 0.3333),
+    (RK38, 1): (0.1758, 0.6409, 0.6818, 0.2500),
+    (RK5, 1): (0.1821, 0.0068, 0.8416, 0.3657, 0.9956, 0.2333),
 }
 
 AS_PRINTED = VerdictRule("for: equal to the four printed digits; against: not", (0.0, 5.1e-5), (0.0, 5.1e-5))

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Columns = Mapping[str, Array]
 Results = Mapping[str, Columns]
 
+#: The methods that the paper compares.
+FW, MIDPOINT, RK44, RK38, RK5 = PAPER_METHODS = ("fw", "midpoint", "rk44", "rk38", "rk5")
+
 
 @dataclass(frozen=True)
 class Task:

@@ -19,6 +19,7 @@ from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.datasets import load, standardize
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
 from fwflow.objectives.losses import losses
+from fwflow.reproduction.framework import FW
 from fwflow.run.loop import minimize
 from fwflow.run.result import Result, Status
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
@@ -190,7 +191,7 @@ def find_problem(name: str, **options: Any) -> ProblemInstance:
 
 def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     """Run so many iterations; a run that does not get there must not pass for a shorter one."""
-    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **({"method": "fw"} | options))
+    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **({"method": FW} | options))
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if result.status in (Status.NUMERICAL, Status.DATA):

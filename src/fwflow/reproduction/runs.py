@@ -13,7 +13,18 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.methods.catalogue import AUTO, VARIANTS
-from fwflow.reproduction.framework import Case, Claim, Figure, Findings, Results, ResultTable, Task, Topic, VerdictRule
+from fwflow.reproduction.framework import (
+    FW,
+    Case,
+    Claim,
+    Figure,
+    Findings,
+    Results,
+    ResultTable,
+    Task,
+    Topic,
+    VerdictRule,
+)
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
 
@@ -33,10 +44,6 @@ def key(method: str, variant: str) -> str:
     path = Path(method)
     file = f"-{sha256(method.encode()).hexdigest()[:8]}" if path.suffix else ""  # files of one name are kept apart
     return f"{path.stem}{file}-{variant.replace(',', '').replace(' ', '-')}"
-
-
-#: The methods that the paper compares.
-PAPER_METHODS = ("fw", "midpoint", "rk44", "rk38", "rk5")
 
 
 def _content(path: str) -> str:
@@ -130,9 +137,9 @@ def helps_more(
     variant: str, where: str, source: str, results: Results, methods: Sequence[str], topic: Topic | None
 ) -> Claim:
     """The claim that a variant lowers multistep methods' gaps along the run, and by larger factors than FW's."""
-    both = "fw" in methods and len(methods) > 1
+    both = FW in methods and len(methods) > 1
     gain = {m: ratio(results[key(m, "plain")], results[key(m, variant)]).mean for m in methods if both}
-    multistep = [m for m in gain if m != "fw"]
+    multistep = [m for m in gain if m != FW]
     most = max(multistep, key=gain.__getitem__, default="")
     shown = ", ".join(f"{label(m)} {g:.2f}" for m, g in gain.items())
     place = where.removeprefix("the ")
@@ -140,7 +147,7 @@ def helps_more(
         f"{variant.capitalize()}{',' if ',' in variant else ''} helps multistep methods more than FW ({place})",
         source,
         HELPS_MORE,
-        tuple(Case(label(m), min(gain[m], gain[m] / gain["fw"])) for m in multistep),
+        tuple(Case(label(m), min(gain[m], gain[m] / gain[FW])) for m in multistep),
         "the gain over FW's, or the gain itself where that is smaller; gains (gap without over gap with, geometric "
         f"mean along the run): {shown}"
         if both
@@ -228,7 +235,7 @@ def views(runs: Sequence[tuple[str, str]]) -> list[View]:
     against_fw = View(
         "FW's gap over the method's, at equal calls",
         *AXES[1],
-        {(m, v): ("fw", v) for m, v in runs if m != "fw" and ("fw", v) in runs},
+        {(m, v): (FW, v) for m, v in runs if m != FW and (FW, v) in runs},
         "FW with the same variant, after as many gradient and oracle calls; smallest gaps so far.",
     )
     return [view for view in (without, against_fw) if view.against]

@@ -14,9 +14,10 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.points.vertices import Shape, Vertex
 from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, Scene, SceneChoice
+from fwflow.reproduction.framework import RK44
 
 #: On the disc, where the flow has no events to go by, it is followed with such steps.
-DISC_FLOW: dict[str, Any] = {"c": 8.0, "delta": 0.01, "method": "rk44"}
+DISC_FLOW: dict[str, Any] = {"c": 8.0, "delta": 0.01, "method": RK44}
 
 
 class _Recorded(fw.ConstraintSet):

@@ -15,6 +15,7 @@ from scipy.spatial import ConvexHull
 import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, suggest, whole
+from fwflow.reproduction.framework import FW, MIDPOINT, RK5, RK38, RK44
 
 #: Where the unconstrained minimiser m of f lies.
 PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})
@@ -96,7 +97,7 @@ VARIANTS: Mapping[str, dict[str, str]] = MappingProxyType(
 )
 
 TABLEAUS: Mapping[str, fw.Tableau] = MappingProxyType(
-    {"fw": fw.tableaus["euler"]} | {name: fw.tableaus[name] for name in ("midpoint", "heun", "rk44", "rk38", "rk5")}
+    {FW: fw.tableaus["euler"]} | {name: fw.tableaus[name] for name in (MIDPOINT, "heun", RK44, RK38, RK5)}
 )
 
 
