@@ -224,7 +224,7 @@ def test_polished_runs_continue_where_weights_are_corrected(tmp_path):
     save = saver(tmp_path / "state", 22)
     whole = fw.minimize(linear(), fw.L1Ball(0.2), max_iter=25, callback=save, **run)
     half = fw.State.load(tmp_path / "state")
-    assert half.memory.correcting is not None
+    assert half.memory.second
     rest = fw.minimize(linear(), fw.L1Ball(0.2), max_iter=3, state=half, **run)
     assert_same_data(vars(replace(rest.state, **LEFT_OUT)), vars(replace(whole.state, **LEFT_OUT)))
 
