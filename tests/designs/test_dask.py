@@ -236,8 +236,16 @@ def test_a_worker_killed_within_a_pass_changes_nothing(cluster):
 
 def test_an_interrupt_leaves_no_tasks(cluster):
     f = slow_model(*matrix())
-    interrupt = in_a_pass(cluster, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
-    r = fw.minimize(f, C, method="fw", tol=0, max_iter=10**6, callback=interrupt)
+    done = threading.Event()
+
+    def interrupt():
+        """Python drops an interrupt that arrives in a destructor, so it is sent again like an impatient user does."""
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while not done.wait(30):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    r = fw.minimize(f, C, method="fw", tol=0, max_iter=10**6, callback=in_a_pass(cluster, interrupt))
+    done.set()
     assert r.status is fw.Status.INTERRUPTED
     assert r.gap > 0  # verified afterwards
     del f

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from fwflow._fingerprints import fingerprint
-from fwflow._numerics import dot, length
+from fwflow._numerics import dot, length, quietly
 from fwflow._validation import Array, finite_array
 from fwflow.designs import CountedDesign, Counts, as_design
 from fwflow.objectives.base import Line, Objective
@@ -93,6 +93,10 @@ class DesignImage(Objective):
 
     def _product(self, x: Array) -> Array:
         return np.array(self.design.matvec(x.reshape(-1)), dtype=self.dtype)
+
+
+# In single precision squares of huge images overflow, and line searches then see an infinite curvature.
+_square = quietly(np.square)
 
 
 def targets(b: Any, dtype: np.dtype[Any]) -> Array:
@@ -224,7 +228,7 @@ class LossOfImage(Objective):
         def second(gamma: float) -> float:
             weights = self.seconds(there(gamma))
             across = direction - average(direction, weights) if self.intercept else direction
-            return float(dot(weights * across, across))  # squares would overflow earlier
+            return float(dot(weights, _square(across)))
 
         norm2 = float(dot(direction, direction))
         weighed = self.factor * norm2 if self.weights is None else float(dot(self._weighed(direction), direction))

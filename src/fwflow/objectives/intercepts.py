@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fwflow._numerics import dot
+from fwflow._numerics import dot, quietly
 from fwflow._validation import Array
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.losses import Loss
@@ -25,6 +25,7 @@ def average(entries: Array, weights: Array | None) -> float:
     return float(dot(weights, entries)) / total if total > 0 else 0.0
 
 
+@quietly  # an image that overflows in single precision has no best constant, and `root` says so
 def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
     r"""The c at which :math:`\sum_i w_i \ell(z_i + c, b_i)` is least."""
 
