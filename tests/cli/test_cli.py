@@ -228,7 +228,8 @@ def test_interrupted_command_continues(tmp_path):
     steps = ("--set", "E8.iterations=10000")
     folder = tmp_path / "results" / "E8"
     # On a busy machine the command must not be done before this process sees its first result.
-    process = command(*arguments, *steps, start_new_session=True, preexec_fn=lambda: os.nice(19))
+    process = command(*arguments, *steps, start_new_session=True)
+    os.setpriority(os.PRIO_PROCESS, process.pid, 19)
     while process.poll() is None and not (folder / "index.json").exists():
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C in a terminal does: the workers get it as well
