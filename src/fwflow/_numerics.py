@@ -84,13 +84,13 @@ def first_below(start: Array, end: Array, noise: Array | float) -> tuple[float, 
 
 
 def length(vector: Array) -> float:
-    """The Euclidean norm, of which no square overflows or vanishes."""
+    """Return the Euclidean norm. Squares neither overflow nor vanish."""
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(norm(vector / largest)) if 0 < largest < np.inf else largest
 
 
 def row_lengths(rows: Any) -> Array:
-    """The Euclidean norms of the rows of an array or of a sparse matrix, of which no square overflows or vanishes."""
+    """Return the Euclidean norms of the rows of an array or a sparse matrix. Squares neither overflow nor vanish."""
     largest = float(abs(rows).max()) if math.prod(rows.shape) else 0.0
     if not 0 < largest < np.inf:
         return np.full(rows.shape[0], largest)

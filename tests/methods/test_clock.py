@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fwflow as fw
+from fwflow.designs import Counts
 from fwflow.methods import methods
+from fwflow.methods.clock import in_time
+from fwflow.methods.problem import Problem
 from fwflow.methods.restricted import simplices
 from fwflow.methods.restricted.face import Face
 
@@ -91,3 +95,9 @@ def test_few_calls_come_after_the_deadline(monkeypatch, method, kind):
             assert clock.late <= MOST_LATE * blocks, (name, limit, clock.late)
             assert np.isfinite(result.fun)
             assert result.feasible is not False
+
+
+def test_loops_over_items_end_with_the_time_of_the_run():
+    over = Problem(fw.Quadratic(np.eye(2)), fw.Simplex(), Counts(), deadline=-np.inf)
+    assert list(in_time(over, range(3))) == []
+    assert list(in_time(replace(over, deadline=np.inf), range(3))) == [0, 1, 2]

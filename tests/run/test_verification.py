@@ -362,3 +362,52 @@ def test_a_tableau_that_ends_far_above_its_best_iterate_says_so():
     r = fw.minimize(f, fw.L1Ball(1.0), method="fw", max_iter=3)
     assert r.fun > r.trace["fun"].min()
     assert "The best iterate had f =" in r.message
+
+
+class PositiveHalf(fw.L1Ball):
+    """An oracle that minimises over a part of its set only, so that its answers agree with one another."""
+
+    def lmo(self, g, hint=None):
+        return fw.Simplex(self.radius).lmo(g)
+
+    def start(self, shape=None, dtype=np.float64):
+        return -self.radius * np.eye(1, *shape, dtype=dtype)[0]
+
+
+def test_an_oracle_is_compared_with_the_iterates_of_the_run():
+    f = fw.Smooth(lambda x: 0.5 * float((x + 1) @ (x + 1)), lambda x: x + 1, shape=N)
+    r = fw.minimize(f, PositiveHalf(0.7), method="fw", line_search="exact", max_iter=50, tol=1.0)
+    assert (r.status, r.success) == (fw.Status.INCONSISTENT, False)
+    assert "fw.checks.lmo_excess" in r.message
+
+
+class Uncentred(fw.Design):
+    """A matrix of nearly equal entries that offers no centring."""
+
+    shape, dtype = (60, 2), np.dtype(np.float64)
+    trusted = True
+
+    def matvec(self, x):
+        return np.full((60, 2), 100000.1) @ x
+
+    def rmatvec(self, r):
+        return np.full((60, 2), 100000.1).T @ r
+
+    def column(self, j):
+        return fw.DenseVertex(np.full(60, 100000.1))
+
+
+@pytest.mark.parametrize("method", ["auto", "fw", "corrective", "apg"])
+def test_a_gap_below_its_rounding_is_no_success(method):
+    y = np.random.default_rng(0).standard_normal(60)
+    f = fw.LinearModel(Uncentred(), y, intercept=True)
+    assert not fw.minimize(f, fw.L1Ball(1e15), method=method, tol=1e-8, max_iter=100).success
+
+
+def test_a_flow_that_rounding_keeps_above_its_start_returns_the_start():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6, 4)) * [1e-4, 1, 1e4, 1e2], rng.standard_normal(6)
+    H = (X.T @ X + (X.T @ X).T) / 2
+    r = fw.minimize(fw.Quadratic(H, X.T @ y), fw.L1Ball(1e6), method="flow", tol=0, max_iter=100)
+    assert r.trace["fun"][-1] > r.trace["fun"].min()
+    assert r.fun == r.trace["fun"].min()
