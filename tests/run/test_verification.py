@@ -376,7 +376,7 @@ class PositiveHalf(fw.L1Ball):
 
 def test_an_oracle_is_compared_with_the_iterates_of_the_run():
     f = fw.Smooth(lambda x: 0.5 * float((x + 1) @ (x + 1)), lambda x: x + 1, shape=N)
-    r = fw.minimize(f, PositiveHalf(0.7), method="fw", line_search="exact", max_iter=50, tol=1.0)
+    r = fw.minimize(f, PositiveHalf(0.7), method="fw", max_iter=200, tol=0.1)
     assert (r.status, r.success) == (fw.Status.INCONSISTENT, False)
     assert "fw.checks.lmo_excess" in r.message
 
