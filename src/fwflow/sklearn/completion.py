@@ -29,6 +29,8 @@ class Completion(Regressor):
     damping: float = 5.0
     tol: float = 1e-4
 
+    _set = fw.NuclearBall
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -83,10 +85,8 @@ class Completion(Regressor):
 
     def _objective(self, task: Samples) -> fw.MatrixCompletion:
         shape = len(self.row_ids_), len(self.col_ids_)
-        return fw.MatrixCompletion(*task.X.T, task.y, shape, self._loss(), scale="mean", weights=task.weights)
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.NuclearBall:
-        return fw.NuclearBall(radius)
+        rows, cols = task.X.T
+        return fw.MatrixCompletion(rows, cols, task.y, shape, self._loss(), scale="mean", weights=task.weights)
 
     def _keep(self, f: Any, x: fw.LowRank) -> None:
         self.U_, self.V_ = np.array(x.U), np.array(x.V)
@@ -203,10 +203,8 @@ class NuclearCompletion(Completion, FixedRadius):
     dual_gap_ : float
         Duality gap, recomputed at the solution: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Number of iterations, their history, the method that ran (``method_.why`` gives the reason for its choice), and
-        the vertices whose convex combination is the matrix, if the method computes them.
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,7 @@ from fwflow.designs.centred import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
-from fwflow.sets.vectors import group_labels
+from fwflow.sets.vectors import Ball, group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel
 
@@ -65,8 +65,8 @@ class BallEstimator(BaseEstimator):
     max_iter: int = 10_000
     warm_start: bool = False
 
-    #: Whether the minimiser of the squared loss over the set is piecewise linear in the radius.
-    _piecewise_linear = False
+    #: Class of the constraint set.
+    _set: ClassVar[Any]
 
     @abstractmethod
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
@@ -76,13 +76,14 @@ class BallEstimator(BaseEstimator):
     def _objective(self, task: Samples) -> fw.Objective:
         """Return the loss as a function of the coefficients."""
 
-    @abstractmethod
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        """Return the set of coefficients of the given shape."""
+        """Return the constraint set of coefficients with the given shape."""
+        return self._set(radius)
 
     def _size(self, x: Any) -> float | None:
-        """Return the smallest radius of a set that contains x, or None if the constraint can bind at any radius."""
-        return None
+        """Return the norm of x, or None if the set is not a norm ball of vectors."""
+        ball = self._ball(1.0, x.shape)
+        return ball.norm(x.reshape(-1)) if isinstance(ball, Ball) else None
 
     def _corners(self, task: Samples) -> CornerPath | None:
         """Return the minimisers for all radii, or None if they are not piecewise linear or costly to compute."""
@@ -209,24 +210,17 @@ class FixedRadius(BallEstimator):
 class OverL1Ball(BallEstimator):
     """Estimator whose coefficients have an l1 norm of at most the radius."""
 
-    _piecewise_linear = True
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        return fw.L1Ball(radius)
-
-    def _size(self, x: Array) -> float:
-        return float(np.abs(x).sum())
+    _set = fw.L1Ball
 
 
 class OverSimplex(BallEstimator):
     """Regressor whose coefficients are nonnegative and sum to the radius."""
 
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        return fw.Simplex(radius)
+    _set = fw.Simplex
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # if the targets are not a combination of the features with this sum
+        tags.regressor_tags.poor_score = True  # unless the targets are nearly a mixture of the features
         return tags
 
 
@@ -237,6 +231,8 @@ class OverGroupBall(BallEstimator):
     groups: Any = None
     p: float = 2.0
 
+    _set = fw.GroupBall
+
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
         features = shape[-1]
         if not isinstance(self.groups, Iterable | None):
@@ -244,10 +240,7 @@ class OverGroupBall(BallEstimator):
         labels = np.arange(features) if self.groups is None else group_labels(self.groups)
         if len(labels) != features:
             raise ValueError(f"groups has {len(labels)} entries; X has {features} features, and they must agree")
-        return fw.GroupBall(np.broadcast_to(labels, shape).reshape(-1), radius, self.p)
-
-    def _size(self, x: Array) -> float:
-        return self._ball(1.0, x.shape).norm(x.reshape(-1))
+        return self._set(np.broadcast_to(labels, shape).reshape(-1), radius, self.p)
 
 
 class LinearEstimator(BallEstimator):
@@ -334,7 +327,7 @@ class LinearRegressor(Regressor, LinearEstimator):
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
 
     def _corners(self, task: Samples) -> CornerPath | None:
-        if not self._piecewise_linear or self.loss != "squared" or self.method != "auto" or sp.issparse(task.X):
+        if (self._set, self.loss, self.method) != (fw.L1Ball, "squared", "auto") or sp.issparse(task.X):
             return None
         return CornerPath(task.X, task.y, task.weights, self.fit_intercept)
 
@@ -427,32 +420,23 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
     ----------
     radius : float
         Bound r on the l1 norm of the coefficients.
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of the loss: "huber" is linear for residuals larger than `rho`.
-    fit_intercept : bool
-        Whether to fit an intercept, which is not constrained.
-    method : str, Tableau or Method
-        Method of `fwflow.minimize`.
+    loss, rho : str, float
+        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+    fit_intercept, warm_start : bool
+        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
         Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-    max_iter : int
-        Maximum number of iterations.
-    warm_start : bool
-        Whether to start from the coefficients of the previous fit.
 
     Attributes
     ----------
     coef_, intercept_ : (n_features,) array, float
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_ : int, Trace, str
-        Iterations, their history, and the method that ran; ``method_.why`` gives the reason for its choice.
-    active_set_ : ActiveSet or None
-        Vertices whose convex combination is `coef_`, if the method computes it.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------
@@ -473,32 +457,23 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     ----------
     radius : float
         Sum r of the coefficients.
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of the loss: "huber" is linear for residuals larger than `rho`.
-    fit_intercept : bool
-        Whether to fit an intercept, which is not constrained.
-    method : str, Tableau or Method
-        Method of `fwflow.minimize`.
+    loss, rho : str, float
+        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+    fit_intercept, warm_start : bool
+        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
         Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-    max_iter : int
-        Maximum number of iterations.
-    warm_start : bool
-        Whether to start from the coefficients of the previous fit.
 
     Attributes
     ----------
     coef_, intercept_ : (n_features,) array, float
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_ : int, Trace, str
-        Iterations, their history, and the method that ran; ``method_.why`` gives the reason for its choice.
-    active_set_ : ActiveSet or None
-        Vertices whose convex combination is `coef_`, if the method computes it.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------
@@ -522,32 +497,23 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
         Features of each group, or the group of each feature. By default each feature is a group.
     p : float
         Norm of a group; larger than 1, and may be infinite.
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of the loss: "huber" is linear for residuals larger than `rho`.
-    fit_intercept : bool
-        Whether to fit an intercept, which is not constrained.
-    method : str, Tableau or Method
-        Method of `fwflow.minimize`.
+    loss, rho : str, float
+        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+    fit_intercept, warm_start : bool
+        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
         Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-    max_iter : int
-        Maximum number of iterations.
-    warm_start : bool
-        Whether to start from the coefficients of the previous fit.
 
     Attributes
     ----------
     coef_, intercept_ : (n_features,) array, float
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_ : int, Trace, str
-        Iterations, their history, and the method that ran; ``method_.why`` gives the reason for its choice.
-    active_set_ : ActiveSet or None
-        Vertices whose convex combination is `coef_`, if the method computes it.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------
@@ -570,16 +536,12 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
         Bound r on the l1 norm of all coefficients.
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
-    fit_intercept : bool
-        Whether to fit an intercept per class, which is not constrained.
-    method : str, Tableau or Method
-        Method of `fwflow.minimize`.
+    fit_intercept, warm_start : bool
+        Whether to fit an intercept per class without constraint, and whether to start from the last coefficients.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
         Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-    max_iter : int
-        Maximum number of iterations.
-    warm_start : bool
-        Whether to start from the coefficients of the previous fit.
 
     Attributes
     ----------
@@ -588,12 +550,9 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
         For more than two classes, the intercepts sum to zero.
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_ : int, Trace, str
-        Iterations, their history, and the method that ran; ``method_.why`` gives the reason for its choice.
-    active_set_ : ActiveSet or None
-        Vertices whose convex combination is `coef_`, if the method computes it.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------
@@ -620,16 +579,12 @@ class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
         Norm of a group; larger than 1, and may be infinite.
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
-    fit_intercept : bool
-        Whether to fit an intercept per class, which is not constrained.
-    method : str, Tableau or Method
-        Method of `fwflow.minimize`.
+    fit_intercept, warm_start : bool
+        Whether to fit an intercept per class without constraint, and whether to start from the last coefficients.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
         Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-    max_iter : int
-        Maximum number of iterations.
-    warm_start : bool
-        Whether to start from the coefficients of the previous fit.
 
     Attributes
     ----------
@@ -638,12 +593,9 @@ class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
         For more than two classes, the intercepts sum to zero.
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_ : int, Trace, str
-        Iterations, their history, and the method that ran; ``method_.why`` gives the reason for its choice.
-    active_set_ : ActiveSet or None
-        Vertices whose convex combination is `coef_`, if the method computes it.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
     n_features_in_, feature_names_in_ : int, array
-        Number of features, and their names if the data has names.
 
     Examples
     --------
