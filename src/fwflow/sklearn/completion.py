@@ -32,7 +32,7 @@ class Completion(Regressor):
     _set = fw.NuclearBall
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model.
+        """Fit the model; `NuclearCompletionCV` first chooses the radius by cross-validation.
 
         Parameters
         ----------

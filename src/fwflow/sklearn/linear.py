@@ -246,13 +246,8 @@ class OverGroupBall(BallEstimator):
 class LinearEstimator(BallEstimator):
     """Estimator whose predictions are linear in the features."""
 
-    coef_: Array
-    intercept_: Any
-
     #: Shift of the features that are far from zero, or None if no feature is shifted.
     _centre: Centre | None
-    #: Intercepts for the shifted features.
-    _constants: Any
 
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         self._check_parameters()
@@ -275,10 +270,10 @@ class LinearEstimator(BallEstimator):
         return task
 
     def _keep_linear(self, x: Array, constants: Any) -> None:
-        """Set the coefficients, and the intercepts for the features as they were given."""
+        """Set the coefficients and the intercepts, which are `constants` for the shifted features."""
         self.coef_, self._constants = x, constants
-        moved = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
-        self.intercept_ = constants - moved
+        shift = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
+        self.intercept_ = constants - shift
 
     def _decision(self, X: Any) -> Array:
         """Return the linear predictions for the data that a user gives."""
@@ -303,22 +298,17 @@ class Regressor(RegressorMixin, BallEstimator):
         return find_loss(self.loss, self.rho)
 
     def _losses(self, X: Any, y: Array) -> Array:
-        values = self._loss().values(self.predict(X), y)
-        assert values is not None
-        return values
+        return np.asarray(self._loss().values(self.predict(X), y))
 
 
 class LinearRegressor(Regressor, LinearEstimator):
     """Linear regression."""
 
-    #: Constant that was subtracted from the targets.
-    _level: float
-
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         X, y = self._checked(X, y, y_numeric=True)
         task = self._centred(Samples(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
         column, self._level = task.y.astype(np.float64)[:, None], 0.0
-        if self.fit_intercept:
+        if self.fit_intercept:  # targets far from zero are shifted like the features
             centre = Centre.of(column)
             column, self._level = centre.taken_from(column), float(centre.values.sum())
         return replace(task, y=column[:, 0].astype(X.dtype))

@@ -69,8 +69,8 @@ class RadiusSearch(BallEstimator):
         jobs = 1 if self.backend == "jax" else self.n_jobs
         losses = []
         with progress_bar(len(folds), self.progress, " folds") as bar:
-            for of_fold in Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds):
-                losses.append(of_fold)
+            for fold_losses in Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds):
+                losses.append(fold_losses)
                 bar.update()
         self.losses_ = np.array(losses)
         self.mean_losses_ = np.nanmean(self.losses_, axis=0)
@@ -127,21 +127,21 @@ class DeviceSearch(RadiusSearch):
 class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
     """`L1Regression` with the radius chosen by cross-validation.
 
-    The other parameters and attributes are those of `L1Regression`.
+    All other parameters and attributes are those of `L1Regression`. `warm_start` has no effect. If the corners of the
+    path are computed (see `radius_path`), `n_iter_` also counts those up to the radius.
 
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float
-        Candidate radii. "auto" takes `n_radii` radii, up to where the loss changes little (`eps`); see `radius_path`.
+        Candidate radii. "auto" takes `n_radii` radii; `eps` determines the largest one as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"min", "1se"}
-        Choose the radius of the least mean loss, or the smallest with a mean loss within one standard error of that.
+        Choose the radius with the smallest mean loss, or the smallest radius within one standard error of that loss.
     n_jobs, progress : int or None, bool
         Number of folds to run in parallel, and whether to show a progress bar that counts the folds.
     backend : {"numpy", "jax"}
-        "jax" fits all radii of a fold at once on a device, one fold after the other; see `radius_path`. `trace_` is
-        then None.
+        "jax" fits all radii of a fold together on a device, and fold after fold. It keeps no trace. See `radius_path`.
 
     Attributes
     ----------
