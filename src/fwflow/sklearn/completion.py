@@ -181,8 +181,7 @@ class NuclearCompletion(Completion, FixedRadius):
     radius : float
         Bound r on the nuclear norm of the matrix.
     loss, rho : str, float
-        Loss for numbers, for example "squared" or "huber" (``fwflow list losses`` prints all), and its parameter: the
-        size of the residual beyond which "huber" is linear.
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
     biases, damping : bool, float
         Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: `damping` acts like
         as many additional observations with bias zero.
@@ -203,7 +202,7 @@ class NuclearCompletion(Completion, FixedRadius):
     dual_gap_ : float
         Duality gap, recomputed at the solution: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples

@@ -411,9 +411,9 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
     radius : float
         Bound r on the l1 norm of the coefficients.
     loss, rho : str, float
-        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
     fit_intercept, warm_start : bool
-        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
@@ -425,7 +425,7 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
@@ -448,9 +448,9 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     radius : float
         Sum r of the coefficients.
     loss, rho : str, float
-        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
     fit_intercept, warm_start : bool
-        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
@@ -462,7 +462,7 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
@@ -488,9 +488,9 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
     p : float
         Norm of a group; larger than 1, and may be infinite.
     loss, rho : str, float
-        Loss for numbers (``fwflow list losses`` prints all names), and its parameter: from where on "huber" is linear.
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
     fit_intercept, warm_start : bool
-        Whether to fit an intercept without constraint, and whether to start from the last coefficients.
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
@@ -502,7 +502,7 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
@@ -527,7 +527,7 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
     fit_intercept, warm_start : bool
-        Whether to fit an intercept per class without constraint, and whether to start from the last coefficients.
+        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
@@ -541,7 +541,7 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
@@ -570,7 +570,7 @@ class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
     fit_intercept, warm_start : bool
-        Whether to fit an intercept per class without constraint, and whether to start from the last coefficients.
+        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
@@ -584,7 +584,7 @@ class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Entries `nit`, `trace`, `method` and `active_set` of the `fwflow.Result`.
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
