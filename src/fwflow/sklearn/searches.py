@@ -48,12 +48,7 @@ class RadiusSearch(BallEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose the radius by cross-validation, and fit the model with this radius to all data.
 
-        Parameters
-        ----------
-        X : (n_samples, n_features) array, sparse matrix or data frame
-        y : (n_samples,) array
-        sample_weight : (n_samples,) array, optional
-            Weights of the samples, in fits and in held-out losses.
+        The parameters are those of `L1Regression.fit`. `sample_weight` is also used in held-out losses.
         """
         if self.rule not in ("min", "1se"):
             raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
