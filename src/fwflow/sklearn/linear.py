@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
@@ -28,7 +28,7 @@ from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
 from fwflow.sets.vectors import Ball, group_labels
 from fwflow.sklearn.corners import CornerPath
-from fwflow.sklearn.softmax import _SoftmaxModel
+from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
 # Steps that correct k coefficients cost k^2 m, and a pass over the data n m: up to so many times that it pays.
 _FEW = 10
@@ -392,7 +392,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities, one column per class."""
         Z = self.decision_function(X)
-        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else softmax(Z, axis=1)
+        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else probabilities(Z.T).T
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities, one column per class."""
