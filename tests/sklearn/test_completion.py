@@ -1,4 +1,4 @@
-"""Are tables completed as they should be: biases, names, weights, rankings?"""
+"""Matrix completion: comparison with a conic solver, biases, names, weights and recommendations."""
 
 import importlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Do features that do not vary get no coefficient, and do predictions agree with independent ones beside them?"""
+"""Constant features, and features far from zero: their coefficients, and predictions compared with a conic solver."""
 
 import cvxpy as cp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Do the estimators keep scikit-learn's own rules? All of its checks run, and those that cannot apply are named."""
+"""All checks of scikit-learn for estimators, with a list of the checks that cannot apply to matrix completion."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from fwflow.sklearn import (
     SimplexRegressionCV,
 )
 
-# Some checks ask for predictions that agree to seven digits.
+# Some checks compare predictions with a relative tolerance of 1e-7.
 ESTIMATORS = [
     L1Regression(tol=1e-12),
     L1Regression(loss="huber", tol=1e-12),
@@ -32,8 +32,8 @@ ESTIMATORS = [
     L1Classifier(tol=1e-12),
     GroupClassifier(tol=1e-12),
 ]
-# Paths that end early: where classes can be told apart the loss is flat at large radii, so that even a gap of 1e-14
-# leaves scores known to seven digits at best, and those of weighted and of repeated samples differ by that.
+# These paths end at small radii. At large radii the loss of separable classes is flat: even with a gap of 1e-14 the
+# scores have a relative accuracy of 1e-7 at best, and the scores of weighted and of repeated samples differ by as much.
 SEARCHES = [
     L1RegressionCV(n_radii=3, cv=3),
     SimplexRegressionCV(n_radii=2, cv=2, eps=0.5),
@@ -55,7 +55,7 @@ def test_scikit_learns_own_checks_of_searches(estimator, check):
     check(estimator)
 
 
-#: Checks whose data is no list of pairs, and what they miss.
+#: Checks that cannot pass because their data are not pairs of a row and a column, with the expected error message.
 NO_PAIRS = dict.fromkeys(
     [
         "check_all_zero_sample_weights_error",
@@ -96,7 +96,7 @@ def test_scikit_learns_own_checks_of_completion(estimator, check):
 
 
 def test_the_check_that_needs_another_environment():
-    """It is skipped above unless SciPy was told of array interfaces before it was imported."""
+    """The checks above skip it unless SCIPY_ARRAY_API is set before SciPy is imported."""
     script = f"""
 from sklearn.utils.estimator_checks import check_array_api_input
 from fwflow.sklearn import *

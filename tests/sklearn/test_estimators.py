@@ -1,4 +1,4 @@
-"""Do the estimators find what an independent solver finds, and do they work with what scikit-learn's users bring?"""
+"""Estimators: comparison with a conic solver, kinds of data, pipelines, weights, warm starts and errors."""
 
 import subprocess
 import sys

@@ -1,13 +1,16 @@
-"""Are parameters that make no sense refused by name, and do rankings leave out what they are told?"""
+"""Parameters of the estimators: names, defaults, descriptions and checks; and exclusions from recommendations."""
 
 import inspect
 import math
+import re
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpydoc.docscrape import NumpyDocString
 
 import fwflow.sklearn
+import sklearn
 from fwflow.sklearn import GroupRegression, L1Classifier, L1RegressionCV, NuclearCompletion, radius_path
 
 RNG = np.random.default_rng(0)
@@ -16,6 +19,77 @@ Y = X[:, 0]
 PAIRS = np.array([[row, column] for row in range(4) for column in range(3)])
 ESTIMATORS = {name: E for name in fwflow.sklearn.__all__ if inspect.isclass(E := getattr(fwflow.sklearn, name))}
 ESTIMATORS = {name: E for name, E in ESTIMATORS.items() if "get_params" in dir(E)}
+
+FIT = {"fit_intercept": True, "method": "auto", "tol": 1e-8, "rtol": 0.0, "max_iter": 10_000, "warm_start": False}
+LOSS = {"loss": "squared", "rho": 1.0}
+GROUPS = {"groups": None, "p": 2.0}
+CLASSES = {"class_weight": None}
+COMPLETION = {"biases": True, "damping": 5.0, "tol": 1e-4}
+RADIUS = {"radius": 1.0}
+SEARCH = {"radii": "auto", "n_radii": 30, "eps": 1e-3, "cv": None, "rule": "min", "n_jobs": None, "progress": False}
+DEVICE = {"backend": "numpy"}
+#: Names and defaults of the parameters of each estimator. Users rely on them.
+DEFAULTS = {
+    "GroupClassifier": FIT | RADIUS | GROUPS | CLASSES,
+    "GroupClassifierCV": FIT | SEARCH | GROUPS | CLASSES,
+    "GroupRegression": FIT | RADIUS | GROUPS | LOSS,
+    "GroupRegressionCV": FIT | SEARCH | GROUPS | LOSS,
+    "L1Classifier": FIT | RADIUS | CLASSES,
+    "L1ClassifierCV": FIT | SEARCH | DEVICE | CLASSES,
+    "L1Regression": FIT | RADIUS | LOSS,
+    "L1RegressionCV": FIT | SEARCH | DEVICE | LOSS,
+    "NuclearCompletion": FIT | RADIUS | LOSS | COMPLETION,
+    "NuclearCompletionCV": FIT | SEARCH | LOSS | COMPLETION | {"n_radii": 10, "eps": 0.1},
+    "SimplexRegression": FIT | RADIUS | LOSS,
+    "SimplexRegressionCV": FIT | SEARCH | DEVICE | LOSS,
+}
+
+
+def test_the_table_has_every_estimator():
+    assert set(DEFAULTS) == set(ESTIMATORS)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_names_and_defaults(name):
+    model = ESTIMATORS[name]()
+    assert model.get_params() == DEFAULTS[name]
+    first = [p.name for p in inspect.signature(type(model)).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    assert first == ["radii" if name.endswith("CV") else "radius"]
+    assert set(vars(model)) == set(DEFAULTS[name])
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_print_and_compare_as_those_of_scikit_learn(name):
+    model = ESTIMATORS[name](tol=0.5)
+    assert repr(model) == f"{name}(tol=0.5)"
+    assert repr(sklearn.clone(model)) == repr(model)
+    assert model != sklearn.clone(model)
+    assert len({model, model}) == 1
+
+
+def described(name, section):
+    """Return the names in a section of the docstring of an estimator."""
+    entries = NumpyDocString(inspect.getdoc(ESTIMATORS[name]))[section]
+    return {part for entry in entries for part in entry.name.split(", ")}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_parameter_and_attribute_is_described(name):
+    text = inspect.getdoc(ESTIMATORS[name])
+    if name.endswith("CV"):
+        assert f"`{name.removesuffix('CV')}`" in text
+    referred = {name} | {other for other in re.findall(r"`(\w+)`", text) if other in ESTIMATORS}
+    parameters, attributes = (
+        set.union(*(described(other, section) for other in referred)) for section in ("Parameters", "Attributes")
+    )
+    assert set(DEFAULTS[name]) <= parameters
+    few = {"radii": [0.5, 1.0], "cv": 2} if name.endswith("CV") else {}
+    found = {key for key in vars(fitted(name, **few)) if key.endswith("_") and not key.startswith("_")}
+    assert found <= attributes
+    if not name.endswith("CV"):
+        assert referred == {name}, "the docstring of a basic estimator is complete"
+        assert set(DEFAULTS[name]) == parameters
+
 
 NUMBERS = [-1.0, math.nan, math.inf, "one", None, [1.0], 1j]
 SWITCHES = [-1, math.nan, "yes", None, [True]]

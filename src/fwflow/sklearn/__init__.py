@@ -1,7 +1,7 @@
-"""Estimators for scikit-learn: models whose coefficients are bound by a radius instead of a penalty, with certificates.
+"""Estimators for scikit-learn whose coefficients are constrained by a radius instead of penalised.
 
-Needs the extra ``sklearn``. Every fit reports ``dual_gap_``, computed afresh at the coefficients: the loss is no
-further than that from the least one in the ball.
+They need the extra ``sklearn``. Every fit reports ``dual_gap_``, which is recomputed at the coefficients and bounds the
+difference between the loss and its minimum over the constraint set.
 
 >>> import numpy as np
 >>> from fwflow.sklearn import L1Regression

@@ -1,51 +1,209 @@
-"""Recommendation: a table of ratings of which a few are known, completed by a matrix of small nuclear norm."""
+"""Recommendation: prediction of the missing ratings of a table by a matrix of small nuclear norm."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import fwflow as fw
 from fwflow._numerics import dot
-from fwflow._validation import Array, positive, whole
-from fwflow.sklearn.linear import BallEstimator, Samples, checked_weights, documented, regression_loss
+from fwflow._validation import Array, float_dtype, positive, whole
+from fwflow.sklearn.linear import FixedRadius, Regressor, Samples, checked_weights
 
-# Sweeps over the biases, each of which shrinks the error by a large factor.
+# Number of alternating updates of the row and column biases, chosen without tuning.
 _SWEEPS = 30
-# Residuals of at most this many units in the last place of what they are left of are rounding.
+# Residuals of at most this many units in the last place of the rating count as zero, because they are rounding errors
+# of the biases. Chosen without tuning.
 _ULPS = 16
 
 
-@documented
-class NuclearCompletion(RegressorMixin, BallEstimator):
-    r"""Predict the entries of a table as a mean, biases of rows and columns, and a matrix with :math:`\|M\|_* \le r`.
+@dataclass(eq=False, repr=False, kw_only=True)
+class Completion(Regressor):
+    """Matrix completion with biases of rows and columns, over nuclear-norm balls."""
+
+    biases: bool = True
+    damping: float = 5.0
+    tol: float = 1e-4
+
+    _set = fw.NuclearBall
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model; `NuclearCompletionCV` first chooses the radius by cross-validation.
+
+        Parameters
+        ----------
+        X : (n_observations, 2) array or data frame, or sparse matrix
+            Name of the row and of the column of every observation, as numbers or text. For a sparse matrix the stored
+            entries are the observations, and `y` is omitted. Observations of the same entry are averaged.
+        y : (n_observations,) array
+        sample_weight : (n_observations,) array, optional
+        """
+        if sp.issparse(X) and y is None:
+            X, y = _observations(X)
+        return super().fit(X, y, sample_weight)
+
+    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
+        """Return the indices of the distinct entries and their residuals after the biases."""
+        self._check_parameters()
+        pairs, values = validate_data(self, X, y, dtype=None, y_numeric=True)
+        if pairs.shape[1] != 2:
+            raise ValueError(f"X has {pairs.shape[1]} features; the row and the column of each observation make 2")
+        (self.row_ids_, rows), (self.col_ids_, cols) = (np.unique(c, return_inverse=True) for c in _columns(pairs))
+        weights = checked_weights(sample_weight, len(rows))
+        w = np.ones(len(rows)) if weights is None else weights
+        values = np.asarray(values, dtype=float_dtype(values.dtype))
+        n_cols = len(self.col_ids_)
+        entries, which = np.unique(rows.astype(np.int64) * n_cols + cols, return_inverse=True)
+        total = np.bincount(which, w)
+        averages = np.bincount(which, w * values) / np.where(total > 0, total, 1.0)
+        weighted = None if weights is None and len(entries) == len(rows) else total
+        rows, cols = np.divmod(entries, n_cols)
+        self._fit_biases(rows, cols, averages, total)
+        base = self.mean_ + self.row_biases_[rows] + self.col_biases_[cols]
+        residuals = (averages - base).astype(values.dtype)
+        residuals[np.abs(residuals) <= _ULPS * np.finfo(values.dtype).eps * np.abs(averages)] = 0
+        return Samples(np.column_stack([rows, cols]), residuals, weighted)
+
+    def _fit_biases(self, rows: Array, cols: Array, values: Array, weights: Array) -> None:
+        """Fit the mean, and the biases by ridge regression with alternating updates."""
+        sizes = len(self.row_ids_), len(self.col_ids_)
+        self.mean_ = float(np.average(values, weights=weights)) if self.fit_intercept else 0.0
+        self.row_biases_, self.col_biases_ = np.zeros(sizes[0]), np.zeros(sizes[1])
+        if not self.biases:
+            return
+        row_counts, col_counts = np.bincount(rows, weights, sizes[0]), np.bincount(cols, weights, sizes[1])
+        r = values - self.mean_
+        for _ in range(_SWEEPS):
+            sums = np.bincount(rows, weights * (r - self.col_biases_[cols]), sizes[0])
+            self.row_biases_ = sums / (self.damping + row_counts).clip(min=1e-300)
+            sums = np.bincount(cols, weights * (r - self.row_biases_[rows]), sizes[1])
+            self.col_biases_ = sums / (self.damping + col_counts).clip(min=1e-300)
+
+    def _objective(self, task: Samples) -> fw.MatrixCompletion:
+        shape = len(self.row_ids_), len(self.col_ids_)
+        rows, cols = task.X.T
+        return fw.MatrixCompletion(rows, cols, task.y, shape, self._loss(), scale="mean", weights=task.weights)
+
+    def _keep(self, f: Any, x: fw.LowRank) -> None:
+        self.U_, self.V_ = np.array(x.U), np.array(x.V)
+
+    def _kept(self) -> fw.LowRank | None:
+        U = vars(self).get("U_")
+        return None if U is None or not U.shape[1] else fw.LowRank.from_factors(U, self.V_)
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions for pairs of a row and a column."""
+        check_is_fitted(self)
+        row_names, col_names = _columns(validate_data(self, X, reset=False, dtype=None))
+        rows, old_rows = _places(row_names, self.row_ids_)
+        cols, old_cols = _places(col_names, self.col_ids_)
+        matrix = self._kept()
+        products = np.zeros(len(rows)) if matrix is None else matrix.entries(rows, cols)
+        biases = self.mean_ + old_rows * self.row_biases_[rows] + old_cols * self.col_biases_[cols]
+        return biases + old_rows * old_cols * products
+
+    def recommend(self, rows: Any, k: int = 10, exclude: Any = None) -> Array:
+        """Return the k columns with the highest predictions for each row, best first.
+
+        Parameters
+        ----------
+        rows : (n,) array
+            Names of the rows.
+        k : int
+        exclude : (m, 2) array or sparse matrix, optional
+            Pairs that are not recommended, for example rated ones; for a sparse matrix, its stored entries.
+
+        Returns
+        -------
+        (n, j) array
+            j is k, or the largest number of columns left in a row if that is smaller. A row with fewer than j columns
+            left ends with None, and the array then has the type object.
+        """
+        check_is_fitted(self)
+        k, rows = min(whole(k, "k", 1), len(self.col_ids_)), np.asarray(rows)
+        if rows.ndim != 1:
+            raise ValueError(f"rows must be one-dimensional; got shape {rows.shape}")
+        places, known = _places(rows, self.row_ids_)
+        scores = known[:, None] * dot(self.U_[places], self.V_.T) + self.col_biases_
+        out = self._excluded(rows, exclude)
+        left = np.count_nonzero(~out, axis=1)
+        k = min(k, int(left.max(initial=0)))
+        # Excluded columns are sorted to the end, whatever their scores.
+        best = self.col_ids_[np.lexsort((-scores, out), axis=1)[:, :k]]
+        missing = np.arange(k) >= left[:, None]
+        if missing.any():
+            best = best.astype(object)
+            best[missing] = None
+        return best
+
+    def _excluded(self, rows: Array, exclude: Any) -> Array:
+        """Return a mask of the columns that are not recommended, for each row."""
+        out = np.zeros((len(rows), len(self.col_ids_)), dtype=bool)
+        pairs = _observations(exclude)[0] if sp.issparse(exclude) else np.asarray([] if exclude is None else exclude)
+        if not pairs.size:
+            return out
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ValueError(f"exclude must hold pairs of a row and a column; got shape {pairs.shape}")
+        out_rows, out_cols = _columns(pairs)
+        cols, known = _places(out_cols, self.col_ids_)
+        for mask, name in zip(out, rows, strict=True):
+            mask[cols[(out_rows == name) & known]] = True
+        return out
+
+
+def _observations(table: Any) -> tuple[Array, Array]:
+    """Return the stored entries of a sparse matrix as pairs of a row and a column, and their values."""
+    entries = sp.coo_array(table)
+    return np.column_stack(entries.coords), entries.data
+
+
+def _columns(pairs: Array) -> tuple[Array, Array]:
+    """Return both columns, as numbers where all entries of a column are numbers."""
+    return tuple(np.array(column.tolist()) if column.dtype == object else column for column in pairs.T)  # type: ignore[return-value]
+
+
+def _places(names: Array, ids: Array) -> tuple[Array, Array]:
+    """Return the indices of names in the sorted ids, and whether each name is there."""
+    places = np.searchsorted(ids, names).clip(max=len(ids) - 1)
+    return places, ids[places] == names
+
+
+@dataclass(eq=False, repr=False)
+class NuclearCompletion(Completion, FixedRadius):
+    r"""Prediction of entries by a mean, biases of rows and columns, and a matrix with :math:`\|M\|_* \le r`.
 
     Parameters
     ----------
     radius : float
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
-    biases : bool
-        Fit a bias for every row and column, before the matrix and free of the radius.
-    damping : float
-        Biases are those of as many more observations without any.
-    {parameters}
+        Bound r on the nuclear norm of the matrix.
+    loss, rho : str, float
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
+    biases, damping : bool, float
+        Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: `damping` acts like
+        as many additional observations with bias zero.
+    fit_intercept, warm_start : bool
+        Whether to fit the mean, and whether to start from the matrix of the previous fit.
+    method, max_iter : str, Tableau or Method; int
+        Method of `fwflow.minimize`, and the maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
     U_, V_ : arrays
-        Factors of the matrix, ``U_ @ V_.T``, with one row for each of `row_ids_` and `col_ids_`.
+        Factors of the matrix ``U_ @ V_.T``, with one row for each of `row_ids_` and `col_ids_`.
     row_ids_, col_ids_ : arrays
-        What the rows and columns are called. Others are predicted by their mean and what bias is known.
-    mean_ : float
-    row_biases_, col_biases_ : arrays
-    {attributes}
+        Names of the rows and columns. Predictions for other names use the mean and the known bias.
+    mean_, row_biases_, col_biases_ : float, arrays
+    dual_gap_ : float
+        Duality gap, recomputed at the solution: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -60,188 +218,6 @@ class NuclearCompletion(RegressorMixin, BallEstimator):
     array([[2, 4]])
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        loss: str = "squared",
-        rho: float = 1.0,
-        biases: bool = True,
-        damping: float = 5.0,
-        fit_intercept: bool = True,
-        method: Any = "auto",
-        tol: float = 1e-4,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.loss = loss
-        self.rho = rho
-        self.biases = biases
-        self.damping = damping
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : (n_observations, 2) array or data frame, or sparse matrix
-            What the row and the column of every observation are called, by numbers or text. Of a sparse matrix the
-            stored entries are the observations, and `y` is left out. Observations of the same entry are averaged.
-        y : (n_observations,) array
-        sample_weight : (n_observations,) array, optional
-        """
-        return super().fit(X, y, sample_weight)
-
-    def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        """Places of distinct entries, with the biases fitted and taken away."""
-        self._check_parameters()
-        if sp.issparse(X) and y is None:
-            X, y = observations(X)
-        pairs, values = validate_data(self, X, y, dtype=None, y_numeric=True)
-        if pairs.shape[1] != 2:
-            raise ValueError(f"X has {pairs.shape[1]} features; the row and the column of each observation make 2")
-        named = [np.unique(column, return_inverse=True) for column in _columns(pairs)]
-        (self.row_ids_, rows), (self.col_ids_, cols) = named
-        places = np.column_stack([rows, cols])
-        weights = checked_weights(sample_weight, len(places))
-        w = np.ones(len(places)) if weights is None else weights
-        values = np.asarray(values, dtype=np.float32 if values.dtype == np.float32 else np.float64)
-        keys, first, which = np.unique(
-            places[:, 0].astype(np.int64) * len(self.col_ids_) + places[:, 1], return_index=True, return_inverse=True
-        )
-        total = np.bincount(which, w)
-        averages = np.bincount(which, w * values) / np.where(total > 0, total, 1.0)
-        self._fit_biases(places[first], averages, total)
-        residuals = (averages - self._base(*places[first].T)).astype(values.dtype)
-        # Biases that explain an entry leave its rounding, which is not worth a fit.
-        residuals[np.abs(residuals) <= _ULPS * np.finfo(values.dtype).eps * np.abs(averages)] = 0
-        weighted = None if weights is None and len(keys) == len(places) else total
-        return Samples(places[first], residuals, weighted)
-
-    def _fit_biases(self, places: Array, values: Array, weights: Array) -> None:
-        """Ridge regression on the names of rows and columns, by alternating sweeps."""
-        rows, cols = places.T
-        sizes = len(self.row_ids_), len(self.col_ids_)
-        self.mean_ = float(np.average(values, weights=weights)) if self.fit_intercept else 0.0
-        self.row_biases_, self.col_biases_ = np.zeros(sizes[0]), np.zeros(sizes[1])
-        if not self.biases:
-            return
-        counts = [np.bincount(place, weights, size) for place, size in ((rows, sizes[0]), (cols, sizes[1]))]
-        r = values - self.mean_
-        for _ in range(_SWEEPS):
-            found = np.bincount(rows, weights * (r - self.col_biases_[cols]), sizes[0])
-            self.row_biases_ = found / (self.damping + counts[0]).clip(min=1e-300)
-            found = np.bincount(cols, weights * (r - self.row_biases_[rows]), sizes[1])
-            self.col_biases_ = found / (self.damping + counts[1]).clip(min=1e-300)
-
-    def _base(self, rows: Array, cols: Array) -> Array:
-        return self.mean_ + self.row_biases_[rows] + self.col_biases_[cols]
-
-    def _objective(self, task: Samples) -> fw.MatrixCompletion:
-        shape = len(self.row_ids_), len(self.col_ids_)
-        loss = regression_loss(self.loss, self.rho)
-        rows, cols = task.X.T
-        return fw.MatrixCompletion(rows, cols, task.y, shape, loss, scale="mean", weights=task.weights)
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.NuclearBall:
-        return fw.NuclearBall(radius)
-
-    def _keep(self, f: Any, x: fw.LowRank) -> None:
-        self.U_, self.V_ = np.array(x.U), np.array(x.V)
-
-    def _kept(self) -> fw.LowRank | None:
-        U = vars(self).get("U_")
-        return None if U is None or not U.shape[1] else fw.LowRank.from_factors(U, self.V_)
-
     def _earlier(self, task: Samples) -> Any:
         x, radius = super()._earlier(task), positive(self.radius, "radius")
         return None if x is None else x * min(1.0, (1 - 1e-9) * radius / float(x.singular_values().sum()))
-
-    def _losses(self, X: Any, y: Array) -> Array:
-        values = regression_loss(self.loss, self.rho).values(self.predict(X), y)
-        assert values is not None
-        return values
-
-    def predict(self, X: Any) -> Array:
-        """The entries at pairs of a row and a column."""
-        check_is_fitted(self)
-        pairs = validate_data(self, X, reset=False, dtype=None)
-        (rows, old), (cols, seen) = (
-            _places(column, ids) for column, ids in zip(_columns(pairs), (self.row_ids_, self.col_ids_), strict=True)
-        )
-        matrix = fw.LowRank.from_factors(self.U_, self.V_) if self.U_.shape[1] else None
-        products = np.zeros(len(rows)) if matrix is None else matrix.entries(rows, cols)
-        return self.mean_ + old * self.row_biases_[rows] + seen * self.col_biases_[cols] + old * seen * products
-
-    def recommend(self, rows: Any, k: int = 10, exclude: Any = None) -> Array:
-        """The k columns with the highest predictions for each row, best first.
-
-        Parameters
-        ----------
-        rows : (n,) array
-            What the rows are called.
-        k : int
-        exclude : (m, 2) array or sparse matrix, optional
-            Pairs not to recommend, such as those that were rated. Of a sparse matrix these are the stored entries.
-
-        Returns
-        -------
-        (n, j) array
-            j is k, or less where no row has as many columns left. A row with fewer than j columns left ends with None,
-            and the array is then one of objects.
-        """
-        check_is_fitted(self)
-        k, rows = min(whole(k, "k", 1), len(self.col_ids_)), np.asarray(rows)
-        if rows.ndim != 1:
-            raise ValueError(f"rows must be one-dimensional; got shape {rows.shape}")
-        places, known = _places(rows, self.row_ids_)
-        scores = known[:, None] * dot(self.U_[places], self.V_.T) + self.col_biases_
-        out = self._excluded(rows, exclude)
-        left = np.count_nonzero(~out, axis=1)
-        k = min(k, int(left.max(initial=0)))
-        # Columns that are out come last, whatever the score of the others.
-        best = self.col_ids_[np.lexsort((-scores, out), axis=1)[:, :k]]
-        missing = np.arange(k) >= left[:, None]
-        if missing.any():
-            best = best.astype(object)
-            best[missing] = None
-        return best
-
-    def _excluded(self, rows: Array, exclude: Any) -> Array:
-        """Which columns are not to be recommended, for each row."""
-        out = np.zeros((len(rows), len(self.col_ids_)), dtype=bool)
-        pairs = observations(exclude)[0] if sp.issparse(exclude) else np.asarray([] if exclude is None else exclude)
-        if not pairs.size:
-            return out
-        if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise ValueError(f"exclude must hold pairs of a row and a column; got shape {pairs.shape}")
-        out_rows, out_cols = _columns(pairs)
-        cols, seen = _places(out_cols, self.col_ids_)
-        for own, name in zip(out, rows, strict=True):
-            own[cols[(out_rows == name) & seen]] = True
-        return out
-
-
-def observations(table: Any) -> tuple[Array, Array]:
-    """The stored entries of a sparse matrix, as pairs of a row and a column, and their values."""
-    entries = sp.coo_array(table)
-    return np.column_stack(entries.coords), entries.data
-
-
-def _columns(pairs: Array) -> tuple[Array, Array]:
-    """Both columns, as numbers where all entries are."""
-    return tuple(np.array(column.tolist()) if column.dtype == object else column for column in pairs.T)  # type: ignore[return-value]
-
-
-def _places(names: Array, ids: Array) -> tuple[Array, Array]:
-    """Where names stand among the sorted ids, and whether they do."""
-    places = np.searchsorted(ids, names).clip(max=len(ids) - 1)
-    return places, ids[places] == names

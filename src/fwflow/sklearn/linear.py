@@ -1,4 +1,4 @@
-"""Linear models whose coefficients lie in a ball: regression and classification."""
+"""Generic estimator with constrained coefficients, and the linear models for regression and classification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,79 +26,67 @@ from fwflow.designs.centred import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
-from fwflow.sets.vectors import group_labels
+from fwflow.sets.vectors import Ball, group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
 # Steps that correct k coefficients cost k^2 m, and a pass over the data n m: up to so many times that it pays.
 _FEW = 10
-# The loss of a class that no sample of a fold has shown: that of a probability at the limit of double precision.
+# Held-out loss of a sample whose class does not occur in the training data, where the predicted probability is zero
+# and the logarithm infinite: the loss at a probability of one rounding unit of double precision.
 _UNSEEN = -math.log(np.finfo(np.float64).eps)
-
-
-# Parameters that are True or False.
-_SWITCHES = ("fit_intercept", "warm_start", "progress", "biases")
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Data as a solver takes it: targets are numbers, or the codes of classes."""
+    """Checked data: features, targets (numbers, or indices of classes) and sample weights."""
 
     X: Any
     y: Array
     weights: Array | None
 
     def rows(self, chosen: Array) -> Samples:
-        """Some of the samples."""
+        """Return the samples with the given indices."""
         X = sp.csc_array(sp.csr_array(self.X)[chosen]) if sp.issparse(self.X) else self.X[chosen]
         return Samples(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BallEstimator(BaseEstimator):
-    """What all have in common: data in, a run, attributes out.
+    """Estimator that minimises a loss of the coefficients over a set whose size is given by a radius.
 
-    An estimator says which function of the coefficients is to be minimised, over which set for a radius, and what is
-    made of the minimiser.
+    Subclasses define the loss, the set, and how the radius is chosen. A public estimator combines one of each.
     """
 
-    radius: float
-    fit_intercept: bool
-    method: Any
-    tol: float
-    rtol: float
-    max_iter: int
-    warm_start: bool
+    fit_intercept: bool = True
+    method: Any = "auto"
+    tol: float = 1e-8
+    rtol: float = 0.0
+    max_iter: int = 10_000
+    warm_start: bool = False
+
+    #: Class of the constraint set.
+    _set: ClassVar[Any]
 
     @abstractmethod
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
-        """The data, checked."""
-
-    def _check_parameters(self) -> None:
-        """Raise an error for a parameter that no part asked later would refuse."""
-        given = self.get_params(deep=False)
-        for name, value in given.items():
-            if name in _SWITCHES and not (np.ndim(value) == 0 and value in (True, False)):
-                raise ValueError(f"{name} must be True or False; got {describe(value)}")
-            if name in ("tol", "rtol", "damping"):
-                number(value, name, "be a finite number that is not negative", lambda x: 0 <= x < math.inf)
-        whole(given["max_iter"], "max_iter", 0)
-        if "rho" in given:
-            positive(given["rho"], "rho")
+        """Check the parameters and the data, and return the data as the objective needs it."""
 
     @abstractmethod
     def _objective(self, task: Samples) -> fw.Objective:
-        """What to minimise."""
+        """Return the loss as a function of the coefficients."""
 
-    @abstractmethod
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        """Where the coefficients may be."""
+        """Return the constraint set of coefficients with the given shape."""
+        return self._set(radius)
 
     def _size(self, x: Any) -> float | None:
-        """The least radius of a ball with x in it, None where that does not say when the constraint stops binding."""
-        return None
+        """Return the norm of x, or None if the set is not a norm ball of vectors."""
+        ball = self._ball(1.0, x.shape)
+        return ball.norm(x.reshape(-1)) if isinstance(ball, Ball) else None
 
     def _corners(self, task: Samples) -> CornerPath | None:
-        """The minimisers for all radii at once, None where they do not lie on straight lines, or are many to find."""
+        """Return the minimisers for all radii, or None if they are not piecewise linear or costly to compute."""
         return None
 
     @abstractmethod
@@ -107,27 +95,39 @@ class BallEstimator(BaseEstimator):
 
     @abstractmethod
     def _kept(self) -> Any:
-        """The coefficients of an earlier fit in the shape of x, None if there was none."""
+        """Return the coefficients of the last fit in the shape of x, or None before the first fit."""
 
     @abstractmethod
     def _losses(self, X: Any, y: Array) -> Array:
-        """The loss of every sample, fitted or not."""
+        """Return the loss of every sample under the fitted model."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _fit(self, task: Samples, radius: float, start: Any = None, **options: Any) -> fw.Result:
-        """Minimise, and set all attributes."""
+    def _check_parameters(self) -> None:
+        """Check the parameters that are not checked where they are used."""
+        for name, value in self.get_params(deep=False).items():
+            if name in ("fit_intercept", "warm_start", "progress", "biases"):
+                if np.ndim(value) or value not in (True, False):
+                    raise ValueError(f"{name} must be True or False; got {describe(value)}")
+            elif name in ("tol", "rtol", "damping"):
+                number(value, name, "be a finite number that is not negative", lambda x: 0 <= x < math.inf)
+            elif name == "rho":
+                positive(value, name)
+        whole(self.max_iter, "max_iter", 0)
+
+    def _fit(self, task: Samples, radius: float, start: Any = None) -> None:
+        """Minimise the loss for one radius, and set all attributes."""
         f = self._objective(task)
-        result = self._minimised(f, self._ball(radius, f.shape), start, **options)
+        result = self._minimised(f, self._ball(radius, f.shape), start)
         self._keep(f, result.x)
         self.n_iter_, self.dual_gap_, self.trace_ = result.nit, result.gap, result.trace
         self.method_ = result.method
-        active = result.active_set  # without the images of its vertices, which are as long as the data
+        # The images of the vertices are dropped because each is as long as the data.
+        active = result.active_set
         self.active_set_ = active and ActiveSet(Atoms(atom.bare() for atom in active.atoms), active.weights)
-        return result
 
     def _minimised(self, f: fw.Objective, C: fw.ConstraintSet, start: Any, **options: Any) -> fw.Result:
         null = f.value(f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape)))
@@ -142,25 +142,6 @@ class BallEstimator(BaseEstimator):
         if not result.success and result.status is not fw.Status.PRECISION:
             warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)
         return result
-
-    def _earlier(self, task: Samples) -> Any:
-        """Where to start: the coefficients of the fit before, if that is wanted and they fit the data."""
-        x = self._kept() if self.warm_start else None
-        return x if x is not None and x.shape == self._objective(task).shape else None
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array, sparse matrix or data frame
-        y : (n_samples,) array
-        sample_weight : (n_samples,) array, optional
-            How often each sample counts.
-        """
-        task = self._task(X, y, sample_weight)
-        self._fit(task, self.radius, self._earlier(task))
-        return self
 
 
 def _moved_inside(C: fw.ConstraintSet, x: Any) -> Any:
@@ -187,7 +168,7 @@ def _mixture(f: fw.Objective, C: fw.ConstraintSet, x: Any) -> ActiveSet | None:
 
 
 def checked_weights(sample_weight: Any, samples: int) -> Array | None:
-    """Weights as float64, or an error that names them."""
+    """Return the weights as float64, or raise an error that names the parameter."""
     if sample_weight is None:
         return None
     weights = np.asarray(check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"))
@@ -200,23 +181,80 @@ def checked_weights(sample_weight: Any, samples: int) -> Array | None:
     return weights
 
 
+@dataclass(eq=False, repr=False)
+class FixedRadius(BallEstimator):
+    """Estimator whose radius is a parameter."""
+
+    radius: float = 1.0
+
+    def _earlier(self, task: Samples) -> Any:
+        """Return the starting point of a warm start, or None."""
+        x = self._kept() if self.warm_start else None
+        return x if x is not None and x.shape == self._objective(task).shape else None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array, sparse matrix or data frame
+        y : (n_samples,) array
+        sample_weight : (n_samples,) array, optional
+            Weights of the samples in the loss. A weight of 2 counts as a sample that occurs twice.
+        """
+        task = self._task(X, y, sample_weight)
+        self._fit(task, self.radius, self._earlier(task))
+        return self
+
+
+class OverL1Ball(BallEstimator):
+    """Estimator whose coefficients have an l1 norm of at most the radius."""
+
+    _set = fw.L1Ball
+
+
+class OverSimplex(BallEstimator):
+    """Regressor whose coefficients are nonnegative and sum to the radius."""
+
+    _set = fw.Simplex
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # unless the targets are nearly a mixture of the features
+        return tags
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class OverGroupBall(BallEstimator):
+    """Estimator whose coefficients have norms over groups of features that sum to at most the radius."""
+
+    groups: Any = None
+    p: float = 2.0
+
+    _set = fw.GroupBall
+
+    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
+        features = shape[-1]
+        if not isinstance(self.groups, Iterable | None):
+            raise ValueError(f"groups must be a sequence; got {describe(self.groups)}")
+        labels = np.arange(features) if self.groups is None else group_labels(self.groups)
+        if len(labels) != features:
+            raise ValueError(f"groups has {len(labels)} entries; X has {features} features, and they must agree")
+        return self._set(np.broadcast_to(labels, shape).reshape(-1), radius, self.p)
+
+
 class LinearEstimator(BallEstimator):
-    """A model that is linear in the features."""
+    """Estimator whose predictions are linear in the features."""
 
-    coef_: Array
-    intercept_: Any
-
-    #: Features that were moved next to zero, None where there are none.
+    #: Shift of the features that are far from zero, or None if no feature is shifted.
     _centre: Centre | None
-    #: The intercepts of the features as they were moved.
-    _constants: Any
 
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         self._check_parameters()
         return validate_data(self, X, y, accept_sparse="csc", dtype=(np.float64, np.float32), **options)
 
     def _centred(self, task: Samples) -> Samples:
-        """The samples that count, with features far from zero moved next to it if there is an intercept."""
+        """Drop samples of weight zero, and with an intercept shift features that are far from zero."""
         if task.weights is not None and not task.weights.all():
             task = task.rows(np.flatnonzero(task.weights))
         self._centre = None
@@ -232,35 +270,45 @@ class LinearEstimator(BallEstimator):
         return task
 
     def _keep_linear(self, x: Array, constants: Any) -> None:
-        """Set the coefficients, and the intercepts that belong to the features as they were given."""
+        """Set the coefficients and the intercepts, which are `constants` for the shifted features."""
         self.coef_, self._constants = x, constants
-        moved = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
-        self.intercept_ = constants - moved
+        shift = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
+        self.intercept_ = constants - shift
 
     def _decision(self, X: Any) -> Array:
+        """Return the linear predictions for the data that a user gives."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
         if self._centre is None:
             return np.asarray(dot(X, self.coef_.T) + self.intercept_)
         return self._centre.product(X, self.coef_) + self._constants
 
-    def _seen(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class Regressor(RegressorMixin, BallEstimator):
+    """Estimator of numbers by one of the losses for numbers."""
 
-class LinearRegressor(RegressorMixin, LinearEstimator):
-    """A linear model of numbers."""
-
-    #: What was taken from the targets.
-    _level: float
+    loss: str = "squared"
+    rho: float = 1.0
 
     def _loss(self) -> Loss:
-        return find_loss("squared", 1.0)
+        accepted = [name for name, kind in losses.items() if not kind.labels]
+        if self.loss not in accepted:
+            raise ValueError(f"loss={self.loss!r} is not known; accepted: {', '.join(map(repr, accepted))}")
+        return find_loss(self.loss, self.rho)
+
+    def _losses(self, X: Any, y: Array) -> Array:
+        return np.asarray(self._loss().values(self.predict(X), y))
+
+
+class LinearRegressor(Regressor, LinearEstimator):
+    """Linear regression."""
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         X, y = self._checked(X, y, y_numeric=True)
         task = self._centred(Samples(X, np.asarray(y), checked_weights(sample_weight, X.shape[0])))
         column, self._level = task.y.astype(np.float64)[:, None], 0.0
-        if self.fit_intercept:
+        if self.fit_intercept:  # targets far from zero are shifted like the features
             centre = Centre.of(column)
             column, self._level = centre.taken_from(column), float(centre.values.sum())
         return replace(task, y=column[:, 0].astype(X.dtype))
@@ -268,46 +316,45 @@ class LinearRegressor(RegressorMixin, LinearEstimator):
     def _objective(self, task: Samples) -> fw.LinearModel:
         return fw.LinearModel(task.X, task.y, self._loss(), weights=task.weights, intercept=self.fit_intercept)
 
+    def _corners(self, task: Samples) -> CornerPath | None:
+        if (self._set, self.loss, self.method) != (fw.L1Ball, "squared", "auto") or sp.issparse(task.X):
+            return None
+        return CornerPath(task.X, task.y, task.weights, self.fit_intercept)
+
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
         self._keep_linear(x, f.intercept_at(x) + self._level)
 
     def _kept(self) -> Any:
         return vars(self).get("coef_")
 
-    def _losses(self, X: Any, y: Array) -> Array:
-        values = self._loss().values(self.predict(X), y)
-        assert values is not None
-        return values
-
     def predict(self, X: Any) -> Array:
-        """Predicted numbers."""
-        return self._decision(self._seen(X))
+        """Return the predicted numbers."""
+        return self._decision(X)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearClassifier(ClassifierMixin, LinearEstimator):
-    """A linear model of classes: the logistic loss of two, the multinomial one of several."""
+    """Logistic regression for two classes, multinomial logistic regression for more."""
 
-    class_weight: Any
-    classes_: Array
+    class_weight: Any = None
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         X, y = self._checked(X, y)
         check_classification_targets(y)
         weights = checked_weights(sample_weight, X.shape[0])
         if self.class_weight is not None:
+            got = f"; got {describe(self.class_weight)}"
             if not isinstance(self.class_weight, dict | str):
-                wanted = "class_weight must be a dict, 'balanced' or None"
-                raise ValueError(f"{wanted}; got {describe(self.class_weight)}")
+                raise ValueError(f"class_weight must be a dict, 'balanced' or None{got}")
             weights = compute_sample_weight(self.class_weight, y) * (1.0 if weights is None else weights)
             if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
-                raise ValueError(
-                    f"class_weight must be finite, not negative and not all zero; got {describe(self.class_weight)}"
-                )
-        task = self._centred(Samples(X, y, weights))  # samples of no weight do not even tell of a class
+                raise ValueError(f"class_weight must be finite, not negative and not all zero{got}")
+        task = self._centred(Samples(X, y, weights))
+        # Samples of weight zero are already dropped, so a class that only they have is not a class of the model.
         self.classes_, codes = np.unique(task.y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_[0]!r}; a classifier needs two classes or more")
-        return Samples(task.X, codes, task.weights)
+        return replace(task, y=codes)
 
     def _objective(self, task: Samples) -> Any:
         if len(self.classes_) > 2:
@@ -316,11 +363,12 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return fw.LinearModel(task.X, labels, Logistic(), weights=task.weights, intercept=self.fit_intercept)
 
     def _keep(self, f: Any, x: Array) -> None:
-        several = x.ndim == 2
-        constants = f.intercepts_at(x) if several else np.array([f.intercept_at(x)], dtype=x.dtype)
-        self._keep_linear(x if several else x[None], constants)
-        if several and self._centre is not None:
-            self.intercept_ -= self.intercept_.mean()  # a constant in all classes changes no probability
+        if x.ndim == 1:
+            self._keep_linear(x[None], np.array([f.intercept_at(x)], dtype=x.dtype))
+            return
+        self._keep_linear(x, f.intercepts_at(x))
+        if self._centre is not None:
+            self.intercept_ -= self.intercept_.mean()  # adding a constant to all classes changes no probability
 
     def _kept(self) -> Any:
         coef = vars(self).get("coef_")
@@ -332,112 +380,53 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return np.where(self.classes_[places] == y, losses, _UNSEEN)
 
     def decision_function(self, X: Any) -> Array:
-        """How far each sample is on the side of each class; of two classes, on that of the second."""
-        Z = self._decision(self._seen(X))
+        """Return the logits: one column per class, or one vector for the second of two classes."""
+        Z = self._decision(X)
         return Z if len(self.classes_) > 2 else Z[:, 0]
 
     def predict(self, X: Any) -> Array:
-        """Predicted classes."""
+        """Return the predicted classes."""
         Z = self.decision_function(X)
         return self.classes_[Z.argmax(axis=1) if Z.ndim == 2 else (Z > 0).astype(int)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, one column per class."""
+        """Return the probabilities, one column per class."""
         Z = self.decision_function(X)
-        if Z.ndim == 1:
-            return np.column_stack([expit(-Z), expit(Z)])
-        return probabilities(Z.T).T
+        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else probabilities(Z.T).T
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Their logarithms."""
+        """Return the logarithms of the probabilities, one column per class."""
         Z = self.decision_function(X)
         if Z.ndim == 1:
             return np.column_stack([-np.logaddexp(0, Z), -np.logaddexp(0, -Z)])
         return Z - np.logaddexp.reduce(Z, axis=1, keepdims=True)
 
 
-_PARAMETERS = """fit_intercept : bool
-        Whether there is a constant, free of the constraint.
-    method : str, Tableau or Method
-        What `fwflow.minimize` is to run.
-    tol : float
-        How exact: the certified gap is at most this share of the loss without any coefficients.
-    rtol : float
-        Or this share of the gap at the start.
-    max_iter : int
-    warm_start : bool
-        Begin with the coefficients of the fit before."""
-
-_ATTRIBUTES = """n_iter_ : int
-        Iterations; of a search by least squares also the corners of the path on the way to the radius.
-    dual_gap_ : float
-        The loss is above its least value by no more; computed afresh at the coefficients.
-    trace_ : Trace
-        The course of the run.
-    active_set_ : ActiveSet or None
-        The coefficients as a mixture of vertices, from methods that know it.
-    method_ : str
-        What ran; ``method_.why`` says why.
-    n_features_in_ : int
-    feature_names_in_ : array
-        Only if the data has names."""
-
-
-def documented(cls: type[Any]) -> type[Any]:
-    """Fill in what the estimators have in common."""
-    if cls.__doc__ is None:  # Python runs with -OO
-        return cls
-    cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS).replace("{attributes}", _ATTRIBUTES)
-    return cls
-
-
-class OverL1Ball:
-    """Coefficients whose moduli sum to the radius at most."""
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        return fw.L1Ball(radius)
-
-    def _size(self, x: Array) -> float:
-        return float(np.abs(x).sum())
-
-
-class OverGroupBall:
-    """Coefficients in groups of features, whose norms sum to the radius at most."""
-
-    groups: Any
-    p: float
-
-    def _size(self, x: Array) -> float:
-        return self._ball(1.0, x.shape).norm(x.reshape(-1))
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
-        features = shape[-1]
-        if not isinstance(self.groups, Iterable | None):
-            raise ValueError(f"groups must be a sequence; got {describe(self.groups)}")
-        labels = np.arange(features) if self.groups is None else group_labels(self.groups)
-        if len(labels) != features:
-            raise ValueError(f"groups has {len(labels)} entries; X has {features} features, and they must agree")
-        return fw.GroupBall(np.broadcast_to(labels, shape).reshape(-1), radius, self.p)
-
-
-@documented
-class L1Regression(OverL1Ball, LinearRegressor):
-    r"""Regression with :math:`\|\beta\|_1 \le r`: the lasso by its radius.
+@dataclass(eq=False, repr=False)
+class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
+    r"""Regression with :math:`\|\beta\|_1 \le r`: the lasso as a constrained problem.
 
     Parameters
     ----------
     radius : float
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
-    {parameters}
+        Bound r on the l1 norm of the coefficients.
+    loss, rho : str, float
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
-    coef_ : (n_features,) array
-    intercept_ : float
-    {attributes}
+    coef_, intercept_ : (n_features,) array, float
+    dual_gap_ : float
+        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -449,65 +438,32 @@ class L1Regression(OverL1Ball, LinearRegressor):
     (2.0, True)
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        loss: str = "squared",
-        rho: float = 1.0,
-        fit_intercept: bool = True,
-        method: Any = "auto",
-        tol: float = 1e-8,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.loss = loss
-        self.rho = rho
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
 
-    def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.rho)
-
-    def _corners(self, task: Samples) -> CornerPath | None:
-        if self.loss != "squared" or self.method != "auto" or sp.issparse(task.X):
-            return None
-        return CornerPath(task.X, task.y, task.weights, self.fit_intercept)
-
-
-def regression_loss(loss: Any, rho: float) -> Loss:
-    """The loss of that name, if it is one for numbers."""
-    accepted = [name for name, kind in losses.items() if not kind.labels]
-    if loss not in accepted:
-        raise ValueError(f"loss={loss!r} is not known; accepted: {', '.join(map(repr, accepted))}")
-    return find_loss(loss, rho)
-
-
-@documented
-class SimplexRegression(LinearRegressor):
+@dataclass(eq=False, repr=False)
+class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     r"""Regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
 
     Parameters
     ----------
     radius : float
-        What the coefficients sum to.
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
-    {parameters}
+        Sum r of the coefficients.
+    loss, rho : str, float
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
-    coef_ : (n_features,) array
-    intercept_ : float
-    {attributes}
+    coef_, intercept_ : (n_features,) array, float
+    dual_gap_ : float
+        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -518,63 +474,36 @@ class SimplexRegression(LinearRegressor):
     array([0.25, 0.  , 0.75, 0.  ])
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        loss: str = "squared",
-        rho: float = 1.0,
-        fit_intercept: bool = True,
-        method: Any = "auto",
-        tol: float = 1e-8,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.loss = loss
-        self.rho = rho
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
 
-    def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.rho)
-
-    def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
-        return fw.Simplex(radius)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # of anything that is no mixture of the features
-        return tags
-
-
-@documented
-class GroupRegression(OverGroupBall, LinearRegressor):
-    r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso by its radius.
+@dataclass(eq=False, repr=False)
+class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
+    r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso as a constrained problem.
 
     Parameters
     ----------
     radius : float
+        Bound r on the sum of the norms of the groups.
     groups : sequence, optional
-        The features of each group, or the group of each feature; by default each is a group of its own.
+        Features of each group, or the group of each feature. By default each feature is a group.
     p : float
-        The norm of a group, above 1.
-    loss : str
-        Name of a loss for numbers, for example "squared" or "huber"; ``fwflow list losses`` prints all names.
-    rho : float
-        Parameter of losses that have one: beyond it, "huber" counts residuals linearly.
-    {parameters}
+        Norm of a group; larger than 1, and may be infinite.
+    loss, rho : str, float
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
-    coef_ : (n_features,) array
-    intercept_ : float
-    {attributes}
+    coef_, intercept_ : (n_features,) array, float
+    dual_gap_ : float
+        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -586,55 +515,34 @@ class GroupRegression(OverGroupBall, LinearRegressor):
     (array([3, 4, 5]), 1.0)
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        groups: Any = None,
-        p: float = 2.0,
-        loss: str = "squared",
-        rho: float = 1.0,
-        fit_intercept: bool = True,
-        method: Any = "auto",
-        tol: float = 1e-8,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.groups = groups
-        self.p = p
-        self.loss = loss
-        self.rho = rho
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
 
-    def _loss(self) -> Loss:
-        return regression_loss(self.loss, self.rho)
-
-
-@documented
-class L1Classifier(OverL1Ball, LinearClassifier):
-    r"""Logistic regression with :math:`\|\beta\|_1 \le r`; of several classes, the multinomial one over one ball.
+@dataclass(eq=False, repr=False)
+class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
+    r"""Logistic regression with :math:`\|\beta\|_1 \le r`; multinomial, with one ball, for more than two classes.
 
     Parameters
     ----------
     radius : float
+        Bound r on the l1 norm of all coefficients.
     class_weight : dict or "balanced", optional
-        How much the samples of each class count.
-    {parameters}
+        Weights of the classes in the loss.
+    fit_intercept, warm_start : bool
+        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
-    classes_ : array
-    coef_ : (1, n_features) or (n_classes, n_features) array
-    intercept_ : (1,) or (n_classes,) array
-        Those of several classes sum to zero.
-    {attributes}
+    classes_ : (n_classes,) array
+    coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
+        For more than two classes, the intercepts sum to zero.
+    dual_gap_ : float
+        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -646,50 +554,38 @@ class L1Classifier(OverL1Ball, LinearClassifier):
     (array(['down', 'up'], dtype='<U4'), np.int64(3), True)
     """
 
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        method: Any = "auto",
-        tol: float = 1e-8,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
 
-
-@documented
-class GroupClassifier(OverGroupBall, LinearClassifier):
-    r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group has those of its features for all classes.
+@dataclass(eq=False, repr=False)
+class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
+    r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group holds its features for all classes.
 
     Parameters
     ----------
     radius : float
+        Bound r on the sum of the norms of the groups.
     groups : sequence, optional
-        The features of each group, or the group of each feature; by default each is a group of its own.
+        Features of each group, or the group of each feature. By default each feature is a group.
     p : float
-        The norm of a group, above 1.
+        Norm of a group; larger than 1, and may be infinite.
     class_weight : dict or "balanced", optional
-        How much the samples of each class count.
-    {parameters}
+        Weights of the classes in the loss.
+    fit_intercept, warm_start : bool
+        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, and its maximum number of iterations.
+    tol, rtol : float
+        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
-    classes_ : array
-    coef_ : (1, n_features) or (n_classes, n_features) array
-    intercept_ : (1,) or (n_classes,) array
-        Those of several classes sum to zero.
-    {attributes}
+    classes_ : (n_classes,) array
+    coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
+        For more than two classes, the intercepts sum to zero.
+    dual_gap_ : float
+        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
+    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
+        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -701,28 +597,3 @@ class GroupClassifier(OverGroupBall, LinearClassifier):
     >>> model.coef_.any(axis=0)
     array([False, False, False,  True,  True,  True])
     """
-
-    def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        groups: Any = None,
-        p: float = 2.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        method: Any = "auto",
-        tol: float = 1e-8,
-        rtol: float = 0.0,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-    ) -> None:
-        self.radius = radius
-        self.groups = groups
-        self.p = p
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.method = method
-        self.tol = tol
-        self.rtol = rtol
-        self.max_iter = max_iter
-        self.warm_start = warm_start

@@ -1,14 +1,14 @@
-r"""Several classes at once: the multinomial logistic loss of a matrix of coefficients, one row per class.
+r"""Multinomial logistic loss of a matrix of coefficients with one row per class.
 
-In the image Z = X A^T, one row per class, the Hessian of a sample with probabilities p is diag(p) - p p^T. So a
-quadratic model is a sum of squares with the weights p of images less their p-weighted mean over the classes; a free
-intercept per class is minimised out by taking the best fit of one away, too.
+The image is Z = A X^T with one row per class. The Hessian of a sample with probabilities p is diag(p) - p p^T. A
+quadratic model is therefore a sum of squares with the weights p, taken of images minus their p-weighted mean over the
+classes. A free intercept per class is eliminated: the squares are taken of images minus their best constants as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -21,16 +21,17 @@ from fwflow._validation import Array
 from fwflow.designs import Design, as_design
 from fwflow.objectives.base import Line, NumericalTrouble
 from fwflow.objectives.image_based import DesignImage, image_of, image_rounding
-from fwflow.objectives.quadratic_models import Model, flat
-from fwflow.points.point import Atom, Lifted, Point
+from fwflow.objectives.quadratic_models import CentredModel, Model
+from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import SparseVertex, Vertex
 
-# Newton steps for the intercepts, of which a handful is enough where probabilities are not all zero or one.
-_MOST = 10_000
+# Maximum number of Newton steps for the intercepts, chosen without tuning. A few steps are enough unless nearly all
+# probabilities are zero or one.
+_MAX_NEWTON_STEPS = 10_000
 
 
 class ClassDesign(Design):
-    """The matrix that is block diagonal with the same matrix for every class."""
+    """Block-diagonal matrix with the same block for every class."""
 
     def __init__(self, design: Design, classes: int) -> None:
         self.design, self.classes = design, classes
@@ -47,10 +48,9 @@ class ClassDesign(Design):
 
     def column(self, j: int) -> Vertex:
         block, own = divmod(j, self.design.shape[1])
-        column, offset = self.design.column(own), block * self.design.shape[0]
-        entries = column.entries()
-        places, values = (np.arange(self.design.shape[0]), column.to_dense()) if entries is None else entries
-        return SparseVertex(np.asarray(places) + offset, np.asarray(values), (self.shape[0],))
+        column, samples = self.design.column(own), self.design.shape[0]
+        places, values = column.entries() or (np.arange(samples), column.to_dense())
+        return SparseVertex(np.asarray(places) + block * samples, np.asarray(values), (self.shape[0],))
 
     def double(self) -> Design | None:
         double = self.design.double()
@@ -61,22 +61,22 @@ class ClassDesign(Design):
 
 
 def probabilities(Z: Array) -> Array:
-    """The softmax of every column."""
+    """Return the softmax of every column. SciPy's softmax gives the same numbers and takes a third more time."""
     E = np.exp(Z - Z.max(axis=0))
     return E / E.sum(axis=0)
 
 
 class _SoftmaxModel(DesignImage):
-    """The weighted mean of the multinomial logistic loss; x has one row per class.
+    """Weighted mean of the multinomial logistic loss; x has one row per class.
 
     Parameters
     ----------
     A : (m, n) array or sparse matrix
     codes : (m,) array of int
-        The class of every sample, each of which occurs.
+        Class of every sample. Every class occurs.
     weights : (m,) array, optional
     intercept : bool
-        A constant per class is free, and minimised out.
+        Whether the loss is minimised over a constant per class.
     """
 
     def __init__(self, A: Any, codes: Array, weights: Array | None = None, intercept: bool = False) -> None:
@@ -106,38 +106,40 @@ class _SoftmaxModel(DesignImage):
         return image.reshape(self.shape[0], -1)
 
     def _at(self, point: Point) -> Array:
-        """The image of a point with the best constants added, as a matrix; the last one is remembered."""
+        """Return the image of a point with the best intercepts added, as a matrix. The last result is cached."""
         known, image = {} if self.remembered is None else self.remembered, image_of(point)
         if known.get("image") is not image:
             known["image"], known["shifted"] = image, self._shifted(self._matrix(image))
         return known["shifted"]
 
     def _shifted(self, Z: Array, guess: Array | None = None) -> Array:
-        return Z + self.intercepts(Z, guess).astype(Z.dtype)[:, None] if self.intercept else Z
+        return Z + self._intercepts(Z, guess).astype(Z.dtype)[:, None] if self.intercept else Z
 
-    def intercepts(self, Z: Array, guess: Array | None = None) -> Array:
-        """The best constants, which sum to zero, for an image; they are zero where none are wanted.
+    def intercepts_at(self, x: Any) -> Array:
+        """Return the best constants at x, one per class. Their sum is zero."""
+        Z = self._matrix(image_of(self.point(x, "x")))
+        return self._intercepts(Z) if self.intercept else np.zeros(len(Z))
 
-        Newton's method, damped by what the third derivatives can do (Bach 2010, generalised self-concordance). `guess`
-        are constants that are close.
+    def _intercepts(self, Z: Array, guess: Array | None = None) -> Array:
+        """Return the best constants for an image by damped Newton steps from `guess`.
+
+        The damping follows Bach (2010, generalised self-concordance).
         """
         c, before = np.zeros(len(Z)) if guess is None else guess, np.inf
-        if not self.intercept:
-            return c
-        for _ in range(_MOST):
+        for _ in range(_MAX_NEWTON_STEPS):
             P = probabilities(np.asarray(Z, dtype=np.float64) + c[:, None])
             slopes = dot(self.weights.astype(np.float64), P.T) - self._masses
-            wrong = float(np.abs(slopes).max())
+            error = float(np.abs(slopes).max())
             step = -np.linalg.solve(self._curvature(P), slopes)
             reach = float(np.ptp(step))
-            settled = reach < 0.1 and wrong > before / 4  # what is left is rounding
-            if wrong <= 1e-15 or settled or reach <= 1e-15 * (1 + float(np.abs(c).max())):
+            rounding = reach < 0.1 and error > before / 4  # a full step that does not converge quadratically
+            if error <= 1e-15 or rounding or reach <= 1e-15 * (1 + float(np.abs(c).max())):
                 return c
-            c, before = c + (step if reach < 0.1 else math.log1p(reach) / reach * step), wrong
-        raise NumericalTrouble("no intercepts are the best ones: the loss falls for ever as they grow")
+            c, before = c + (step if reach < 0.1 else math.log1p(reach) / reach * step), error
+        raise NumericalTrouble("the optimal intercepts are infinite: the loss decreases without end as they grow")
 
     def _curvature(self, P: Array) -> Array:
-        """The Hessian in the constants, with a unit of curvature along the direction that changes nothing."""
+        """Return the Hessian in the constants, made regular along the direction that does not change the loss."""
         weighed = self.weights * P
         H = np.diag(weighed.sum(axis=1)) - dot(weighed, P.T)
         return H + 1 / len(P) + 1e-14 * np.eye(len(P))
@@ -146,7 +148,7 @@ class _SoftmaxModel(DesignImage):
         return self._value(self._at(point))
 
     def dual(self, point: Point) -> Array:
-        """The derivative in the image."""
+        """Return the derivative in the image."""
         return self._slopes(self._at(point)).reshape(-1)
 
     def gradient(self, point: Point) -> Array:
@@ -170,25 +172,22 @@ class _SoftmaxModel(DesignImage):
             return float(np.vdot(self._slopes(there(gamma)), D))
 
         def second(gamma: float) -> float:
-            P = np.asarray(probabilities(there(gamma)), dtype=np.float64)
-            model = self._model_at(P)
-            across = model.centred(np.asarray(D, dtype=np.float64).reshape(-1))
+            model = self._model_at(np.asarray(probabilities(there(gamma)), dtype=np.float64))
+            across = model._centred(np.asarray(D, dtype=np.float64).reshape(-1))
             return float(dot(model.second, across**2))
 
-        norm2 = float(np.vdot(D, D))
-        bound = 0.5 * float(dot(self.weights, (D**2).sum(axis=0)))
         return Line(
             value=lambda gamma: self._value(there(gamma)),
             slope=slope,
             second=second,
             value0=value0,
             slope0=slope(0.0),
-            norm2=norm2,
-            curvature=bound,
+            norm2=float(np.vdot(D, D)),
+            curvature=0.5 * float(dot(self.weights, (D**2).sum(axis=0))),
         )
 
     def _model_at(self, P: Array) -> SoftmaxQuadratic:
-        """The model without its linear part."""
+        """Return the model at probabilities P without its linear part."""
         inverse = np.linalg.inv(self._curvature(P)) if self.intercept else np.zeros((len(P), len(P)))
         return SoftmaxQuadratic((self.weights * P).reshape(-1), np.zeros(P.size), P, inverse)
 
@@ -196,45 +195,31 @@ class _SoftmaxModel(DesignImage):
         Z = np.asarray(self._matrix(image_of(point)), dtype=np.float64)
         shifted = self._shifted(Z)
         model = self._model_at(probabilities(shifted))
-        pull = model.second * model.centred(Z.reshape(-1)) - self._slopes(shifted).reshape(-1)
+        pull = model.second * model._centred(Z.reshape(-1)) - self._slopes(shifted).reshape(-1)
         return replace(model, pull=pull)
-
-    def intercepts_at(self, x: Any) -> Array:
-        """The constants that are best at x, one per class."""
-        return self.intercepts(self._matrix(image_of(self.point(x, "x"))))
 
 
 @storable("softmax-quadratic")
 @dataclass(frozen=True, eq=False)
-class SoftmaxQuadratic(Model):
-    """A quadratic model of the multinomial loss: images less their mean over classes, and less the best constants.
+class SoftmaxQuadratic(CentredModel):
+    """Quadratic model of the multinomial loss.
 
     Attributes
     ----------
     P : array
         Probabilities, one row per class.
     inverse : array
-        The inverse of the curvature in the constants, zero where there are none.
+        Inverse of the curvature in the constants; zero without intercepts.
     """
 
     P: Array
     inverse: Array
 
-    @property
-    def moving(self) -> bool:
-        return True
-
-    def centred(self, image: Array) -> Array:
-        """The image as the squares see it."""
-        Z = image.reshape(self.P.shape)
+    def _centred(self, images: Array) -> Array:
+        """Subtract from each image its mean over the classes and its best constants."""
+        if images.ndim == 2:
+            return np.stack([self._centred(image) for image in images])
+        Z = images.reshape(self.P.shape)
         Z = Z - (self.P * Z).sum(axis=0)
         constants = dot(self.inverse, (self.second.reshape(self.P.shape) * Z).sum(axis=1))
         return (Z - (constants[:, None] - dot(constants, self.P))).reshape(-1)
-
-    def sides(self, atom: Atom) -> tuple[Array, Array]:
-        image = self.centred(flat(atom.image_vertex))
-        return image, image
-
-    def stack(self, atoms: Sequence[Atom]) -> tuple[Any, Any]:
-        images = np.stack([self.sides(atom)[0] for atom in atoms])
-        return images, images
