@@ -119,7 +119,7 @@ def test_what_cannot_be_opened_is_said(tmp_path, path):
             designs.open(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         designs.open(tmp_path / "missing.npy")
-    with pytest.raises(ValueError, match="columns are named in Parquet"):
+    with pytest.raises(ValueError, match="is for Parquet files"):
         designs.open(path, columns=["a"])
 
 

@@ -38,16 +38,10 @@ class Wrapped(fw.Objective):
     """Another objective, with its image and nothing else."""
 
     factored = True
-    shape, dtype, image_size = COMPLETION.shape, COMPLETION.dtype, COMPLETION.image_size
+    shape, dtype, image_map = COMPLETION.shape, COMPLETION.dtype, COMPLETION.image_map
 
     def point(self, x, name="x0"):
         return COMPLETION.point(x, name)
-
-    def refresh(self, point):
-        return COMPLETION.refresh(point)
-
-    def image(self, vertex):
-        return COMPLETION.image(vertex)
 
     def value(self, point):
         return COMPLETION.value(point)

@@ -211,7 +211,7 @@ def test_a_loss_of_ones_own():
     g = fw.LinearModel(A, DATA["squared"], intercept=True)
     x = np.linspace(-1, 1, N)
     assert f.intercept_at(x) == pytest.approx(g.intercept_at(x), rel=1e-12)
-    with pytest.raises(ValueError, match="weights need a loss that is known entry by entry"):
+    with pytest.raises(ValueError, match="weights need the loss of single entries"):
         fw.LinearModel(A, DATA["squared"], OwnLoss(), weights=WEIGHTS)
 
 
@@ -219,8 +219,8 @@ def test_a_loss_of_ones_own():
     ("options", "message"),
     [
         ({"weights": -WEIGHTS}, "weights must not be negative"),
-        ({"weights": np.zeros(M)}, "not all zero"),
-        ({"weights": WEIGHTS[1:]}, "weights has 29 entries; there are 30 data"),
+        ({"weights": np.zeros(M)}, "at least one must be positive"),
+        ({"weights": WEIGHTS[1:]}, "weights has 29 entries; it must have 30"),
         ({"weights": np.full(M, np.nan)}, "weights must be finite"),
         ({"weights": np.where(LABELS > 0, 1.0, 0.0), "intercept": True}, "b holds the label 1 alone"),
     ],

@@ -190,7 +190,7 @@ def test_counts_are_the_columns_that_were_multiplied():
     columns, inner = 0, f.design
 
     class Counting(fw.Design):
-        shape, dtype, pass_cost, cheap_share = inner.shape, inner.dtype, inner.pass_cost, inner.cheap_share
+        shape, dtype, data_cost = inner.shape, inner.dtype, inner.data_cost
 
         def matvec(self, x):
             nonlocal columns

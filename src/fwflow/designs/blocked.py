@@ -1,4 +1,4 @@
-"""What is a matrix whose blocks lie elsewhere? All its products are sums of what a function makes of blocks."""
+"""Matrices in blocks outside of memory; all their products are sums of functions of blocks."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ import scipy.sparse as sp
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, float_dtype
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataCost, Design
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex, freeze
 
-#: A block, by its place in the grid, and what is done with it.
+#: Place of a block in the grid, and the second argument of the function that is applied to it.
 Term = tuple[tuple[int, int], Any]
 
-# Rows that tell one matrix from another.
+#: Cost of an entry that is read from a file, in entries of a dense matrix in memory (chosen without tuning).
+READ_COST = 15
+# Number of rows in the fingerprint of a matrix (chosen without tuning).
 _PROBED = 4
-# Columns are kept up to so many bytes.
+# Bytes of the columns that are kept in memory (chosen without tuning).
 _KEPT = 2**28
-# Where the blocks of a column must be read to have it, others are taken along, up to so many bytes and columns.
-# Measured on 500 x 10000: where 15 come along, a run of 15 gradients reads for columns 19 times; where 255 do, 5 times.
+# Bytes and number of further columns that are read together with a column, since its blocks must be read anyway.
+# Measured on 500 x 10000: with 15 further columns, a run of 15 gradients reads columns 19 times; with 255, 5 times.
 _TAKEN_ALONG, _MOST = 2**26, 255
 
 
 class BlockedDesign(Design):
-    """A grid of dense or sparse blocks that are read anew for every product. Columns are kept.
+    """Grid of dense or sparse blocks that are read anew for every product. Columns are kept.
 
-    Nobody looks at all entries beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``.
+    The entries are not checked beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``.
 
     Parameters
     ----------
     heights, widths : sequences of int
-        Of the rows and of the columns of the grid.
+        Heights of the rows and widths of the columns of the grid.
     dtype : dtype
-        Of the blocks; what is not float32 is multiplied in double precision.
+        Type of the blocks. Products are in double precision unless it is float32.
     """
 
-    far = True
+    data_cost = DataCost(remote=True)
 
     def __init__(self, heights: Sequence[int], widths: Sequence[int], dtype: Any, name: str = "A") -> None:
         if np.dtype(dtype).kind not in "biuf":
@@ -53,22 +55,23 @@ class BlockedDesign(Design):
             raise ValueError(f"{name} is empty: its shape is {self.shape}")
         self.dtype = float_dtype(dtype)
         self._kept = _Kept(_KEPT)
-        #: How many columns are fetched along with one that is asked for.
+        #: Number of further columns that are read together with a column.
         self._taken_along = min(_TAKEN_ALONG // (self.shape[0] * self.dtype.itemsize), _MOST)
-        self._sizes = np.zeros(self.shape[1])  # of the entries of the latest gradient
+        self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
         self._print: str | None = None
 
     @abstractmethod
     def _sums(self, function: Callable[[Any, Any], Any], outputs: Sequence[Sequence[Term]]) -> list[Any]:
-        """For every output, the sum of ``function(block, operand)`` over its terms."""
+        """Return for every output the sum of ``function(block, operand)`` over its terms."""
 
-    def _look(self) -> None:
-        """Take the fingerprint: at once, for a run may lose its data and still be continued elsewhere."""
+    def _take_fingerprint(self) -> None:
+        """Compute the fingerprint in advance, so that a run which loses its data can be continued elsewhere."""
         rows, across = np.linspace(0, self.shape[0] - 1, _PROBED).astype(int), range(len(self._columns))
         divided = _divided(np.unique(rows), self._rows)
         found = iter(self._sums(_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
-        probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0  # no -0.0
-        self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]  # of any kind of blocks
+        # Adding 0.0 turns -0.0 into 0.0. The name of the class is left out, so that all kinds of blocks agree.
+        probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0
+        self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]
 
     def fingerprint(self) -> str | None:
         return self._print
@@ -96,7 +99,7 @@ class BlockedDesign(Design):
         return DenseVertex(self._placed(_mixed, parts))
 
     def _placed(self, function: Callable[[Any, Any], Any], parts: list[tuple[int, Any]]) -> Array:
-        """One below the other, the sums over these columns of the grid."""
+        """Return the sums over these columns of the grid, one below another."""
         if not parts:
             return np.zeros(self.shape[0], self.dtype)
         terms = [[((i, j), operand) for j, operand in parts] for i in range(len(self._rows))]
@@ -111,7 +114,7 @@ class BlockedDesign(Design):
         return DenseVertex(column.astype(self.dtype, copy=False))
 
     def _fetch(self, j: int) -> None:
-        """Keep column j, and of the same blocks those that an oracle is likely to ask for next."""
+        """Read column j, and those columns of the same blocks in which the latest gradient is largest."""
         band = next(b for b, own in enumerate(self._columns) if j < own.stop)
         first, count = self._columns[band].start, self._taken_along
         likely = first + np.argsort(-self._sizes[self._columns[band]], kind="stable") if count else np.zeros(0, int)
@@ -127,7 +130,7 @@ class BlockedDesign(Design):
 
 
 class _Kept(OrderedDict[int, Any]):
-    """Columns, up to so many bytes; those that were not asked for longest make room."""
+    """Columns in memory, at most `most` bytes of them; the least recently used ones are dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -145,7 +148,7 @@ class _Kept(OrderedDict[int, Any]):
 
 
 def stored_bytes(block: Any, _: Any = None) -> int:
-    """How much memory a block takes, about."""
+    """Return the approximate memory of a block in bytes."""
     return 3 * block.nnz * block.dtype.itemsize // 2 if sp.issparse(block) else block.nbytes
 
 
@@ -155,7 +158,7 @@ def _bands(sizes: Sequence[int]) -> list[slice]:
 
 
 def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array]]:
-    """For each band that has some of the indices: its number, these from its start on, and their places."""
+    """Return for each band with some of the indices: its number, these relative to its start, and their places."""
     found = []
     for number, own in enumerate(bands):
         places = np.flatnonzero((own.start <= indices) & (indices < own.stop))
@@ -165,7 +168,7 @@ def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array
 
 
 def _joined(parts: list[Any]) -> Any:
-    """A column of parts below each other: sparse with two dimensions, or dense with one."""
+    """Join the parts of a column: sparse parts have two dimensions, dense parts have one."""
     if any(map(sp.issparse, parts)):
         return sp.csc_array(sp.vstack(parts))
     column = np.concatenate(parts)
@@ -195,7 +198,7 @@ def _apart(block: Any, places: Array) -> list[Any]:
     taken = _taken(block, places)
     if sp.issparse(taken):
         return [taken[:, [k]] for k in range(len(places))]
-    return [taken[:, k].copy() for k in range(len(places))]  # so that each can be dropped by itself
+    return [taken[:, k].copy() for k in range(len(places))]  # Copies let a single column be dropped.
 
 
 def _mixed(block: Any, mixture: tuple[Array, Array]) -> Array:

@@ -1,4 +1,4 @@
-"""A dense design matrix, used in the memory order it came in and never copied."""
+"""Dense design matrix, used in its memory order and never copied."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ from numpy.typing import ArrayLike
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataCost, Design
 from fwflow.designs.centred import centred
 from fwflow.points.vertices import DenseVertex
 
 
 class DenseDesign(Design):
-    """A NumPy matrix. Only integers, booleans and extended precision are converted, once, to float64.
+    """NumPy matrix. Integers, booleans and extended precision are converted once to float64.
 
-    BLAS streams ``A.T @ r`` at memory speed in either order, and a strided column of m entries is
-    small beside that pass over all m n of them, so there is nothing to gain from a copy.
+    Other input is not copied: BLAS computes ``A.T @ r`` at memory speed in either memory order.
     """
 
     def __init__(self, A: ArrayLike, name: str = "A") -> None:
         self.A: Array = finite_array(A, name, ndim=2)
         self.shape: tuple[int, int] = self.A.shape
         self.dtype: np.dtype[Any] = self.A.dtype
-        self.pass_cost = self.A.size
-        # Measured: single columns of a matrix kept by rows take a cache line for every entry.
-        self.cheap_share = 0.2 if self.A.flags.f_contiguous else 0.02
+        # The shares of columns are measured: in a matrix stored by rows, every entry of a column takes a cache line.
+        self.data_cost = DataCost(self.A.size, column_share=0.2 if self.A.flags.f_contiguous else 0.02)
 
     def matvec(self, x: Array) -> Array:
         return dot(self.A, x)
@@ -66,13 +64,13 @@ class DenseDesign(Design):
 
 
 class _DoubledDesign(Design):
-    """A float32 matrix that computes in float64 without being copied whole, a few rows at a time."""
+    """Float32 matrix with products in float64. Blocks of rows are converted one at a time to save memory."""
 
     def __init__(self, A: Array) -> None:
         self.A, self.shape, self.dtype = A, A.shape, np.dtype(np.float64)
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
-        rows = max(1, 2**20 // self.shape[1])
+        rows = max(1, 2**20 // self.shape[1])  # blocks of 8 MB
         for i in range(0, self.shape[0], rows):
             place = slice(i, i + rows)
             yield place, self.A[place].astype(np.float64)

@@ -1,4 +1,4 @@
-"""A sparse design matrix, kept by columns."""
+"""Sparse design matrix in CSC form."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import scipy.sparse as sp
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, float_dtype
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataCost, Design
 from fwflow.designs.centred import centred
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex
 
 
 class SparseDesign(Design):
-    """A SciPy sparse matrix in CSC form: ``A.T @ r`` then reads the data once, in order, and a column is a slice.
+    """SciPy sparse matrix in CSC form, so that ``A.T @ r`` reads the data in order and a column is a slice.
 
-    CSC input in canonical form is used as it is. Any other format is converted once, which makes
-    the one copy that this class ever makes; the caller's matrix is not changed.
+    CSC input in canonical form is not copied. Any other format is converted once, into a copy.
     """
 
     def __init__(self, A: Any, name: str = "A") -> None:
@@ -28,7 +27,7 @@ class SparseDesign(Design):
             raise ValueError(f"{name} must be an array of real numbers; its dtype is {A.dtype}")
         if A.ndim != 2:
             raise ValueError(f"{name} must have 2 dimension(s); got shape {A.shape}")
-        # First the type, then the format: that adds entries which stand twice, and small integers would overflow.
+        # The type is converted before the format, because that adds duplicate entries and small integers may overflow.
         columns = sp.csc_array(A if A.dtype == bool else A.astype(float_dtype(A.dtype), copy=False))
         columns = columns.astype(float_dtype(A.dtype), copy=False)
         if not columns.has_canonical_format:
@@ -40,10 +39,9 @@ class SparseDesign(Design):
         self._transpose = columns.T  # CSR, sharing memory
         self.shape: tuple[int, int] = columns.shape
         self.dtype: np.dtype[Any] = columns.dtype
-        self.pass_cost = 3 * columns.nnz  # measured: an entry takes three times as long as one of a dense matrix
-
-    #: Measured: taking columns out costs about as much as multiplying them.
-    cheap_share = 0.2
+        # Measured: a stored entry takes three times as long as one of a dense matrix, and extracting columns takes
+        # about as long as multiplying them.
+        self.data_cost = DataCost(3 * columns.nnz, column_share=0.2)
 
     def matvec(self, x: Array) -> Array:
         return np.asarray(dot(self.A, x))
@@ -59,7 +57,7 @@ class SparseDesign(Design):
         return self.A.tocsr()
 
     def some_rows(self, rows: Array) -> sp.csr_array:
-        """From a copy in CSR form, which is made when rows are first asked for."""
+        """Return rows of a copy in CSR form, which is made at the first call."""
         return self._by_rows[rows]
 
     def column_norms(self) -> Array | None:
@@ -82,7 +80,7 @@ class SparseDesign(Design):
     def combined(self, indices: Array, values: Array) -> Vertex:
         first = self.A.indptr[indices]
         counts = self.A.indptr[indices + 1] - first
-        # Places of the stored entries: within column i they run from first[i], one after another.
+        # The stored entries of column i lie one after another from first[i] on.
         stored = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         weights = (np.repeat(values, counts) * self.A.data[stored]).astype(self.dtype)
         m = self.shape[0]

@@ -50,7 +50,7 @@ Score = Callable[[Array], Array]
 
 def pays(design: Design) -> bool:
     """Whether a design offers columns, and a pass over it costs more than bounds."""
-    cost = design.pass_cost
+    cost = design.data_cost.of_pass
     if cost is None or cost < max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1]):
         return False
     return design.some_columns(np.zeros(design.shape[0], design.dtype), [0]) is not None
@@ -113,12 +113,12 @@ class Screen:
 
         best_known = least(self._winners)
         sample = slice(None, None, max(1, n // _SAMPLE))
-        if np.count_nonzero(~(bounds(sample) < best_known)) * sample.step > 2 * self.design.cheap_share * n:
+        if np.count_nonzero(~(bounds(sample) < best_known)) * sample.step > 2 * self.design.data_cost.column_share * n:
             return None
         upper = bounds(slice(None))
         best_known = max(best_known, least([int(upper.argmax())]))
         columns = np.flatnonzero(~(upper < best_known))
-        if len(columns) > self.design.cheap_share * n:
+        if len(columns) > self.design.data_cost.column_share * n:
             return None
         values = self.entries(r, columns)
         scores, slack = score(values), self.slack(r, columns)

@@ -107,7 +107,7 @@ class _SoftmaxModel(DesignImage):
 
     def _at(self, point: Point) -> Array:
         """The image of a point with the best constants added, as a matrix; the last one is remembered."""
-        known, image = {} if self.remembered is None else self.remembered, image_of(point)
+        known, image = self._cache, image_of(point)
         if known.get("image") is not image:
             known["image"], known["shifted"] = image, self._shifted(self._matrix(image))
         return known["shifted"]
