@@ -113,7 +113,7 @@ def test_what_cannot_be_opened_is_said(tmp_path, path):
         ("complex.npy", "real numbers"),
         ("empty.npy", "empty"),
         ("no.npy", "not an .npy file"),
-        ("A.txt", "must be an .npy file, a Zarr store, or Parquet"),
+        ("A.txt", "must be an .npy file, a Zarr store, a Parquet file"),
     ]:
         with pytest.raises(ValueError, match=said):
             designs.open(tmp_path / name)

@@ -222,7 +222,7 @@ def test_a_loss_of_ones_own():
         ({"weights": np.zeros(M)}, "at least one must be positive"),
         ({"weights": WEIGHTS[1:]}, "weights has 29 entries; it must have 30"),
         ({"weights": np.full(M, np.nan)}, "weights must be finite"),
-        ({"weights": np.where(LABELS > 0, 1.0, 0.0), "intercept": True}, "b holds the label 1 alone"),
+        ({"weights": np.where(LABELS > 0, 1.0, 0.0), "intercept": True}, "b holds the label 1 only"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, message):

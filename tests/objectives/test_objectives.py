@@ -710,6 +710,6 @@ def test_a_run_leaves_the_objective_as_it_was(method):
     f, _ = watched(OBJECTIVES["logistic"](6, 0))
     first = fw.minimize(f, fw.L1Ball(2.0), method=method, tol=0, max_iter=10)
     second = fw.minimize(f, fw.L1Ball(2.0), method=method, tol=0, max_iter=10)
-    assert f.run.cache == {}
+    assert f.cache == {}
     np.testing.assert_array_equal(first.x, second.x)
     assert (first.n_grad, first.n_lmo, first.n_design) == (second.n_grad, second.n_lmo, second.n_design)

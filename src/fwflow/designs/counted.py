@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._numerics import dot, length
+from fwflow._numerics import dot, norm
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs.base import Design, DesignWrapper
@@ -62,7 +62,7 @@ class CountedDesign(DesignWrapper):
         self.counts.n_design += 1
         if "rmatmat" not in self._checked:
             column = self._dense(self._middle)
-            size = length(column) * max(map(length, R))
+            size = norm(column) * max(map(norm, R))
             self._check("rmatmat", product[:, self._middle], dot(R, column), size)
         return product
 
@@ -73,7 +73,7 @@ class CountedDesign(DesignWrapper):
         self.counts.n_design += len(columns) / self.shape[1]
         if "some_columns" not in self._checked and r.any():
             column = self._dense(int(columns[0]))
-            self._check("some_columns", product[0], dot(column, r), length(column) * length(r))
+            self._check("some_columns", product[0], dot(column, r), norm(column) * norm(r))
         return product
 
     def from_columns(self, x: Array, columns: Any) -> Vertex:
@@ -88,7 +88,7 @@ class CountedDesign(DesignWrapper):
         self.counts.n_design += 2 * len(rows) / self.shape[0]
         if "some_rows" not in self._checked and len(rows):
             expected = self._dense(self._middle)[rows[:1]]
-            self._check("some_rows", dot(found[:1, [self._middle]], np.ones(1)), expected, length(expected))
+            self._check("some_rows", dot(found[:1, [self._middle]], np.ones(1)), expected, norm(expected))
         return found
 
     def column_norms(self) -> Array | None:
@@ -96,7 +96,7 @@ class CountedDesign(DesignWrapper):
         if norms is None:
             return None
         self.counts.n_design += 1
-        expected = length(self._dense(self._middle))
+        expected = norm(self._dense(self._middle))
         self._check("column_norms", norms[self._middle], expected, expected)
         return norms
 

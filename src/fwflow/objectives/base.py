@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts, DataCost
 from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import Model
-from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
@@ -115,14 +114,6 @@ class FiniteSum:
     batch: Callable[[Array], Batch]
 
 
-@dataclass(frozen=True, eq=False)
-class RunMemory:
-    """Counts of one run, and a cache of results that the run would compute again."""
-
-    counts: Counts
-    cache: dict[Any, Any] = field(default_factory=dict)
-
-
 class Objective(ABC):
     """Smooth function. `value` and `gradient` suffice; all other members are optional.
 
@@ -145,8 +136,8 @@ class Objective(ABC):
         Cost of a pass over the data.
     image_map
         Map to the image that points carry, or None.
-    run
-        Counts and cache of the run that this objective belongs to. None outside of runs, where data may change.
+    cache
+        Results that a run would compute again. None outside of runs, where data may change.
     """
 
     shape: Any = None  # a Shape or None
@@ -156,7 +147,7 @@ class Objective(ABC):
     smoothness: float | None = None
     data_cost: DataCost = DataCost()
     image_map: ImageMap | None = None
-    run: RunMemory | None = None
+    cache: dict[Any, Any] | None = None
 
     @property
     def quadratic(self) -> bool:
@@ -225,28 +216,7 @@ class Objective(ABC):
 
     def along(self, start: Point, end: Point, value0: float) -> Line | None:
         """Return f on the segment from `start` through `end`; None: it is computed from values and gradients."""
-        if not start.factored:
-            return None
-
-        def at(gamma: float) -> Point:
-            return start.mix([(gamma, end)])
-
-        def slope(gamma: float) -> float:
-            if self.run is not None:
-                self.run.counts.n_grad += 1
-            g = as_gradient(self.gradient(at(gamma)))
-            return g.inner(end) - g.inner(start)
-
-        norm2 = start.x.mixed(-1.0, end.rank_one_terms(1.0)).norm2()
-        return Line(
-            value=lambda gamma: self.value(at(gamma)),
-            slope=slope,
-            second=None,
-            value0=value0,
-            slope0=slope(0.0),
-            norm2=norm2,
-            curvature=None if self.smoothness is None else self.smoothness * norm2,
-        )
+        return None
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         """Return the quadratic with the value, gradient and curvature of f at a point, or None.
@@ -262,7 +232,7 @@ class Objective(ABC):
     def counted_by(self, counts: Counts) -> Self:
         """Return a copy for one run, which reports passes over the data to `counts`."""
         watched = copy.copy(self)
-        watched.run = RunMemory(counts)
+        watched.cache = {}
         return watched
 
     def screened(self) -> Self:
@@ -285,7 +255,3 @@ class Objective(ABC):
     def refresh(self, point: Point) -> Point:
         """Return the point with its image computed anew."""
         return point if self.image_map is None else self.image_map.of_point(point)
-
-    @property
-    def _cache(self) -> dict[Any, Any]:
-        return {} if self.run is None else self.run.cache

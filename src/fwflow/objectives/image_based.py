@@ -84,11 +84,11 @@ class DesignImage(Objective):
     def design(self) -> Design:
         return self.image_map.design
 
-    def _target(self, b: Any) -> Array:
+    def _target(self, b: Any, name: str = "A") -> Array:
         """Return the data vector b, finite in the type of the design, with one entry per row."""
         b = finite_array(b, "b", ndim=1, dtype=self.dtype)
         if len(b) != self.image_map.size:
-            raise InputError(f"b has {len(b)} entries; A has {self.image_map.size} rows, and they must agree")
+            raise InputError(f"b has {len(b)} entries; {name} has {self.image_map.size} rows, and they must agree")
         return b
 
     def _run_design(self) -> Design:
@@ -97,7 +97,7 @@ class DesignImage(Objective):
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)
-        watched.image_map = DesignMap(CountedDesign(self._run_design(), counts), watched._cache)
+        watched.image_map = DesignMap(CountedDesign(self._run_design(), counts), watched.cache)
         return watched
 
     def precise(self) -> Objective:
@@ -105,7 +105,7 @@ class DesignImage(Objective):
         if double is None:
             return self
         doubled = copy.copy(self)
-        doubled.image_map, doubled.run = DesignMap(double), None  # The cached images are in single precision.
+        doubled.image_map, doubled.cache = DesignMap(double), None  # The cached images are in single precision.
         doubled.b, doubled.dtype = self.b.astype(np.float64), np.dtype(np.float64)
         return doubled
 
@@ -221,10 +221,11 @@ class LossOfImage(Objective):
         return z + self._shift(z, guess) if self.intercept else z
 
     def _shift(self, z: Array, guess: float | None = None) -> float:
-        loss, image, shift = self._cache.get("shift", (None, None, 0.0))
+        known = {} if self.cache is None else self.cache
+        loss, image, shift = known.get("shift", (None, None, 0.0))
         if loss is not self.loss or image is not z:  # An objective made by `ahead` shares the cache.
             shift = best_shift(self.loss, np.asarray(z, dtype=np.float64), self.b, self.weights, guess)
-            self._cache["shift"] = self.loss, z, shift
+            known["shift"] = self.loss, z, shift
         return shift
 
     def rounding(self, point: Point, vertex: Lifted) -> float:

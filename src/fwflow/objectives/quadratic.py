@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot, length
-from fwflow._validation import Array, finite_array
+from fwflow._validation import Array
 from fwflow.objectives.base import Line
 from fwflow.objectives.image_based import DesignImage, image_of
 from fwflow.objectives.quadratic_models import CoordinateModel, Model
@@ -56,9 +56,7 @@ class Quadratic(DesignImage):
         rows, n = self.design.shape
         if rows != n:
             raise ValueError(f"H must be square; its shape is {self.design.shape}")
-        self.b = np.zeros(n, self.dtype) if b is None else finite_array(b, "b", ndim=1, dtype=self.dtype)
-        if len(self.b) != n:
-            raise ValueError(f"b has {len(self.b)} entries; H is {n} x {n}, and they must agree")
+        self.b = np.zeros(n, self.dtype) if b is None else self._target(b, "H")
         probe = read_only(np.random.default_rng(0).standard_normal(n).astype(self.design.dtype))
         left, right = np.array(self.design.matvec(probe)), self.design.rmatvec(probe)
         if np.abs(left - right).max() > 1e2 * np.finfo(self.design.dtype).eps * np.abs(left).max():

@@ -107,7 +107,7 @@ class _SoftmaxModel(DesignImage):
 
     def _at(self, point: Point) -> Array:
         """The image of a point with the best constants added, as a matrix; the last one is remembered."""
-        known, image = self._cache, image_of(point)
+        known, image = {} if self.cache is None else self.cache, image_of(point)
         if known.get("image") is not image:
             known["image"], known["shifted"] = image, self._shifted(self._matrix(image))
         return known["shifted"]
