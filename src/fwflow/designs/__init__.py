@@ -8,10 +8,9 @@ import scipy.sparse as sp
 
 from fwflow.designs.base import DataCost, DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
-from fwflow.designs.dense import DenseDesign
 from fwflow.designs.distributed import Distributed, is_dask_array
 from fwflow.designs.files import open
-from fwflow.designs.sparse import SparseDesign
+from fwflow.designs.in_memory import DenseDesign, SparseDesign
 
 __all__ = [
     "CountedDesign",

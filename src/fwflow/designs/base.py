@@ -18,20 +18,13 @@ class DataLost(RuntimeError):
 
 @dataclass(frozen=True)
 class DataCost:
-    """Cost of reading the data of a design or an objective.
+    """Cost of reading the data of a design or an objective."""
 
-    Attributes
-    ----------
-    of_pass : int, optional
-        Cost of one pass over the data, in entries of a dense matrix in memory. None: unknown.
-    remote : bool
-        Whether the data lies on disk or in other processes, so that passes over it dominate the cost of a run.
-    column_share : float
-        Share of the columns up to which `Design.some_columns` is faster than `Design.rmatvec`.
-    """
-
+    #: Cost of one pass over the data, in entries of a dense matrix in memory. None: unknown.
     of_pass: int | None = None
+    #: Whether the data lies on disk or in other processes, so that passes over it dominate the cost of a run.
     remote: bool = False
+    #: Share of the columns up to which `Design.some_columns` is faster than `Design.rmatvec`.
     column_share: float = 0.0
 
 

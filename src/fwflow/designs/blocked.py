@@ -168,10 +168,10 @@ def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array
 
 
 def _joined(parts: list[Any]) -> Any:
-    """Join the parts of a column: sparse parts have two dimensions, dense parts have one."""
+    """Join the parts of a column."""
     if any(map(sp.issparse, parts)):
         return sp.csc_array(sp.vstack(parts))
-    column = np.concatenate(parts)
+    column = np.concatenate(parts).reshape(-1)
     freeze(column)
     return column
 
@@ -196,9 +196,7 @@ def _taken(block: Any, places: Array) -> Any:
 
 def _apart(block: Any, places: Array) -> list[Any]:
     taken = _taken(block, places)
-    if sp.issparse(taken):
-        return [taken[:, [k]] for k in range(len(places))]
-    return [taken[:, k].copy() for k in range(len(places))]  # Copies let a single column be dropped.
+    return [taken[:, [k]] for k in range(len(places))]  # Each is a copy, so that a single column can be dropped.
 
 
 def _mixed(block: Any, mixture: tuple[Array, Array]) -> Array:

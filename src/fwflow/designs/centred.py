@@ -29,18 +29,11 @@ _FIRST_ROWS = 16
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Columns that are far from zero, and the constant to subtract from each.
-
-    Attributes
-    ----------
-    places : (k,) array of int
-    values : (k,) array
-    constant : (k,) array of bool
-        Whether a column varies by rounding only.
-    """
+    """Columns that are far from zero, and the constant to subtract from each."""
 
     places: Array
     values: Array
+    #: For each column, whether it varies by rounding only.
     constant: Array
 
     @staticmethod

@@ -27,44 +27,30 @@ class NumericalTrouble(ArithmeticError):
 class Line:
     r"""Objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
 
-    Attributes
-    ----------
-    value, slope
-        :math:`\varphi` and :math:`\varphi'`.
-    second
-        :math:`\varphi''`, or None if unknown.
-    value0, slope0
-        The values at zero.
-    norm2
-        Squared norm of the direction, or of its image for objectives with an `ImageMap`.
-    curvature
-        Upper bound on :math:`\varphi''`, or None if unknown.
-    quadratic
-        Whether :math:`\varphi''` is constant and equal to `curvature`.
+    `value`, `slope` and `second` are :math:`\varphi` and its derivatives; `value0` and `slope0` are their values at zero.
     """
 
     value: Callable[[float], float]
     slope: Callable[[float], float]
+    #: None: unknown.
     second: Callable[[float], float] | None
     value0: float
     slope0: float
+    #: Squared norm of d, or of its image for objectives with an `ImageMap`.
     norm2: float
+    #: Upper bound on the second derivative. None: unknown.
     curvature: float | None
+    #: Whether the second derivative is constant and equal to `curvature`.
     quadratic: bool = False
 
 
 class ImageMap(ABC):
     """Linear map from x to its image, for objectives that depend on x only through the image.
 
-    Points and vertices carry their images. Images are mixed along with x, so that most values need no pass over the
-    data.
-
-    Attributes
-    ----------
-    size
-        Number of entries of an image.
+    Points and vertices carry their images, which are mixed along with x. So most values need no pass over the data.
     """
 
+    #: Number of entries of an image.
     size: int
 
     @abstractmethod
@@ -100,15 +86,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class FiniteSum:
-    """Access to single rows of the data, for objectives that are a mean over rows.
-
-    Attributes
-    ----------
-    count
-        Number of rows.
-    batch
-        Function from an array of row numbers to a `Batch`. It costs a share of a pass over the data.
-    """
+    """Number of rows of the data of which f is a mean, and a function from row numbers to a `Batch`."""
 
     count: int
     batch: Callable[[Array], Batch]
@@ -119,34 +97,22 @@ class Objective(ABC):
 
     The defaults mean "not offered" or "unknown". Arrays of points are read-only, and gradients become read-only, so
     `gradient` returns a new array at each call. Data may be changed between two runs, not during a run.
-
-    Attributes
-    ----------
-    shape
-        Shape of x. None: that of the starting point.
-    dtype
-        Floating type of x and of gradients. None: that of the starting point.
-    factored
-        Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
-    convex
-        Whether f is known to be convex. If not, methods make sure that f decreases.
-    smoothness
-        Lipschitz constant of the gradient, or None.
-    data_cost
-        Cost of a pass over the data.
-    image_map
-        Map to the image that points carry, or None.
-    cache
-        Results that a run would compute again. None outside of runs, where data may change.
     """
 
-    shape: Any = None  # a Shape or None
+    #: Shape of x. None: that of the starting point.
+    shape: Any = None
+    #: Floating type of x and of gradients. None: that of the starting point.
     dtype: np.dtype[Any] | None = None
+    #: Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
     factored: bool = False
+    #: Whether f is known to be convex. If not, methods make sure that f decreases.
     convex: bool = False
+    #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
     data_cost: DataCost = DataCost()
+    #: Map to the image that points carry. None: f is a function of x itself.
     image_map: ImageMap | None = None
+    #: Results that a run would compute again. None outside of runs, where data may change.
     cache: dict[Any, Any] | None = None
 
     @property

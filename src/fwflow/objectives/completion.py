@@ -115,7 +115,7 @@ class MatrixCompletion(LossOfImage):
         weights = () if self.weights is None else (self.weights,)
         return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor, *weights)
 
-    def point(self, x: Any, name: str = "x0") -> FactoredPoint:
+    def point(self, x: Any, name: str = "x0") -> Point:
         if not isinstance(x, LowRank):
             dense = finite_array(x, name, ndim=2)
             x = LowRank.from_factors(dense, np.eye(dense.shape[1], dtype=dense.dtype))

@@ -24,16 +24,11 @@ class Model:
 
     An atom has two sides. The right side is its image. The product of the left side with the derivative in the image is
     the derivative along the atom. For most objectives both sides are the same.
-
-    Attributes
-    ----------
-    second : array or float
-        Second derivatives, entry by entry of the image.
-    pull : array
-        Minus the derivative at the image zero.
     """
 
+    #: Second derivatives, entry by entry of the image: an array, or a number if all are equal.
     second: Any
+    #: Minus the derivative at the image zero.
     pull: Array
 
     @property

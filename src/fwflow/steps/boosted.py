@@ -77,7 +77,9 @@ class Boosted(Momentum):
             size = float(np.abs(u).max()) or 1.0
             u, unit = u / size, unit if aimed else size
             along = -_dot(g + d, u) / (_dot(u, u) or 1.0)
-            found, turned = _matched(g, [*aimed, (along * (unit / size), v)], d + along * u)
+            turned = d + along * u
+            scale = -_dot(g, turned) / (_dot(turned, turned) or 1.0)  # This length brings it closest to -g.
+            found, turned = [(scale * w, s) for w, s in [*aimed, (along * (unit / size), v)]], scale * turned
             if (better := _cosine(-g, turned)) < cosine + self.least * abs(cosine):
                 break
             aimed, d, cosine = found, turned, better
@@ -85,12 +87,6 @@ class Boosted(Momentum):
             return aimed[0][1] if aimed else v, None
         total = sum(w for w, _ in aimed)
         return x_bar.mix((w / total, s) for w, s in aimed), None
-
-
-def _matched(g: Array, aimed: list[tuple[float, Atom]], d: Array) -> tuple[list[tuple[float, Atom]], Array]:
-    """Rescale d and the weights of its terms such that d is closest to -g."""
-    scale = -_dot(g, d) / (_dot(d, d) or 1.0)
-    return [(scale * w, s) for w, s in aimed], scale * d
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -26,14 +26,9 @@ class TimeIsUp(Exception):
 
 
 class LineSearch(ABC):
-    """Rule for the length of a step along the combined direction.
+    """Rule for the length of a step along the combined direction."""
 
-    Attributes
-    ----------
-    descends
-        Whether no step increases a convex f, except by rounding.
-    """
-
+    #: Whether no step increases a convex f, except by rounding.
     descends: bool = False
 
     @abstractmethod
