@@ -87,10 +87,7 @@ class Design(ABC):
         return None
 
     def centred(self) -> Design:
-        """Return this matrix with a constant subtracted from nearly constant columns, for models with an intercept.
-
-        The default changes nothing, because finding these columns takes a pass over the data.
-        """
+        """Return this matrix with a constant subtracted from nearly constant columns, for models with an intercept."""
         return self
 
     def double(self) -> Design | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,7 +53,7 @@ class BlockedDesign(Design):
         if 0 in self.shape:
             raise ValueError(f"{name} is empty: its shape is {self.shape}")
         self.dtype = float_dtype(dtype)
-        self._kept = _Kept(_KEPT)
+        self._kept: dict[int, Any] = {}  # columns, the most recently used last
         #: Number of further columns that are read together with a column.
         self._taken_along = min(_TAKEN_ALONG // (self.shape[0] * self.dtype.itemsize), _MOST)
         self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
@@ -108,7 +107,7 @@ class BlockedDesign(Design):
     def column(self, j: int) -> Vertex:
         if j not in self._kept:
             self._fetch(j)
-        column = self._kept[j]
+        column = self._kept[j] = self._kept.pop(j)
         if sp.issparse(column):
             return SparseVertex(column.indices, column.data.astype(self.dtype, copy=False), (self.shape[0],))
         return DenseVertex(column.astype(self.dtype, copy=False))
@@ -122,29 +121,14 @@ class BlockedDesign(Design):
         parts = self._sums(_apart, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])
         for index in reversed(wanted):
             self._kept[index] = _joined([part.pop() for part in parts])
+        size = sum(map(stored_bytes, self._kept.values()))
+        while size > _KEPT and len(self._kept) > 1:
+            size -= stored_bytes(self._kept.pop(next(iter(self._kept))))
 
     def double(self) -> Design:
         twin = copy.copy(self)
         twin.dtype = np.dtype(np.float64)
         return twin
-
-
-class _Kept(OrderedDict[int, Any]):
-    """Columns in memory, at most `most` bytes of them; the least recently used ones are dropped."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most, self.size = most, 0
-
-    def __getitem__(self, j: int) -> Any:
-        self.move_to_end(j)
-        return super().__getitem__(j)
-
-    def __setitem__(self, j: int, column: Any) -> None:
-        super().__setitem__(j, column)
-        self.size += stored_bytes(column)
-        while self.size > self.most and len(self) > 1:
-            self.size -= stored_bytes(self.popitem(last=False)[1])
 
 
 def stored_bytes(block: Any, _: Any = None) -> int:

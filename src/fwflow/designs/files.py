@@ -78,23 +78,21 @@ class NpyFile(FileDesign):
             raise InputError(f"{path} must hold a matrix; it holds an array of shape {stored.shape}")
         self._stored_dtype, self._offset = stored.dtype, stored.offset
         self._by_columns = not stored.flags.c_contiguous
-        m, n = stored.shape
-        if self._by_columns:
-            super().__init__(path, [m], _steps(n, _BLOCK // max(1, m * stored.itemsize)), stored.dtype)
-        else:
-            super().__init__(path, _steps(m, _BLOCK // max(1, n * stored.itemsize)), [n], stored.dtype)
+        count, self._across = stored.shape[::-1] if self._by_columns else stored.shape
+        bands = _steps(count, _BLOCK // max(1, self._across * stored.itemsize))
+        grid = ([self._across], bands) if self._by_columns else (bands, [self._across])
+        super().__init__(path, *grid, stored.dtype)
 
     def _read(self, i: int, j: int) -> Array:
         # The memory map is not used: its pages would count as memory of this process.
-        rows, columns = self._rows[i], self._columns[j]
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        before = self.shape[0] * columns.start if self._by_columns else self.shape[1] * rows.start
-        count = shape[0] * shape[1]
-        offset = self._offset + before * self._stored_dtype.itemsize
+        band = self._columns[j] if self._by_columns else self._rows[i]
+        count = (band.stop - band.start) * self._across
+        offset = self._offset + band.start * self._across * self._stored_dtype.itemsize
         entries = np.fromfile(self.path, self._stored_dtype, count, offset=offset)
         if len(entries) < count:
             raise DataLost(f"{self.path} has become shorter since it was opened")
-        return entries.reshape(shape, order="F" if self._by_columns else "C")
+        block = entries.reshape(-1, self._across)
+        return block.T if self._by_columns else block
 
 
 class ZarrStore(FileDesign):

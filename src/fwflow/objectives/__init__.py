@@ -1,9 +1,9 @@
 """Objectives: linear models, quadratics, matrix completion, and functions given by users."""
 
-from fwflow.objectives.base import ImageMap, Line, NumericalTrouble, Objective
+from fwflow.objectives.base import ImageMap, Line, Objective
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.linear_model import LinearModel
-from fwflow.objectives.losses import Huber, Logistic, Loss, Squared, losses
+from fwflow.objectives.losses import Huber, Logistic, Loss, Squared
 from fwflow.objectives.quadratic import Quadratic
 from fwflow.objectives.smooth import Smooth
 
@@ -15,10 +15,8 @@ __all__ = [
     "Logistic",
     "Loss",
     "MatrixCompletion",
-    "NumericalTrouble",
     "Objective",
     "Quadratic",
     "Smooth",
     "Squared",
-    "losses",
 ]

@@ -27,7 +27,7 @@ class NumericalTrouble(ArithmeticError):
 class Line:
     r"""Objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
 
-    `value`, `slope` and `second` are :math:`\varphi` and its derivatives; `value0` and `slope0` are their values at zero.
+    `value`, `slope` and `second` are :math:`\varphi` and its derivatives; `value0` and `slope0` are values at zero.
     """
 
     value: Callable[[float], float]
@@ -127,10 +127,7 @@ class Objective(ABC):
 
     @property
     def domain(self) -> Callable[[Point], bool] | None:
-        """Function that returns whether f is defined at a point; None: f is defined everywhere.
-
-        It is needed because stage points of some tableaus leave the constraint set.
-        """
+        """Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere."""
         return None
 
     @property
@@ -185,10 +182,7 @@ class Objective(ABC):
         return None
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
-        """Return the quadratic with the value, gradient and curvature of f at a point, or None.
-
-        ``gradient(point)`` computes and counts the gradient.
-        """
+        """Return the quadratic with the value, `gradient` and curvature of f at a point, or None."""
         return None
 
     def ahead(self, point: Point, share: float) -> Objective | None:

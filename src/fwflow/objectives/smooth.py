@@ -130,9 +130,8 @@ class _CurvedModel(CoordinateModel):
     def __init__(
         self, hess_product: Callable[[Array, Array], Any], point: Point, gradient: Callable[[Point], Any]
     ) -> None:
-        self.__dict__.update(
-            second=1.0, _product=hess_product, _at=point, _gradient=gradient
-        )  # The dataclass is frozen.
+        # The dataclass is frozen, and `pull` is computed only if it is needed.
+        self.__dict__.update(second=1.0, _product=hess_product, _at=point, _gradient=gradient)
 
     @cached_property
     def pull(self) -> Array:
