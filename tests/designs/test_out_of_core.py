@@ -155,7 +155,7 @@ def test_the_next_block_is_read_while_one_is_multiplied(path):
 
 def test_columns_that_are_likely_come_along_and_stay(path):
     D = Watched(path)
-    D._taken_along = 3
+    D._prefetched = 3
     g = D.rmatvec(B)
     best = np.argsort(-np.abs(g))
     D.read.clear()

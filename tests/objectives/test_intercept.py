@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.objectives.intercepts import best_shift
+from fwflow.objectives.intercepts import optimal_intercept
 from fwflow.objectives.losses import Huber, Logistic, Squared
 from tests.catalogue import labels, targets
 
@@ -148,7 +148,7 @@ def test_the_best_constant_is_the_best(z, loss, seed):
     rng, z = np.random.default_rng(seed), np.array(z)
     b = np.where(np.arange(len(z)) % 2, 1.0, -1.0) * (1.0 if isinstance(loss, Logistic) else 10 ** rng.uniform(-3, 3))
     w = rng.uniform(0, 1, len(z)) + 1e-3
-    c = best_shift(loss, z, b, w)
+    c = optimal_intercept(loss, z, b, w)
     size = w @ (np.abs(loss.derivative(z + c, b)) + loss.second(z + c, b) * (np.abs(z) + abs(c)))
     if abs(w @ loss.derivative(z + c, b)) > 1e-14 * size:  # else it is between two neighbouring numbers
         below, above = np.nextafter(c, -np.inf), np.nextafter(c, np.inf)

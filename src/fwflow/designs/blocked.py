@@ -27,7 +27,7 @@ _PROBED = 4
 _KEPT = 2**28
 # Bytes and number of further columns that are read together with a column, since its blocks must be read anyway.
 # Measured on 500 x 10000: with 15 further columns, a run of 15 gradients reads columns 19 times; with 255, 5 times.
-_TAKEN_ALONG, _MOST = 2**26, 255
+_PREFETCH_BYTES, _PREFETCH_COLUMNS = 2**26, 255
 
 
 class BlockedDesign(Design):
@@ -55,7 +55,7 @@ class BlockedDesign(Design):
         self.dtype = float_dtype(dtype)
         self._kept: dict[int, Any] = {}  # columns, the most recently used last
         #: Number of further columns that are read together with a column.
-        self._taken_along = min(_TAKEN_ALONG // (self.shape[0] * self.dtype.itemsize), _MOST)
+        self._prefetched = min(_PREFETCH_BYTES // (self.shape[0] * self.dtype.itemsize), _PREFETCH_COLUMNS)
         self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
         self._print: str | None = None
 
@@ -115,7 +115,7 @@ class BlockedDesign(Design):
     def _fetch(self, j: int) -> None:
         """Read column j, and those columns of the same blocks in which the latest gradient is largest."""
         band = next(b for b, own in enumerate(self._columns) if j < own.stop)
-        first, count = self._columns[band].start, self._taken_along
+        first, count = self._columns[band].start, self._prefetched
         likely = first + np.argsort(-self._sizes[self._columns[band]], kind="stable") if count else np.zeros(0, int)
         wanted = [j, *(i for i in likely.tolist() if i != j and i not in self._kept)][: 1 + count]
         parts = self._sums(_apart, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])

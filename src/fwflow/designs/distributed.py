@@ -72,7 +72,7 @@ class Distributed(BlockedDesign):
         size = self._size()
         self.persisted = self._fits(size) if persist is None else persist
         if self.persisted:
-            self._blocks, self._taken_along = _parts(A.persist()), 0
+            self._blocks, self._prefetched = _parts(A.persist()), 0
         of_pass = _ROUND_TRIP + int(size / A.dtype.itemsize) * (1 if self.persisted else READ_COST)
         self.data_cost = DataCost(of_pass, remote=True)
         self._take_fingerprint()

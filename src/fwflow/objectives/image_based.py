@@ -15,7 +15,7 @@ from fwflow._numerics import dot, length, quietly
 from fwflow._validation import Array, InputError, finite_array, suggest
 from fwflow.designs import CountedDesign, Counts, Design, as_design
 from fwflow.objectives.base import ImageMap, Line, Objective
-from fwflow.objectives.intercepts import average, best_shift
+from fwflow.objectives.intercepts import average, optimal_intercept
 from fwflow.objectives.losses import Ahead, Loss, find_loss
 from fwflow.objectives.quadratic_models import CentredModel, Model
 from fwflow.points.point import Lifted, Point
@@ -224,7 +224,7 @@ class LossOfImage(Objective):
         known = {} if self.cache is None else self.cache
         loss, image, shift = known.get("shift", (None, None, 0.0))
         if loss is not self.loss or image is not z:  # An objective made by `ahead` shares the cache.
-            shift = best_shift(self.loss, np.asarray(z, dtype=np.float64), self.b, self.weights, guess)
+            shift = optimal_intercept(self.loss, np.asarray(z, dtype=np.float64), self.b, self.weights, guess)
             known["shift"] = self.loss, z, shift
         return shift
 
@@ -243,17 +243,17 @@ class LossOfImage(Objective):
             direction = direction - average(direction, self.weights)
             shift = self._shift(z)
 
-        def there(gamma: float) -> Array:
+        def image_at(gamma: float) -> Array:
             return self._shifted(z + gamma * direction, shift)
 
         if self.intercept:  # Each intercept takes a few Newton steps.
-            there = lru_cache(maxsize=1)(there)
+            image_at = lru_cache(maxsize=1)(image_at)
 
         def slope(gamma: float) -> float:
-            return float(dot(self._slopes(there(gamma)), direction))
+            return float(dot(self._slopes(image_at(gamma)), direction))
 
         def second(gamma: float) -> float:
-            weights = self.seconds(there(gamma))
+            weights = self.seconds(image_at(gamma))
             across = direction - average(direction, weights) if self.intercept else direction
             return float(dot(weights, _square(across)))
 
@@ -262,7 +262,7 @@ class LossOfImage(Objective):
         # For a quadratic loss the bound is exact without an intercept only.
         exact = self.quadratic and self.intercept
         return Line(
-            value=lambda gamma: self._value(there(gamma)),
+            value=lambda gamma: self._value(image_at(gamma)),
             slope=slope,
             second=second,
             value0=value0,

@@ -26,7 +26,7 @@ def average(entries: Array, weights: Array | None) -> float:
 
 
 @quietly  # `root` raises an error for an image that overflows in single precision.
-def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
+def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
     r"""Return the c that minimises :math:`\sum_i w_i \ell(z_i + c, b_i)`; the search starts from `guess`."""
 
     def total(entries: Array) -> float:

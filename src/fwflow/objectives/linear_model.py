@@ -15,7 +15,7 @@ from fwflow.designs import Design
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
 from fwflow.objectives.losses import Loss
-from fwflow.objectives.screening import LazyGradient, Screen, pays
+from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
 from fwflow.points.vertices import freeze
 
@@ -91,7 +91,7 @@ class LinearModel(DesignImage, LossOfImage):
         return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
 
     def screened(self) -> Self:
-        if not pays(self.design):
+        if not is_worthwhile(self.design):
             return self
         twin = copy.copy(self)
         twin._screen = Screen(self.design)

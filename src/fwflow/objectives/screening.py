@@ -46,7 +46,7 @@ _SAMPLE = 500
 Score = Callable[[Array], Array]
 
 
-def pays(design: Design) -> bool:
+def is_worthwhile(design: Design) -> bool:
     """Return whether a design offers single columns, and a pass over it costs more than bounds."""
     cost = design.data_cost.of_pass
     if cost is None or cost < max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1]):
@@ -83,7 +83,7 @@ class Screen:
     def entries(self, r: Array, columns: Any) -> Array:
         """Return some entries of the gradient."""
         entries = self.design.some_columns(r, columns)
-        assert entries is not None  # `pays` requires single columns.
+        assert entries is not None  # `is_worthwhile` requires single columns.
         return entries
 
     def candidates(self, r: Array, score: Score) -> tuple[Array, Array, int] | None:
