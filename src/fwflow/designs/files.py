@@ -80,8 +80,8 @@ class NpyFile(FileDesign):
         self._by_columns = not stored.flags.c_contiguous
         count, self._across = stored.shape[::-1] if self._by_columns else stored.shape
         bands = _steps(count, _BLOCK // max(1, self._across * stored.itemsize))
-        grid = ([self._across], bands) if self._by_columns else (bands, [self._across])
-        super().__init__(path, *grid, stored.dtype)
+        heights, widths = ([self._across], bands) if self._by_columns else (bands, [self._across])
+        super().__init__(path, heights, widths, stored.dtype)
 
     def _read(self, i: int, j: int) -> Array:
         # The memory map is not used: its pages would count as memory of this process.
