@@ -574,7 +574,7 @@ REFUSED = {
     "H empty": (lambda: fw.Quadratic(np.zeros((0, 0))), r"^H is empty"),
     "H vector": (lambda: fw.Quadratic([1.0, 2.0]), r"^H must have 2 dimension"),
     "H text": (lambda: fw.Quadratic("matrix"), r"^H must be an array"),
-    "quadratic b": (lambda: fw.Quadratic(A2, [1.0, 2.0, 3.0]), r"^b has 3 entries; H is 2 x 2"),
+    "quadratic b": (lambda: fw.Quadratic(A2, [1.0, 2.0, 3.0]), r"^b has 3 entries; H has 2 rows"),
     "quadratic b nan": (lambda: fw.Quadratic(A2, [NAN, 1.0]), r"^b must be finite"),
     "rows negative": (lambda: observed(rows=[-1, 1]), r"^rows must hold integers from 0 to 1"),
     "rows large": (lambda: observed(rows=[0, 2]), r"^rows must hold integers from 0 to 1"),

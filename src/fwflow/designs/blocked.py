@@ -66,8 +66,8 @@ class BlockedDesign(Design):
     def _take_fingerprint(self) -> None:
         """Compute the fingerprint in advance, so that a run which loses its data can be continued elsewhere."""
         rows, across = np.linspace(0, self.shape[0] - 1, _PROBED).astype(int), range(len(self._columns))
-        divided = _divided(np.unique(rows), self._rows)
-        found = iter(self._sums(_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
+        divided = _by_band(np.unique(rows), self._rows)
+        found = iter(self._sums(_some_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
         # Adding 0.0 turns -0.0 into 0.0. The name of the class is left out, so that all kinds of blocks agree.
         probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0
         self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]
@@ -77,7 +77,7 @@ class BlockedDesign(Design):
 
     def matvec(self, x: Array) -> Array:
         x = np.asarray(x, self.dtype)
-        return self._placed(_right, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
+        return self._placed(_product, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
 
     def rmatvec(self, r: Array) -> Array:
         g = self.rmatmat(np.asarray(r, self.dtype))
@@ -88,14 +88,14 @@ class BlockedDesign(Design):
         R = np.asarray(R, self.dtype)
         parts = [R[..., own] for own in self._rows]
         terms = [[((i, j), part) for i, part in enumerate(parts)] for j in range(len(self._columns))]
-        return np.concatenate(self._sums(_left, terms), axis=-1)
+        return np.concatenate(self._sums(_left_product, terms), axis=-1)
 
     def combined(self, indices: Array, values: Array) -> Vertex:
         if all(int(j) in self._kept for j in indices):
             return super().combined(indices, values)
         values = np.asarray(values, self.dtype)
-        parts = [(j, (own, values[places])) for j, own, places in _divided(np.asarray(indices), self._columns)]
-        return DenseVertex(self._placed(_mixed, parts))
+        parts = [(j, (own, values[places])) for j, own, places in _by_band(np.asarray(indices), self._columns)]
+        return DenseVertex(self._placed(_sum_of_columns, parts))
 
     def _placed(self, function: Callable[[Any, Any], Any], parts: list[tuple[int, Any]]) -> Array:
         """Return the sums over these columns of the grid, one below another."""
@@ -118,9 +118,9 @@ class BlockedDesign(Design):
         first, count = self._columns[band].start, self._prefetched
         likely = first + np.argsort(-self._sizes[self._columns[band]], kind="stable") if count else np.zeros(0, int)
         wanted = [j, *(i for i in likely.tolist() if i != j and i not in self._kept)][: 1 + count]
-        parts = self._sums(_apart, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])
+        parts = self._sums(_single_columns, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])
         for index in reversed(wanted):
-            self._kept[index] = _joined([part.pop() for part in parts])
+            self._kept[index] = _joined_column([part.pop() for part in parts])
         size = sum(map(stored_bytes, self._kept.values()))
         while size > _KEPT and len(self._kept) > 1:
             size -= stored_bytes(self._kept.pop(next(iter(self._kept))))
@@ -141,7 +141,7 @@ def _bands(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array]]:
+def _by_band(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array]]:
     """Return for each band with some of the indices: its number, these relative to its start, and their places."""
     found = []
     for number, own in enumerate(bands):
@@ -151,7 +151,7 @@ def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array
     return found
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined_column(parts: list[Any]) -> Any:
     """Join the parts of a column."""
     if any(map(sp.issparse, parts)):
         return sp.csc_array(sp.vstack(parts))
@@ -160,33 +160,33 @@ def _joined(parts: list[Any]) -> Any:
     return column
 
 
-def _left(block: Any, R: Array) -> Array:
-    return dot(R, _as(R.dtype, block))
+def _left_product(block: Any, R: Array) -> Array:
+    return dot(R, _converted(R.dtype, block))
 
 
-def _right(block: Any, x: Array) -> Array:
-    return dot(_as(x.dtype, block), x)
+def _product(block: Any, x: Array) -> Array:
+    return dot(_converted(x.dtype, block), x)
 
 
-def _as(dtype: Any, block: Any) -> Any:
+def _converted(dtype: Any, block: Any) -> Any:
     if sp.issparse(block):
         block = sp.csc_array(block) if block.format == "csc" else sp.csr_array(block)
     return block.astype(dtype, copy=False)
 
 
-def _taken(block: Any, places: Array) -> Any:
+def _some_columns(block: Any, places: Array) -> Any:
     return sp.csc_array(block)[:, places] if sp.issparse(block) else block[:, places]
 
 
-def _apart(block: Any, places: Array) -> list[Any]:
-    taken = _taken(block, places)
+def _single_columns(block: Any, places: Array) -> list[Any]:
+    taken = _some_columns(block, places)
     return [taken[:, [k]] for k in range(len(places))]  # Each is a copy, so that a single column can be dropped.
 
 
-def _mixed(block: Any, mixture: tuple[Array, Array]) -> Array:
+def _sum_of_columns(block: Any, mixture: tuple[Array, Array]) -> Array:
     places, values = mixture
-    return _right(_taken(block, places), values)
+    return _product(_some_columns(block, places), values)
 
 
-def _rows(block: Any, places: Array) -> Array:
+def _some_rows(block: Any, places: Array) -> Array:
     return sp.csr_array(block)[places].toarray() if sp.issparse(block) else block[places]

@@ -7,7 +7,6 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -79,21 +78,18 @@ class Distributed(BlockedDesign):
 
     def _size(self) -> float:
         """Estimate the memory of all blocks in bytes from the largest one."""
-        (i, height), (j, width) = (
-            max(enumerate(band.stop - band.start for band in bands), key=itemgetter(1))
-            for bands in (self._rows, self._columns)
-        )
+        heights, widths = ([band.stop - band.start for band in bands] for bands in (self._rows, self._columns))
+        i, j = int(np.argmax(heights)), int(np.argmax(widths))
         [stored] = self._sums(stored_bytes, [[((i, j), None)]])
-        return float(stored * (self.shape[0] / height) * (self.shape[1] / width))
+        return float(stored * (self.shape[0] / heights[i]) * (self.shape[1] / widths[j]))
 
     def _fits(self, size: float) -> bool:
         """Return whether that many bytes can be kept in memory where they are multiplied."""
         if self._client is not None:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
             return size <= _SHARE * sum(worker["memory_limit"] or 0 for worker in workers)
-        if self._get.__module__ == "dask.multiprocessing":  # New processes keep nothing.
-            return False
-        if "SC_AVPHYS_PAGES" not in os.sysconf_names:
+        # The processes of "dask.multiprocessing" keep nothing.
+        if self._get.__module__ == "dask.multiprocessing" or "SC_AVPHYS_PAGES" not in os.sysconf_names:
             return False
         return size <= _SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
