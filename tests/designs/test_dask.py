@@ -117,10 +117,10 @@ def test_auto_makes_fewer_passes_than_projected_steps():
     assert 2 * auto.n_design < apg.n_design
 
 
-def test_columns_are_fetched_once_and_the_oldest_make_room():
+def test_columns_are_fetched_once_and_the_oldest_make_room(monkeypatch):
     A, _ = matrix()
     D = Distributed(chunked(A, "rows"))
-    D._kept.most = 3 * A[:, 0].nbytes
+    monkeypatch.setattr("fwflow.designs.blocked._KEPT", 3 * A[:, 0].nbytes)
     for j in (0, 1, 2, 0, 3):
         D.column(j)
     assert list(D._kept) == [2, 0, 3]

@@ -3,7 +3,8 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from fwflow.designs import DenseDesign, SparseDesign, as_design
+from fwflow.designs import CountedDesign, Counts, DenseDesign, SparseDesign, as_design
+from fwflow.designs.base import DesignWrapper
 from fwflow.points.vertices import DenseVertex
 from fwflow.run.loop import _REFRESH_EVERY
 from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, design, labels, targets
@@ -242,3 +243,13 @@ def test_a_quadratic_takes_ones_own_design():
         fw.minimize(fw.Quadratic(A @ A.T, targets(6)), fw.L1Ball(1.0), method="fw", tol=0, max_iter=30).x,
         atol=1e-12,
     )
+
+
+def test_wrappers_keep_what_they_do_not_change():
+    A = np.random.default_rng(0).standard_normal((20, 4))
+    A[:, 1] = 7.0
+    inner = DenseDesign(A)
+    for outer in (CountedDesign(inner, Counts()), inner.centred()):
+        assert isinstance(outer, DesignWrapper)
+        assert (outer.shape, outer.dtype, outer.data_cost) == (inner.shape, inner.dtype, inner.data_cost)
+        assert (outer.trusted, outer.fingerprint()) == (inner.trusted, inner.fingerprint())

@@ -39,9 +39,7 @@ def test_of_another_kind(tmp_path, name, other):
 def test_mixed(tmp_path, other):
     parquet(tmp_path / "b.parquet")
     (tmp_path / other).mkdir()
-    with pytest.raises(
-        InputError, match=f"must be a folder of Parquet files and of nothing else; it also holds '{other}'"
-    ):
+    with pytest.raises(InputError, match=f"must hold Parquet files only; it also holds '{other}'"):
         designs.open(tmp_path)
 
 

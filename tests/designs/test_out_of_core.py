@@ -113,13 +113,13 @@ def test_what_cannot_be_opened_is_said(tmp_path, path):
         ("complex.npy", "real numbers"),
         ("empty.npy", "empty"),
         ("no.npy", "not an .npy file"),
-        ("A.txt", "must be an .npy file, a Zarr store, or Parquet"),
+        ("A.txt", "must be an .npy file, a Zarr store, a Parquet file"),
     ]:
         with pytest.raises(ValueError, match=said):
             designs.open(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         designs.open(tmp_path / "missing.npy")
-    with pytest.raises(ValueError, match="columns are named in Parquet"):
+    with pytest.raises(ValueError, match="is for Parquet files"):
         designs.open(path, columns=["a"])
 
 
@@ -155,7 +155,7 @@ def test_the_next_block_is_read_while_one_is_multiplied(path):
 
 def test_columns_that_are_likely_come_along_and_stay(path):
     D = Watched(path)
-    D._taken_along = 3
+    D._prefetched = 3
     g = D.rmatvec(B)
     best = np.argsort(-np.abs(g))
     D.read.clear()

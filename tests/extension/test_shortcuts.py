@@ -82,7 +82,7 @@ def test_what_belongs_to_other_products_is_right_or_found_out(monkeypatch, alway
         ours = fw.minimize(fw.LinearModel(own(A), b), C, **options)
     except ValueError as error:
         assert own is CentredDense
-        assert "disagrees with its column" in str(error)  # noqa: PT017
+        assert "disagrees with its `column`" in str(error)  # noqa: PT017
         return
     if own is CentredDense and ours.status is fw.Status.INCONSISTENT:
         return

@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
+from fwflow.designs import Counts
 from fwflow.methods import methods
+from fwflow.methods.problem import Problem
 from fwflow.points.point import FactoredPoint
 
 RNG = np.random.default_rng(0)
@@ -38,16 +40,10 @@ class Wrapped(fw.Objective):
     """Another objective, with its image and nothing else."""
 
     factored = True
-    shape, dtype, image_size = COMPLETION.shape, COMPLETION.dtype, COMPLETION.image_size
+    shape, dtype, image_map = COMPLETION.shape, COMPLETION.dtype, COMPLETION.image_map
 
     def point(self, x, name="x0"):
         return COMPLETION.point(x, name)
-
-    def refresh(self, point):
-        return COMPLETION.refresh(point)
-
-    def image(self, vertex):
-        return COMPLETION.image(vertex)
 
     def value(self, point):
         return COMPLETION.value(point)
@@ -129,3 +125,20 @@ def test_a_sparse_gradient_is_refused(base):
 
     with pytest.raises(ValueError, match=r"must be an array or a fw\.Gradient; got a csr_array"):
         fw.minimize(Sparse(), fw.NuclearBall(2.0))
+
+
+def test_a_line_of_factored_points_uses_the_gradient_that_is_known():
+    f, counts = Factored(), Counts()
+    problem = Problem(f.counted_by(counts), fw.NuclearBall(2.0), counts)
+    start = f.point(fw.LowRank.from_factors(RNG.standard_normal((N, 1)), RNG.standard_normal((N, 1))))
+    end = start.mix([(1.0, problem.lmo(problem.gradient(start)))])
+    known, counts.n_grad = problem.gradient(start), 0
+    line = problem.along(start, end, f.value(start), known)
+    assert counts.n_grad == 0
+    d = np.asarray(end.x) - np.asarray(start.x)
+    assert line.norm2 == pytest.approx((d**2).sum())
+    assert line.slope0 == pytest.approx((f.gradient(start) * d).sum())
+    assert line.slope0 == pytest.approx(problem.along(start, end, 0.0, None).slope0)
+    assert counts.n_grad == 1
+    assert line.value(0.3) == pytest.approx(f.value(fw.Point(np.asarray(start.x) + 0.3 * d)))
+    assert line.slope(0.3) == pytest.approx((f.gradient(fw.Point(np.asarray(start.x) + 0.3 * d)) * d).sum())

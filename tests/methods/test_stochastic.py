@@ -32,7 +32,7 @@ MODELS = {
 def test_gradients_of_batches_average_to_the_gradient(name):
     f = MODELS[name]
     x = f.point(np.linspace(-1, 1, N))
-    batches = [f.batch(rows) for rows in np.random.default_rng(0).permutation(M).reshape(8, -1)]
+    batches = [f.finite_sum.batch(rows) for rows in np.random.default_rng(0).permutation(M).reshape(8, -1)]
     parts = [batch.gradient(batch.slopes(x.x)) for batch in batches]
     assert {part.dtype for part in parts} == {f.dtype}
     whole = np.asarray(f.gradient(x))
@@ -91,7 +91,7 @@ def test_passes_are_counted_by_rows(estimator, monkeypatch):
     monkeypatch.setattr(DenseDesign, "matvec", lambda self, x: products.append(1) or matvec(self, x))
     monkeypatch.setattr(DenseDesign, "rmatvec", lambda self, r: products.append(1) or rmatvec(self, r))
     r = fw.minimize(MODELS["dense"], C, method=fw.Stochastic(50, estimator), tol=0, max_iter=3)
-    assert len(taken) == 1 + 3 * 8  # one to ask whether rows are offered
+    assert len([count for count in taken if count]) == 3 * 8  # calls without rows ask whether rows are offered
     assert r.n_design == pytest.approx(len(products) + 2 * sum(taken) / M)
 
 
@@ -109,15 +109,15 @@ def test_estimators_are_exact_where_they_must_be(seed):
     gradient = np.asarray(f.gradient(f.point(y)))
     every = np.arange(M)
     spider = Spider(problem, start, None)
-    np.testing.assert_allclose(spider.at(f.batch(every), every, y, 1), gradient, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(spider.at(f.finite_sum.batch(every), every, y, 1), gradient, rtol=1e-9, atol=1e-12)
     saga = Saga(problem, start, None)
     for rows in rng.permutation(M).reshape(4, -1):
-        saga.at(f.batch(rows), rows, y, 0)
+        saga.at(f.finite_sum.batch(rows), rows, y, 0)
     np.testing.assert_allclose(saga.mean, gradient, rtol=1e-9, atol=1e-12)
     rows = rng.permutation(M)[:10]
-    np.testing.assert_allclose(saga.at(f.batch(rows), rows, y, 1), gradient, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(saga.at(f.finite_sum.batch(rows), rows, y, 1), gradient, rtol=1e-9, atol=1e-12)
     averaged = AveragedBatches(problem, start, None)
-    np.testing.assert_allclose(averaged.at(f.batch(every), every, y, 0), gradient, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(averaged.at(f.finite_sum.batch(every), every, y, 0), gradient, rtol=1e-9, atol=1e-12)
 
 
 def test_estimates_of_saga_have_the_mean_of_the_gradient():
@@ -128,7 +128,7 @@ def test_estimates_of_saga_have_the_mean_of_the_gradient():
     for i in range(M):
         rows = np.array([i])
         saga = Saga(problem, start, (np.linspace(-1, 1, M), A.T @ np.linspace(-1, 1, M) / M))
-        estimates.append(saga.at(f.batch(rows), rows, y, 0))
+        estimates.append(saga.at(f.finite_sum.batch(rows), rows, y, 0))
     np.testing.assert_allclose(np.mean(estimates, axis=0), np.asarray(f.gradient(f.point(y))), atol=1e-12)
 
 
@@ -159,7 +159,7 @@ class Doubled(DenseDesign):
 
 
 def test_rows_that_disagree_with_columns_are_found_out():
-    with pytest.raises(ValueError, match="offers some_rows, which disagrees with its column"):
+    with pytest.raises(ValueError, match="`some_rows` of Doubled disagrees with its `column`"):
         fw.minimize(fw.LinearModel(Doubled(A), B), C, method="stochastic", max_iter=1)
 
 

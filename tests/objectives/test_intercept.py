@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.objectives.intercepts import best_shift
+from fwflow.objectives.intercepts import optimal_intercept
 from fwflow.objectives.losses import Huber, Logistic, Squared
 from tests.catalogue import labels, targets
 
@@ -148,7 +148,7 @@ def test_the_best_constant_is_the_best(z, loss, seed):
     rng, z = np.random.default_rng(seed), np.array(z)
     b = np.where(np.arange(len(z)) % 2, 1.0, -1.0) * (1.0 if isinstance(loss, Logistic) else 10 ** rng.uniform(-3, 3))
     w = rng.uniform(0, 1, len(z)) + 1e-3
-    c = best_shift(loss, z, b, w)
+    c = optimal_intercept(loss, z, b, w)
     size = w @ (np.abs(loss.derivative(z + c, b)) + loss.second(z + c, b) * (np.abs(z) + abs(c)))
     if abs(w @ loss.derivative(z + c, b)) > 1e-14 * size:  # else it is between two neighbouring numbers
         below, above = np.nextafter(c, -np.inf), np.nextafter(c, np.inf)
@@ -211,7 +211,7 @@ def test_a_loss_of_ones_own():
     g = fw.LinearModel(A, DATA["squared"], intercept=True)
     x = np.linspace(-1, 1, N)
     assert f.intercept_at(x) == pytest.approx(g.intercept_at(x), rel=1e-12)
-    with pytest.raises(ValueError, match="weights need a loss that is known entry by entry"):
+    with pytest.raises(ValueError, match="weights need the loss of single entries"):
         fw.LinearModel(A, DATA["squared"], OwnLoss(), weights=WEIGHTS)
 
 
@@ -219,10 +219,10 @@ def test_a_loss_of_ones_own():
     ("options", "message"),
     [
         ({"weights": -WEIGHTS}, "weights must not be negative"),
-        ({"weights": np.zeros(M)}, "not all zero"),
-        ({"weights": WEIGHTS[1:]}, "weights has 29 entries; there are 30 data"),
+        ({"weights": np.zeros(M)}, "at least one must be positive"),
+        ({"weights": WEIGHTS[1:]}, "weights has 29 entries; it must have 30"),
         ({"weights": np.full(M, np.nan)}, "weights must be finite"),
-        ({"weights": np.where(LABELS > 0, 1.0, 0.0), "intercept": True}, "b holds the label 1 alone"),
+        ({"weights": np.where(LABELS > 0, 1.0, 0.0), "intercept": True}, "b holds the label 1 only"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, message):

@@ -574,7 +574,7 @@ REFUSED = {
     "H empty": (lambda: fw.Quadratic(np.zeros((0, 0))), r"^H is empty"),
     "H vector": (lambda: fw.Quadratic([1.0, 2.0]), r"^H must have 2 dimension"),
     "H text": (lambda: fw.Quadratic("matrix"), r"^H must be an array"),
-    "quadratic b": (lambda: fw.Quadratic(A2, [1.0, 2.0, 3.0]), r"^b has 3 entries; H is 2 x 2"),
+    "quadratic b": (lambda: fw.Quadratic(A2, [1.0, 2.0, 3.0]), r"^b has 3 entries; H has 2 rows"),
     "quadratic b nan": (lambda: fw.Quadratic(A2, [NAN, 1.0]), r"^b must be finite"),
     "rows negative": (lambda: observed(rows=[-1, 1]), r"^rows must hold integers from 0 to 1"),
     "rows large": (lambda: observed(rows=[0, 2]), r"^rows must hold integers from 0 to 1"),
@@ -710,6 +710,47 @@ def test_a_run_leaves_the_objective_as_it_was(method):
     f, _ = watched(OBJECTIVES["logistic"](6, 0))
     first = fw.minimize(f, fw.L1Ball(2.0), method=method, tol=0, max_iter=10)
     second = fw.minimize(f, fw.L1Ball(2.0), method=method, tol=0, max_iter=10)
-    assert f.remembered == {}
+    assert f.cache == {}
     np.testing.assert_array_equal(first.x, second.x)
     assert (first.n_grad, first.n_lmo, first.n_design) == (second.n_grad, second.n_lmo, second.n_design)
+
+
+@pytest.mark.parametrize("name", [*OBJECTIVES, "completion"])
+def test_points_and_vertices_carry_the_image_of_the_map(name):
+    f = completion() if name == "completion" else OBJECTIVES[name](6, 0)
+    x, vertex = f.point(np.ones(f.shape or 6)), fw.OneHot(2, 3.0, (6,))
+    if f.image_map is None:
+        assert x.image is None
+        assert f.refresh(x) is x
+        assert f.lift(vertex).image is None
+        return
+    assert len(x.image) == f.image_map.size
+    np.testing.assert_array_equal(f.refresh(x.bare()).image, x.image)
+    if name == "completion":
+        vertex = fw.RankOne(np.ones(5), np.ones(4), 2.0)
+        np.testing.assert_allclose(f.lift(vertex).image.to_dense(), 2 * x.image)
+        return
+    np.testing.assert_allclose(f.lift(vertex).image.to_dense(), f.point(vertex.to_dense()).image, **SAME)
+    f, counts = watched(f)
+    shift = f.lift_block(slice(1, 4), np.arange(3.0), (6,))
+    np.testing.assert_allclose(shift.image.to_dense(), f.point(shift.vertex.to_dense()).image, **SAME)
+    assert counts.n_design == 3 / 6 + 1  # the block, and the point that it is compared with
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": "meen"}, "scale='meen' is not known; did you mean 'mean'"),
+        ({"weights": np.ones(3)}, "weights has 3 entries; it must have 9"),
+        ({"weights": -np.ones(9)}, "weights must not be negative"),
+        ({"weights": np.zeros(9)}, "at least one must be positive"),
+        ({"loss": "logistic"}, "labels -1 and [+]1"),
+    ],
+)
+def test_linear_models_and_completion_refuse_the_same_arguments(options, message):
+    for make in (
+        lambda **options: fw.LinearModel(design(9, 6, 0), targets(9), **options),
+        lambda **options: fw.MatrixCompletion(ROWS, COLS, targets(9), (5, 4), **options),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(**options)

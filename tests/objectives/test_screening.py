@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.designs import Counts, as_design
+from fwflow.designs import Counts, DataCost, as_design
 from fwflow.objectives import screening
 from fwflow.objectives.screening import LazyGradient, Screen
 from fwflow.points.vertices import DenseVertex
@@ -157,7 +157,7 @@ def test_no_column_left_out_beats_the_answer(seed, m, n, spread, dtype, ball):
     rng = np.random.default_rng(seed)
     A = rng.integers(-3, 4, (m, n)).astype(dtype) * rng.choice([1.0, 1e-3], n).astype(dtype)  # ties are common
     design = as_design(np.asfortranarray(A))
-    design.cheap_share = 1.0  # no attempt is given up
+    design.data_cost = DataCost(1, column_share=1.0)  # no attempt is given up
     screen, centre = Screen(design), rng.standard_normal(m)
     score = np.abs if ball else np.negative
     for _ in range(8):
@@ -190,7 +190,7 @@ def test_counts_are_the_columns_that_were_multiplied():
     columns, inner = 0, f.design
 
     class Counting(fw.Design):
-        shape, dtype, pass_cost, cheap_share = inner.shape, inner.dtype, inner.pass_cost, inner.cheap_share
+        shape, dtype, data_cost = inner.shape, inner.dtype, inner.data_cost
 
         def matvec(self, x):
             nonlocal columns
@@ -332,14 +332,14 @@ def test_a_modulus_whose_sign_is_rounding_is_left_to_the_whole_product():
     for r in ([1.0, 2.0], [2.0, 1.0], [1.0, 1.0], [3.0, 1.0]):
         screen.product(np.array(r))
     assert screen.candidates(np.array([2.0, 2.0]), np.abs) is None  # one column is more than the share that is cheap
-    screen.design.cheap_share = 1.0
+    screen.design.data_cost = DataCost(1, column_share=1.0)
     assert screen.candidates(np.array([2.0, 2.0]), np.abs) is not None
     assert screen.candidates(np.array([1.0, np.nextafter(-1.0, 0)]), np.abs) is None
 
 
 def test_bounds_that_overflow_leave_nothing_out():
     design = as_design(np.array([[1e-300, 2e-300, 3e-300]]))
-    design.cheap_share = 1.0
+    design.data_cost = DataCost(1, column_share=1.0)
     screen = Screen(design)
     screen.remember(0)
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""The matrix A of a linear model: dense, sparse, on disk, on a cluster, or any `Design` of one's own."""
+"""The matrix A of a linear model: dense, sparse, on disk, on a cluster, or a `Design` of a user."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from fwflow.designs.base import DataLost, Design
+from fwflow.designs.base import DataCost, DataLost, Design
 from fwflow.designs.counted import CountedDesign, Counts
-from fwflow.designs.dense import DenseDesign
 from fwflow.designs.distributed import Distributed, is_dask_array
 from fwflow.designs.files import open
-from fwflow.designs.sparse import SparseDesign
+from fwflow.designs.in_memory import DenseDesign, SparseDesign
 
 __all__ = [
     "CountedDesign",
     "Counts",
+    "DataCost",
     "DataLost",
     "DenseDesign",
     "Design",
@@ -27,14 +27,15 @@ __all__ = [
 
 
 def as_design(A: Any, name: str = "A") -> Design:
-    """Wrap a dense array, a SciPy sparse matrix or a Dask array; a `Design` is passed through. `name` is for errors."""
+    """Wrap a dense array, a SciPy sparse matrix or a Dask array; return a `Design` unchanged. Errors use `name`."""
     if isinstance(A, Design):
         return A
     if is_dask_array(A):
         return Distributed(A, name=name)
     if callable(getattr(A, "rmatvec", None)):
         raise ValueError(
-            f"{name} must be an array, a SciPy sparse matrix or a fw.Design; derive {type(A).__name__} from it"
+            f"{name} must be an array, a SciPy sparse matrix or a fw.Design; got {type(A).__name__}. "
+            "Derive its class from fw.Design"
         )
     design = SparseDesign(A, name) if sp.issparse(A) else DenseDesign(A, name)
     if 0 in design.shape:

@@ -1,10 +1,9 @@
-"""What is a matrix whose blocks lie elsewhere? All its products are sums of what a function makes of blocks."""
+"""Matrices in blocks outside of memory; all their products are sums of functions of blocks."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,35 +13,37 @@ import scipy.sparse as sp
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, float_dtype
-from fwflow.designs.base import Design
+from fwflow.designs.base import DataCost, Design
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex, freeze
 
-#: A block, by its place in the grid, and what is done with it.
+#: Place of a block in the grid, and the second argument of the function that is applied to it.
 Term = tuple[tuple[int, int], Any]
 
-# Rows that tell one matrix from another.
+#: Cost of an entry that is read from a file, in entries of a dense matrix in memory (chosen without tuning).
+READ_COST = 15
+# Number of rows in the fingerprint of a matrix (chosen without tuning).
 _PROBED = 4
-# Columns are kept up to so many bytes.
+# Bytes of the columns that are kept in memory (chosen without tuning).
 _KEPT = 2**28
-# Where the blocks of a column must be read to have it, others are taken along, up to so many bytes and columns.
-# Measured on 500 x 10000: where 15 come along, a run of 15 gradients reads for columns 19 times; where 255 do, 5 times.
-_TAKEN_ALONG, _MOST = 2**26, 255
+# Bytes and number of further columns that are read together with a column, since its blocks must be read anyway.
+# Measured on 500 x 10000: with 15 further columns, a run of 15 gradients reads columns 19 times; with 255, 5 times.
+_PREFETCH_BYTES, _PREFETCH_COLUMNS = 2**26, 255
 
 
 class BlockedDesign(Design):
-    """A grid of dense or sparse blocks that are read anew for every product. Columns are kept.
+    """Grid of dense or sparse blocks that are read anew for every product. Columns are kept.
 
-    Nobody looks at all entries beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``.
+    The entries are not checked beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``.
 
     Parameters
     ----------
     heights, widths : sequences of int
-        Of the rows and of the columns of the grid.
+        Heights of the rows and widths of the columns of the grid.
     dtype : dtype
-        Of the blocks; what is not float32 is multiplied in double precision.
+        Type of the blocks. Products are in double precision unless it is float32.
     """
 
-    far = True
+    data_cost = DataCost(remote=True)
 
     def __init__(self, heights: Sequence[int], widths: Sequence[int], dtype: Any, name: str = "A") -> None:
         if np.dtype(dtype).kind not in "biuf":
@@ -52,30 +53,31 @@ class BlockedDesign(Design):
         if 0 in self.shape:
             raise ValueError(f"{name} is empty: its shape is {self.shape}")
         self.dtype = float_dtype(dtype)
-        self._kept = _Kept(_KEPT)
-        #: How many columns are fetched along with one that is asked for.
-        self._taken_along = min(_TAKEN_ALONG // (self.shape[0] * self.dtype.itemsize), _MOST)
-        self._sizes = np.zeros(self.shape[1])  # of the entries of the latest gradient
+        self._kept: dict[int, Any] = {}  # columns, the most recently used last
+        #: Number of further columns that are read together with a column.
+        self._prefetched = min(_PREFETCH_BYTES // (self.shape[0] * self.dtype.itemsize), _PREFETCH_COLUMNS)
+        self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
         self._print: str | None = None
 
     @abstractmethod
     def _sums(self, function: Callable[[Any, Any], Any], outputs: Sequence[Sequence[Term]]) -> list[Any]:
-        """For every output, the sum of ``function(block, operand)`` over its terms."""
+        """Return for every output the sum of ``function(block, operand)`` over its terms."""
 
-    def _look(self) -> None:
-        """Take the fingerprint: at once, for a run may lose its data and still be continued elsewhere."""
+    def _take_fingerprint(self) -> None:
+        """Compute the fingerprint in advance, so that a run which loses its data can be continued elsewhere."""
         rows, across = np.linspace(0, self.shape[0] - 1, _PROBED).astype(int), range(len(self._columns))
-        divided = _divided(np.unique(rows), self._rows)
-        found = iter(self._sums(_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
-        probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0  # no -0.0
-        self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]  # of any kind of blocks
+        divided = _by_band(np.unique(rows), self._rows)
+        found = iter(self._sums(_some_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
+        # Adding 0.0 turns -0.0 into 0.0. The name of the class is left out, so that all kinds of blocks agree.
+        probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0
+        self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]
 
     def fingerprint(self) -> str | None:
         return self._print
 
     def matvec(self, x: Array) -> Array:
         x = np.asarray(x, self.dtype)
-        return self._placed(_right, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
+        return self._placed(_product, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
 
     def rmatvec(self, r: Array) -> Array:
         g = self.rmatmat(np.asarray(r, self.dtype))
@@ -86,17 +88,17 @@ class BlockedDesign(Design):
         R = np.asarray(R, self.dtype)
         parts = [R[..., own] for own in self._rows]
         terms = [[((i, j), part) for i, part in enumerate(parts)] for j in range(len(self._columns))]
-        return np.concatenate(self._sums(_left, terms), axis=-1)
+        return np.concatenate(self._sums(_left_product, terms), axis=-1)
 
     def combined(self, indices: Array, values: Array) -> Vertex:
         if all(int(j) in self._kept for j in indices):
             return super().combined(indices, values)
         values = np.asarray(values, self.dtype)
-        parts = [(j, (own, values[places])) for j, own, places in _divided(np.asarray(indices), self._columns)]
-        return DenseVertex(self._placed(_mixed, parts))
+        parts = [(j, (own, values[places])) for j, own, places in _by_band(np.asarray(indices), self._columns)]
+        return DenseVertex(self._placed(_sum_of_columns, parts))
 
     def _placed(self, function: Callable[[Any, Any], Any], parts: list[tuple[int, Any]]) -> Array:
-        """One below the other, the sums over these columns of the grid."""
+        """Return the sums over these columns of the grid, one below another."""
         if not parts:
             return np.zeros(self.shape[0], self.dtype)
         terms = [[((i, j), operand) for j, operand in parts] for i in range(len(self._rows))]
@@ -105,20 +107,23 @@ class BlockedDesign(Design):
     def column(self, j: int) -> Vertex:
         if j not in self._kept:
             self._fetch(j)
-        column = self._kept[j]
+        column = self._kept[j] = self._kept.pop(j)
         if sp.issparse(column):
             return SparseVertex(column.indices, column.data.astype(self.dtype, copy=False), (self.shape[0],))
         return DenseVertex(column.astype(self.dtype, copy=False))
 
     def _fetch(self, j: int) -> None:
-        """Keep column j, and of the same blocks those that an oracle is likely to ask for next."""
+        """Read column j, and those columns of the same blocks in which the latest gradient is largest."""
         band = next(b for b, own in enumerate(self._columns) if j < own.stop)
-        first, count = self._columns[band].start, self._taken_along
+        first, count = self._columns[band].start, self._prefetched
         likely = first + np.argsort(-self._sizes[self._columns[band]], kind="stable") if count else np.zeros(0, int)
         wanted = [j, *(i for i in likely.tolist() if i != j and i not in self._kept)][: 1 + count]
-        parts = self._sums(_apart, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])
+        parts = self._sums(_single_columns, [[((i, band), np.array(wanted) - first)] for i in range(len(self._rows))])
         for index in reversed(wanted):
-            self._kept[index] = _joined([part.pop() for part in parts])
+            self._kept[index] = _joined_column([part.pop() for part in parts])
+        size = sum(map(stored_bytes, self._kept.values()))
+        while size > _KEPT and len(self._kept) > 1:
+            size -= stored_bytes(self._kept.pop(next(iter(self._kept))))
 
     def double(self) -> Design:
         twin = copy.copy(self)
@@ -126,26 +131,8 @@ class BlockedDesign(Design):
         return twin
 
 
-class _Kept(OrderedDict[int, Any]):
-    """Columns, up to so many bytes; those that were not asked for longest make room."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most, self.size = most, 0
-
-    def __getitem__(self, j: int) -> Any:
-        self.move_to_end(j)
-        return super().__getitem__(j)
-
-    def __setitem__(self, j: int, column: Any) -> None:
-        super().__setitem__(j, column)
-        self.size += stored_bytes(column)
-        while self.size > self.most and len(self) > 1:
-            self.size -= stored_bytes(self.popitem(last=False)[1])
-
-
 def stored_bytes(block: Any, _: Any = None) -> int:
-    """How much memory a block takes, about."""
+    """Return the approximate memory of a block in bytes."""
     return 3 * block.nnz * block.dtype.itemsize // 2 if sp.issparse(block) else block.nbytes
 
 
@@ -154,8 +141,8 @@ def _bands(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array]]:
-    """For each band that has some of the indices: its number, these from its start on, and their places."""
+def _by_band(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array]]:
+    """Return for each band with some of the indices: its number, these relative to its start, and their places."""
     found = []
     for number, own in enumerate(bands):
         places = np.flatnonzero((own.start <= indices) & (indices < own.stop))
@@ -164,44 +151,42 @@ def _divided(indices: Array, bands: list[slice]) -> list[tuple[int, Array, Array
     return found
 
 
-def _joined(parts: list[Any]) -> Any:
-    """A column of parts below each other: sparse with two dimensions, or dense with one."""
+def _joined_column(parts: list[Any]) -> Any:
+    """Join the parts of a column."""
     if any(map(sp.issparse, parts)):
         return sp.csc_array(sp.vstack(parts))
-    column = np.concatenate(parts)
+    column = np.concatenate(parts).reshape(-1)
     freeze(column)
     return column
 
 
-def _left(block: Any, R: Array) -> Array:
-    return dot(R, _as(R.dtype, block))
+def _left_product(block: Any, R: Array) -> Array:
+    return dot(R, _converted(R.dtype, block))
 
 
-def _right(block: Any, x: Array) -> Array:
-    return dot(_as(x.dtype, block), x)
+def _product(block: Any, x: Array) -> Array:
+    return dot(_converted(x.dtype, block), x)
 
 
-def _as(dtype: Any, block: Any) -> Any:
+def _converted(dtype: Any, block: Any) -> Any:
     if sp.issparse(block):
         block = sp.csc_array(block) if block.format == "csc" else sp.csr_array(block)
     return block.astype(dtype, copy=False)
 
 
-def _taken(block: Any, places: Array) -> Any:
+def _some_columns(block: Any, places: Array) -> Any:
     return sp.csc_array(block)[:, places] if sp.issparse(block) else block[:, places]
 
 
-def _apart(block: Any, places: Array) -> list[Any]:
-    taken = _taken(block, places)
-    if sp.issparse(taken):
-        return [taken[:, [k]] for k in range(len(places))]
-    return [taken[:, k].copy() for k in range(len(places))]  # so that each can be dropped by itself
+def _single_columns(block: Any, places: Array) -> list[Any]:
+    taken = _some_columns(block, places)
+    return [taken[:, [k]] for k in range(len(places))]  # Each is a copy, so that a single column can be dropped.
 
 
-def _mixed(block: Any, mixture: tuple[Array, Array]) -> Array:
+def _sum_of_columns(block: Any, mixture: tuple[Array, Array]) -> Array:
     places, values = mixture
-    return _right(_taken(block, places), values)
+    return _product(_some_columns(block, places), values)
 
 
-def _rows(block: Any, places: Array) -> Array:
+def _some_rows(block: Any, places: Array) -> Array:
     return sp.csr_array(block)[places].toarray() if sp.issparse(block) else block[places]

@@ -1,7 +1,7 @@
-"""Columns far from zero, moved next to zero where a free intercept makes up for it.
+"""Columns far from zero, moved next to zero in models with an intercept.
 
-A constant column has a slope of zero beside an intercept. Computed from the column as it is, that slope is the rounding
-of its terms, which is not zero and which a large set follows far away. A column that is moved has no such rounding.
+With an intercept, the derivative along a constant column is zero. Computed from the column as it is, it is the rounding
+error of large terms instead, and a large set follows this error far away. A moved column has no such error.
 """
 
 from __future__ import annotations
@@ -14,39 +14,32 @@ import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.designs.base import Design
+from fwflow.designs.base import Design, DesignWrapper
 from fwflow.points.vertices import DenseVertex, Vertex
 
-# Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers so close
-# to each other is exact, and columns with a larger spread lose less than two decimal digits.
+# Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers this
+# close to each other is exact, and columns with a larger spread lose less than two decimal digits.
 _FAR = 1 / 64
-# Columns whose spread is at most this many units in the last place count as constant. A prediction from such a column
-# has a rounding error of the size of what the column explains.
+# Columns whose spread is at most this many units in the last place count as constant: the rounding error of a
+# prediction from such a column is as large as the variation that it explains.
 _ULPS = 16
-# Rows that are looked at first: columns with a large spread among them need not be looked at in full.
+# Number of rows that are examined first. Columns with a large spread among them need no full examination.
 _FIRST_ROWS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Columns that are far from zero, and the constant in the middle of each.
-
-    Attributes
-    ----------
-    places : (k,) array of int
-    values : (k,) array
-    constant : (k,) array of bool
-        Whether a column varies by rounding only.
-    """
+    """Columns that are far from zero, and the constant to subtract from each."""
 
     places: Array
     values: Array
+    #: For each column, whether it varies by rounding only.
     constant: Array
 
     @staticmethod
     def of(X: Any) -> Centre:
         """Find the columns of an array or a sparse matrix that are far from zero."""
-        if sp.issparse(X):  # a column with an implicit zero is not
+        if sp.issparse(X):  # A column with an implicit zero is not far from zero.
             places = np.flatnonzero(np.diff(X.tocsc().indptr) == X.shape[0])
             X = X.tocsc()[:, places].toarray()
         else:
@@ -55,21 +48,17 @@ class Centre:
         narrow = _narrow(X)
         low, high = X.min(axis=0)[narrow], X.max(axis=0)[narrow]
         size = np.maximum(np.abs(low), np.abs(high))
-        # Half of the difference of equal numbers is exactly zero.
+        # The midpoint in this form is exact for constant columns.
         values = low + (high - low) / 2
         return Centre(places[narrow], values, high - low <= _ULPS * np.finfo(low.dtype).eps * size)
 
-    def moved(self, columns: Array) -> Array:
-        """Return copies of these columns, next to zero. The differences are exact."""
-        return columns - self.values
-
     def taken_from(self, X: Any) -> Any:
-        """Return an array or a CSC matrix with these columns moved. Those that are constant become zero."""
+        """Return an array or a CSC matrix with the columns moved. Constant columns become zero."""
         if not len(self.places):
             return X
         X = X.copy()
         if not sp.issparse(X):
-            X[:, self.places] = self.moved(X[:, self.places])
+            X[:, self.places] = X[:, self.places] - self.values
             X[:, self.places[self.constant]] = 0
             return X
         for j, value, constant in zip(self.places, self.values, self.constant, strict=True):
@@ -87,29 +76,21 @@ class Centre:
 
 
 def _narrow(X: Array) -> Array:
-    """Whether the spread of each column is small beside its entries, which are not all zero."""
+    """Return for each column whether its spread is small relative to its largest modulus, which is not zero."""
     low, high = X.min(axis=0), X.max(axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
     return (high / 2 - low / 2 <= _FAR / 2 * size) & (size > 0)
 
 
-class CentredDesign(Design):
-    """Another design with some of its columns moved next to zero; only those are copied."""
+class CentredDesign(DesignWrapper):
+    """Design with some of the columns of another one moved next to zero; only these columns are copied."""
 
     def __init__(self, design: Design, centre: Centre) -> None:
-        self.design, self.centre = design, centre
-        self.shape, self.dtype = design.shape, design.dtype
-        self.pass_cost, self.far, self.cheap_share = design.pass_cost, design.far, design.cheap_share
+        super().__init__(design)
+        self.centre = centre
         columns = np.stack([design.column(int(j)).to_dense(design.dtype) for j in centre.places], axis=1)
-        self._block = centre.moved(columns)
+        self._block = columns - centre.values
         self._at = {int(j): i for i, j in enumerate(centre.places)}
-
-    @property
-    def trusted(self) -> bool:
-        return self.design.trusted
-
-    def fingerprint(self) -> str | None:
-        return self.design.fingerprint()
 
     def matvec(self, x: Array) -> Array:
         rest = np.array(x)
@@ -117,17 +98,17 @@ class CentredDesign(Design):
         return self.design.matvec(rest) + dot(self._block, x[self.centre.places])
 
     def rmatvec(self, r: Array) -> Array:
-        product = np.array(self.design.rmatvec(r))
-        product[self.centre.places] = dot(r, self._block)
-        return product
+        return self._replaced(self.design.rmatvec(r), dot(r, self._block))
 
     def rmatmat(self, R: Array) -> Array | None:
         product = self.design.rmatmat(R)
-        if product is None:
-            return None
-        product = np.array(product)
-        product[:, self.centre.places] = dot(R, self._block)
-        return product
+        return None if product is None else self._replaced(product, dot(R, self._block))
+
+    def _replaced(self, entries: Array, moved: Array) -> Array:
+        """Return a copy with the entries of the moved columns replaced."""
+        entries = np.array(entries)
+        entries[..., self.centre.places] = moved
+        return entries
 
     def column(self, j: int) -> Vertex:
         return DenseVertex(self._block[:, self._at[j]]) if j in self._at else self.design.column(j)
@@ -148,11 +129,8 @@ class CentredDesign(Design):
 
     def column_norms(self) -> Array | None:
         norms = self.design.column_norms()
-        if norms is None:
-            return None
-        norms = np.array(norms)
-        norms[self.centre.places] = np.sqrt(np.einsum("ij,ij->j", self._block, self._block, dtype=np.float64))
-        return norms
+        squares = np.einsum("ij,ij->j", self._block, self._block, dtype=np.float64)
+        return None if norms is None else self._replaced(norms, np.sqrt(squares))
 
     def double(self) -> Design | None:
         doubled = self.design.double()

@@ -1,4 +1,4 @@
-"""A matrix in the blocks of a Dask array: passes are tree reductions where the blocks are, on threads or workers."""
+"""Dask arrays as designs; products are tree reductions on the threads or workers that hold the blocks."""
 
 from __future__ import annotations
 
@@ -7,38 +7,37 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from fwflow._validation import describe
-from fwflow.designs.base import DataLost
-from fwflow.designs.blocked import BlockedDesign, Term, stored_bytes
+from fwflow.designs.base import DataCost, DataLost
+from fwflow.designs.blocked import READ_COST, BlockedDesign, Term, stored_bytes
 
-# So many partial sums are added by one task.
+# Number of partial sums that one task adds (chosen without tuning).
 _FAN = 8
-# What is persisted takes at most this share of the memory there is: the rest is for products and for others.
+# Largest share of the memory that persisted chunks take; the rest is for products and other processes.
 _SHARE = 0.5
-# What a round trip costs, and what more an entry that is read anew, in entries of a dense matrix.
-_ROUND_TRIP, _READ = 30_000_000, 15
-# A vector is part of the graph that it is multiplied in; Dask warns of graphs this large, which suits passes ill.
+# Cost of a round trip to the workers, in entries of a dense matrix in memory (chosen without tuning).
+_ROUND_TRIP = 30_000_000
+# A vector is part of the graph of its product, so graphs are large by design and Dask's warning is switched off.
 _LARGE = {"distributed.admin.large-graph-warning-threshold": "1TB"}
 
 
 class Distributed(BlockedDesign):
-    """A Dask array in chunks of rows, of columns or of both, dense or with SciPy's sparse matrices.
+    """Dask array in chunks of rows, of columns or of both; chunks are dense or SciPy sparse matrices.
 
-    ``LinearModel(A, b)`` makes one of a Dask array. It computes with the scheduler that is Dask's when it is made: the
-    client of a cluster, threads, or processes. Nothing but vectors and single columns comes from the workers.
+    ``LinearModel(A, b)`` makes one from a Dask array. It uses the Dask scheduler at the time of its construction: the
+    client of a cluster, threads, or processes. Only vectors and single columns are sent from the workers.
 
     Parameters
     ----------
     A : dask.array.Array
-        With two dimensions and chunks of known sizes.
+        Array with two dimensions and chunks of known sizes.
     persist : bool, optional
-        Whether the chunks are kept where they are multiplied, or else computed (read) again for every pass. By
-        default they are kept if they take at most half of the memory: that of the workers, or what is free here.
+        Whether the chunks are kept in memory, or computed (read) again for every pass over the data. By default they
+        are kept if they take at most half of the memory of the workers, or of the free memory without a cluster.
 
     Attributes
     ----------
@@ -62,37 +61,37 @@ class Distributed(BlockedDesign):
         if A.ndim != 2:
             raise ValueError(f"{name} must have 2 dimension(s); got shape {A.shape}")
         if np.isnan(A.shape).any():
-            raise ValueError(f"{name} has chunks of unknown sizes: A.compute_chunk_sizes() finds them out")
+            raise ValueError(f"{name} has chunks of unknown sizes; call A.compute_chunk_sizes() first")
         heights, widths = A.chunks
         super().__init__(heights, widths, A.dtype, name)
         self._get: Callable[..., Any] = get_scheduler(collections=[A])
-        #: The client of a cluster, whose method `get` is then.
+        #: Client of a cluster, of which `_get` is a method; None for threads and processes.
         self._client: Any = self._get.__self__ if inspect.ismethod(self._get) else None
         self._blocks = _parts(A)
         size = self._size()
         self.persisted = self._fits(size) if persist is None else persist
         if self.persisted:
-            self._blocks, self._taken_along = _parts(A.persist()), 0
-        self.pass_cost = _ROUND_TRIP + int(size / A.dtype.itemsize) * (1 if self.persisted else _READ)
-        self._look()
+            self._blocks, self._prefetched = _parts(A.persist()), 0
+        of_pass = _ROUND_TRIP + int(size / A.dtype.itemsize) * (1 if self.persisted else READ_COST)
+        self.data_cost = DataCost(of_pass, remote=True)
+        self._take_fingerprint()
 
     def _size(self) -> float:
-        """How much memory all blocks take, if they are like the largest one."""
-        (i, height), (j, width) = (
-            max(enumerate(band.stop - band.start for band in bands), key=itemgetter(1))
-            for bands in (self._rows, self._columns)
-        )
+        """Estimate the memory of all blocks in bytes from the largest one."""
+        heights, widths = ([band.stop - band.start for band in bands] for bands in (self._rows, self._columns))
+        i, j = int(np.argmax(heights)), int(np.argmax(widths))
         [stored] = self._sums(stored_bytes, [[((i, j), None)]])
-        return float(stored * (self.shape[0] / height) * (self.shape[1] / width))
+        return float(stored * (self.shape[0] / heights[i]) * (self.shape[1] / widths[j]))
 
     def _fits(self, size: float) -> bool:
-        """Whether so many bytes can be kept where they are multiplied."""
+        """Return whether that many bytes can be kept in memory where they are multiplied."""
         if self._client is not None:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
             return size <= _SHARE * sum(worker["memory_limit"] or 0 for worker in workers)
-        if self._get.__module__ == "dask.multiprocessing":  # whose processes begin with nothing every time
+        # The processes of "dask.multiprocessing" keep nothing.
+        if self._get.__module__ == "dask.multiprocessing" or "SC_AVPHYS_PAGES" not in os.sysconf_names:
             return False
-        return "SC_AVPHYS_PAGES" in os.sysconf_names and size <= _SHARE * _free()
+        return size <= _SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def _sums(self, function: Callable[[Any, Any], Any], outputs: Sequence[Sequence[Term]]) -> list[Any]:
         import dask
@@ -100,7 +99,7 @@ class Distributed(BlockedDesign):
         if self._client is not None and self._client.status != "running":
             raise DataLost(f"the client of the cluster is {self._client.status}")
         graph: dict[Any, Any] = {}
-        name = f"fwflow-{uuid.uuid4().hex}"  # of a task that nobody has computed before
+        name = f"fwflow-{uuid.uuid4().hex}"  # A new name, so that no cached result is used.
         keys = []
         for terms in outputs:
             summed = []
@@ -119,7 +118,7 @@ class Distributed(BlockedDesign):
                 raise DataLost(f"{type(error).__name__}: {error}") from error
 
     def _losses(self) -> tuple[type[Exception], ...]:
-        """What is raised where files, workers or the scheduler are gone."""
+        """Return the exceptions that mean that files, workers or the scheduler are gone."""
         if self._client is None:
             return (OSError,)
         from distributed import KilledWorker
@@ -128,12 +127,12 @@ class Distributed(BlockedDesign):
 
 
 def is_dask_array(A: Any) -> bool:
-    """Whether A comes from Dask, which is loaded by whoever has such an array, and not by asking."""
+    """Return whether A is a Dask array, without importing Dask."""
     return type(A).__module__.startswith("dask.array.")
 
 
 def _parts(A: Any) -> dict[tuple[int, int], tuple[Any, dict[Any, Any]]]:
-    """For every block its key and the tasks that make it."""
+    """Return for every block its key and the tasks that compute it."""
     from dask.optimization import cull
 
     graph, keys = dict(A.__dask_graph__()), A.__dask_keys__()
@@ -148,7 +147,3 @@ def _task(graph: dict[Any, Any], name: str, function: Callable[..., Any], *argum
 
 def _sum(*parts: Any) -> Any:
     return sum(parts[1:], parts[0])
-
-
-def _free() -> int:
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""A matrix in files that memory cannot hold: read in blocks, the next one while this one is multiplied."""
+"""Matrices in files larger than memory; each block is read while the one before it is multiplied."""
 
 from __future__ import annotations
 
@@ -15,48 +15,46 @@ import numpy as np
 
 from fwflow._storage.files import check_unpacked, unpacked_limit
 from fwflow._validation import Array, InputError
-from fwflow.designs.base import DataLost
-from fwflow.designs.blocked import BlockedDesign, Term
+from fwflow.designs.base import DataCost, DataLost
+from fwflow.designs.blocked import READ_COST, BlockedDesign, Term
 
-# Bytes of a block: enough to read in one go, and two of them are nothing beside a matrix that has to be in a file.
+# Bytes of a block (chosen without tuning): large enough to read efficiently; memory holds two blocks at a time.
 _BLOCK = 2**25
-# What an entry costs that is read from a file, in entries of a dense matrix in memory.
-_READ = 15
-# What a Zarr store has in its folder: in the third format, and in the second.
+# Files of which a Zarr store has at least one: the first in format 3, the others in format 2.
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 
 
 class FileDesign(BlockedDesign):
-    """Blocks in files. `open` makes them."""
+    """Matrix in files, read in blocks; made by `open`."""
 
     def __init__(self, path: Path, heights: Sequence[int], widths: Sequence[int], dtype: Any) -> None:
         super().__init__(heights, widths, dtype, str(path))
         self.path = path
-        self.pass_cost = _READ * self.shape[0] * self.shape[1]
-        self._look()
+        self.data_cost = DataCost(READ_COST * self.shape[0] * self.shape[1], remote=True)
+        self._take_fingerprint()
 
     @abstractmethod
     def _read(self, i: int, j: int) -> Array:
-        """One block."""
+        """Read one block."""
 
     def _sums(self, function: Callable[[Any, Any], Any], outputs: Sequence[Sequence[Term]]) -> list[Any]:
-        asked: dict[tuple[int, int], list[tuple[int, Any]]] = defaultdict(list)
+        uses: dict[tuple[int, int], list[tuple[int, Any]]] = defaultdict(list)
         for number, terms in enumerate(outputs):
             for place, operand in terms:
-                asked[place].append((number, operand))
+                uses[place].append((number, operand))
         sums: list[Any] = [None] * len(outputs)
         try:
-            for place, block in self._ahead(sorted(asked)):
-                for number, operand in asked[place]:
+            for place, block in self._ahead(sorted(uses)):
+                for number, operand in uses[place]:
                     part = function(block, operand)
                     sums[number] = part if sums[number] is None else sums[number] + part
-                del block  # or three would be in memory
+                del block  # Otherwise three blocks would be in memory.
         except OSError as error:
             raise DataLost(f"{self.path}: {error}") from error
         return sums
 
     def _ahead(self, places: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:
-        """Blocks, each while the next is being read."""
+        """Yield blocks, each while the next one is being read."""
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(self._read, *places[0])
             for place, following in itertools.pairwise([*places, None]):
@@ -69,7 +67,7 @@ class FileDesign(BlockedDesign):
 
 
 class NpyFile(FileDesign):
-    """What `numpy.save` writes: bands of rows, or of columns if it is kept by columns."""
+    """File written by `numpy.save`; its blocks are bands of rows, or of columns if it is stored by columns."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -80,27 +78,25 @@ class NpyFile(FileDesign):
             raise InputError(f"{path} must hold a matrix; it holds an array of shape {stored.shape}")
         self._stored_dtype, self._offset = stored.dtype, stored.offset
         self._by_columns = not stored.flags.c_contiguous
-        m, n = stored.shape
-        if self._by_columns:
-            super().__init__(path, [m], _steps(n, _BLOCK // max(1, m * stored.itemsize)), stored.dtype)
-        else:
-            super().__init__(path, _steps(m, _BLOCK // max(1, n * stored.itemsize)), [n], stored.dtype)
+        count, self._across = stored.shape[::-1] if self._by_columns else stored.shape
+        bands = _steps(count, _BLOCK // max(1, self._across * stored.itemsize))
+        heights, widths = ([self._across], bands) if self._by_columns else (bands, [self._across])
+        super().__init__(path, heights, widths, stored.dtype)
 
     def _read(self, i: int, j: int) -> Array:
-        # Not through the map: its pages would count as memory of this process until others need it.
-        rows, columns = self._rows[i], self._columns[j]
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        before = self.shape[0] * columns.start if self._by_columns else self.shape[1] * rows.start
-        count = shape[0] * shape[1]
-        offset = self._offset + before * self._stored_dtype.itemsize
+        # The memory map is not used: its pages would count as memory of this process.
+        band = self._columns[j] if self._by_columns else self._rows[i]
+        count = (band.stop - band.start) * self._across
+        offset = self._offset + band.start * self._across * self._stored_dtype.itemsize
         entries = np.fromfile(self.path, self._stored_dtype, count, offset=offset)
         if len(entries) < count:
-            raise DataLost(f"{self.path} has become shorter")
-        return entries.reshape(shape, order="F" if self._by_columns else "C")
+            raise DataLost(f"{self.path} has become shorter since it was opened")
+        block = entries.reshape(-1, self._across)
+        return block.T if self._by_columns else block
 
 
 class ZarrStore(FileDesign):
-    """An array in a Zarr store: whole chunks, several of them where they are small."""
+    """Array in a Zarr store; its blocks are whole chunks, several if they are small."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -117,7 +113,7 @@ class ZarrStore(FileDesign):
         chunk = height * width * self._array.dtype.itemsize
         if chunk > unpacked_limit(0):
             check_unpacked(path, chunk, self._array.nbytes_stored())
-        most = max(1, _BLOCK // (height * width * self._array.dtype.itemsize))  # chunks of a block
+        most = max(1, _BLOCK // chunk)  # number of chunks in a block
         across = min(most, -(-n // width))
         super().__init__(path, _steps(m, height * (most // across)), _steps(n, width * across), self._array.dtype)
 
@@ -126,7 +122,7 @@ class ZarrStore(FileDesign):
 
 
 class ParquetFiles(FileDesign):
-    """Columns of numbers in Parquet files below one another: row groups, and of these as many columns as fit."""
+    """Numerical columns of Parquet files, one file below another; a block has some columns of one row group."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         try:
@@ -151,7 +147,7 @@ class ParquetFiles(FileDesign):
             types.update(found.values())
             tallest = max((metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)), default=0)
             check_unpacked(file, 8 * tallest, file.stat().st_size)
-        #: Of each band of rows, the file, what is known of it, and the number of its row group.
+        #: For each band of rows: the file, its metadata, and the number of the row group.
         self._groups = [(file, metadata, g) for file, metadata in known for g in range(metadata.num_row_groups)]
         heights = [metadata.row_group(g).num_rows for _, metadata, g in self._groups]
         dtype = np.result_type(*types)
@@ -167,12 +163,12 @@ class ParquetFiles(FileDesign):
 
 
 def _parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files of a folder that holds nothing else, but for what begins with a dot or an underscore."""
+    """Return the Parquet files of a folder without other files, except names that begin with a dot or underscore."""
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
     others = [entry.name for entry in entries if not _is_parquet(entry) or entry.is_dir()]
     if others or not entries:
         held = f"it also holds {others[0]!r}; move that elsewhere" if others else "it is empty"
-        raise InputError(f"{folder} must be a folder of Parquet files and of nothing else; {held}")
+        raise InputError(f"{folder} must hold Parquet files only; {held}")
     return entries
 
 
@@ -188,7 +184,7 @@ def _metadata(path: Path, read: Callable[[Path], Any]) -> Any:
 
 
 def _dtype(kind: Any) -> np.dtype[Any] | None:
-    """The type of a column in NumPy, None if it has none."""
+    """Return the NumPy type of a column, or None if there is none."""
     try:
         return np.dtype(kind.to_pandas_dtype())
     except (NotImplementedError, TypeError):
@@ -196,20 +192,20 @@ def _dtype(kind: Any) -> np.dtype[Any] | None:
 
 
 def _line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> FileDesign:
-    """A matrix in files as a design, read in blocks for every pass: memory holds two blocks and a few columns.
+    """Open a matrix in files as a design. Every pass reads it in blocks; memory holds two blocks and a few columns.
 
     Parameters
     ----------
     path : str or path-like
-        An ``.npy`` file, a Zarr store with one array, a Parquet file, or a folder of these. A matrix in an ``.npy``
-        file by columns (``order="F"``) and one in a Zarr store with narrow chunks has its columns read the fastest.
+        An ``.npy`` file, a Zarr store with one array, a Parquet file, or a folder of Parquet files. Columns are read
+        fastest from an ``.npy`` file stored by columns (``order="F"``) or a Zarr store with narrow chunks.
     columns : sequence of str, optional
-        Which columns of Parquet files; all by default.
+        Names of the columns of Parquet files to use; all by default.
 
     Examples
     --------
@@ -223,24 +219,26 @@ def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> 
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
-    stored = path.is_dir() and any((path / name).exists() for name in _ZARR)
-    if not stored and (_is_parquet(path) or (path.is_dir() and any(map(_is_parquet, path.iterdir())))):
+    folder = path.is_dir()
+    zarr = any((path / name).exists() for name in _ZARR) if folder else path.suffix == ".zip"
+    parquet = any(map(_is_parquet, path.iterdir())) if folder else _is_parquet(path)
+    if zarr and parquet:
+        raise InputError(f"{path} holds a Zarr store and Parquet files; move one of them elsewhere")
+    if parquet:
         return ParquetFiles(path, columns)
     if columns is not None:
-        raise InputError(f"columns are named in Parquet files, and {path} is none")
-    if path.is_dir() and any(map(_is_parquet, path.iterdir())):
-        raise InputError(f"{path} holds a Zarr store and Parquet files; move one of them elsewhere")
-    if stored or (path.suffix == ".zip" and path.is_file()):
+        raise InputError(f"columns=[...] is for Parquet files; {path} is none")
+    if zarr:
         return ZarrStore(path)
-    if path.is_dir():
+    if folder:
         held = next((f"it holds {entry.name!r}" for entry in sorted(path.iterdir())), "it is empty")
         raise InputError(f"{path} must be a Zarr store or a folder of Parquet files; {held}")
     if path.suffix == ".npy":
         return NpyFile(path)
-    raise InputError(f"{path} must be an .npy file, a Zarr store, or Parquet: a file, or a folder of such files")
+    raise InputError(f"{path} must be an .npy file, a Zarr store, a Parquet file or a folder of Parquet files")
 
 
 def _steps(length: int, step: int) -> list[int]:
-    """A length in steps of at most that size, and at least one."""
+    """Split a length into steps of at most that size, or of 1 if it is smaller."""
     step = max(1, step)
     return [min(step, length - start) for start in range(0, length, step)]

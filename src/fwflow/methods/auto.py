@@ -49,12 +49,12 @@ def _correctable(problem: Problem, x: Point) -> bool:
 
 
 def _wide(problem: Problem, x: Point) -> bool:
-    rows = problem.objective.image_size
-    return rows is not None and math.prod(x.x.shape) >= _WIDE * rows
+    image_map = problem.objective.image_map
+    return image_map is not None and math.prod(x.x.shape) >= _WIDE * image_map.size
 
 
 def _far(problem: Problem, x: Point) -> bool:
-    return problem.objective.far
+    return problem.objective.data_cost.remote
 
 
 # From so many columns per row on, passes over the data cost more than correcting the weights of a sparse solution.

@@ -211,7 +211,7 @@ class ExactFlow(Method):
     def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
         """Faces that are likely to come, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or math.prod((f.image_size or 0, *f.shape)) < _WORTH_FORESEEING:
+        if self.foresee < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_FORESEEING:
             return ()
         near = C.best_vertices(ahead, self.among, best)
         if len(near) < 2:

@@ -123,14 +123,18 @@ class Problem:
         line = self.objective.along(start, end, value0)
         if line is not None:
             return line
-        d = end.x - start.x
-        norm2 = float(np.vdot(d, d))
+        # Factored points are mixed, so that no matrix is formed but the gradient.
+        d = None if start.factored else end.x - start.x
+        norm2 = start.x.mixed(-1.0, end.rank_one_terms(1.0)).norm2() if d is None else float(np.vdot(d, d))
 
         def at(gamma: float) -> Point:
-            return Point(start.x + gamma * d)
+            return start.mix([(gamma, end)]) if d is None else Point(start.x + gamma * d)
+
+        def inner(g: Gradient) -> float:
+            return g.inner(end) - g.inner(start) if d is None else float(np.vdot(np.asarray(g), d))
 
         def slope(gamma: float) -> float:
-            return float(np.vdot(np.asarray(self._gradient(at(gamma))), d))
+            return inner(self._gradient(at(gamma)))
 
         smoothness = self.objective.smoothness
         return Line(
@@ -138,7 +142,7 @@ class Problem:
             slope=slope,
             second=None,
             value0=value0,
-            slope0=slope(0.0) if gradient is None else float(np.vdot(np.asarray(gradient), d)),
+            slope0=slope(0.0) if gradient is None else inner(gradient),
             norm2=norm2,
             curvature=None if smoothness is None else smoothness * norm2,
         )

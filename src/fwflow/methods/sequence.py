@@ -99,10 +99,10 @@ class Sequence(Method):
 
 def few(problem: Problem, x: Point, share: float = _SHARE) -> bool:
     """Return whether x has few non-zeros, and there is a model of f to correct their values with."""
-    rows = problem.objective.image_size
-    if rows is None or x.factored or problem.model(x) is None:
+    image_map = problem.objective.image_map
+    if image_map is None or x.factored or problem.model(x) is None:
         return False
-    return np.count_nonzero(x.x) <= min(_MOST, share * min(x.x.size, rows))
+    return np.count_nonzero(x.x) <= min(_MOST, share * min(x.x.size, image_map.size))
 
 
 def decomposed(problem: Problem, x: Point) -> ActiveSet | None:

@@ -19,8 +19,7 @@ from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.descent import Place, descent
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.quadratic import parabola
-from fwflow.points.point import Lifted, Point
-from fwflow.points.vertices import Vertex
+from fwflow.points.point import Point
 
 # A step first tries a smoothness constant this much smaller than the last, and gives up at so many times the first.
 _RELAX, _MOST_TIMES = 0.9, 2.0**100
@@ -37,7 +36,7 @@ class _Proximal(Objective):
 
     def __init__(self, objective: Objective, g: Array, centre: Point, beta: float) -> None:
         self.objective, self.g, self.centre, self.beta = objective, g, centre, beta
-        self.shape, self.dtype, self.image_size = objective.shape, objective.dtype, objective.image_size
+        self.shape, self.dtype, self.image_map = objective.shape, objective.dtype, objective.image_map
 
     def value(self, point: Point) -> float:
         d = point.x - self.centre.x
@@ -50,12 +49,6 @@ class _Proximal(Objective):
         d = end.x - start.x
         norm2 = float(np.vdot(d, d))
         return parabola(value0, float(np.vdot(self.gradient(start), d)), self.beta * norm2, norm2)
-
-    def lift(self, vertex: Vertex) -> Lifted:
-        return self.objective.lift(vertex)
-
-    def refresh(self, point: Point) -> Point:
-        return self.objective.refresh(point)
 
 
 @storable("sliding-gradients")

@@ -78,9 +78,9 @@ class Saga:
     """
 
     def __init__(self, problem: Problem, iterate: Iterate, memory: tuple[Array, Array] | None) -> None:
-        count, x = problem.objective.n_rows, iterate.point.x
-        assert count is not None
-        slopes, mean = (np.zeros(count, x.dtype), np.zeros_like(x)) if memory is None else memory
+        data, x = problem.objective.finite_sum, iterate.point.x
+        assert data is not None
+        slopes, mean = (np.zeros(data.count, x.dtype), np.zeros_like(x)) if memory is None else memory
         self.slopes: Array = slopes.copy()
         self.mean: Array = mean
 
@@ -161,13 +161,14 @@ class Stochastic(Method):
         return False
 
     def init(self, problem: Problem, x: Point) -> Any:
-        if problem.objective.n_rows is None or problem.objective.batch(np.zeros(0, dtype=np.intp)) is None:
+        if problem.objective.finite_sum is None:
             raise InputError('method="stochastic" needs a mean over rows of data: a LinearModel without an intercept')
         return None
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
-        count = problem.objective.n_rows
-        assert count is not None
+        data = problem.objective.finite_sum
+        assert data is not None
+        count = data.count
         size, rng = min(self.batch, count), np.random.default_rng([self.seed, iterate.k])
         steps = math.ceil(count / (size * self.tableau.stages))
         estimator = _ESTIMATORS[self.estimator](problem, iterate, memory)
@@ -177,9 +178,7 @@ class Stochastic(Method):
             def target(i: int, x_bar: Point, t: int = t) -> Lifted:
                 nonlocal gap
                 rows = np.unique(rng.integers(count, size=size)) if size < count else np.arange(count)
-                batch = problem.objective.batch(rows)
-                assert batch is not None
-                g = as_gradient(estimator.at(batch, rows, x_bar.x, t))
+                g = as_gradient(estimator.at(data.batch(rows), rows, x_bar.x, t))
                 s = problem.lmo(g, lift=False)
                 gap = g.inner(x_bar) - g.dot(s.vertex)
                 return s

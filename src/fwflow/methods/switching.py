@@ -269,7 +269,7 @@ class Switching(Method):
         old, new = _kept(before), _kept(after)
         correction = 0.0
         if old is not None and new is not None:
-            passes = 2.0 if problem.objective.pass_cost else 0.0  # what images are remembered, a resumed run forgets
+            passes = 2.0 if problem.objective.data_cost.of_pass else 0.0  # A resumed run has no cached images.
             if self.candidates[who].corrects:
                 changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
                 correction = work.correction(problem, x, len(new), changes)

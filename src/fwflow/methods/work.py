@@ -27,7 +27,7 @@ FEW_ATOMS, FEW_STEPS = 50, 10
 
 def gradient(problem: Problem, x: Point) -> float:
     """Return the work of one gradient."""
-    return problem.objective.pass_cost or max(_CALL * x.x.size, _UNKNOWN)
+    return problem.objective.data_cost.of_pass or max(_CALL * x.x.size, _UNKNOWN)
 
 
 def oracle(x: Point) -> float:
@@ -43,7 +43,7 @@ def step(problem: Problem, x: Point) -> float:
 def correction(problem: Problem, x: Point, atoms: float, changes: float) -> float:
     """Return the work of correcting the weights of some atoms, of which `changes` are added or dropped."""
     f = problem.objective
-    image = float(f.image_size or x.x.size)
+    image = float(x.x.size if f.image_map is None else f.image_map.size)
     products = _FLOP * (image * atoms**2 + atoms**3)
     models = 1 if f.quadratic else 3
     return models * (_MODEL + products + changes * (_EVENT + image * atoms)) + _ATOM * atoms

@@ -1,23 +1,22 @@
-"""What is minimised? Losses of linear models, quadratics, matrix completion, and any function of one's own."""
+"""Objectives: linear models, quadratics, matrix completion, and functions given by users."""
 
-from fwflow.objectives.base import Line, NumericalTrouble, Objective
+from fwflow.objectives.base import ImageMap, Line, Objective
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.linear_model import LinearModel
-from fwflow.objectives.losses import Huber, Logistic, Loss, Squared, losses
+from fwflow.objectives.losses import Huber, Logistic, Loss, Squared
 from fwflow.objectives.quadratic import Quadratic
 from fwflow.objectives.smooth import Smooth
 
 __all__ = [
     "Huber",
+    "ImageMap",
     "Line",
     "LinearModel",
     "Logistic",
     "Loss",
     "MatrixCompletion",
-    "NumericalTrouble",
     "Objective",
     "Quadratic",
     "Smooth",
     "Squared",
-    "losses",
 ]

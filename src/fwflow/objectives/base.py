@@ -1,4 +1,4 @@
-"""What does a solver need of an objective? The interface, and what line searches are given: f on a segment."""
+"""Interface of objectives, and the objective on a segment, which line searches work on."""
 
 from __future__ import annotations
 
@@ -10,142 +10,142 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, ours
-from fwflow.designs import Counts
+from fwflow.designs import Counts, DataCost
+from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import Model
-from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
 
 class NumericalTrouble(ArithmeticError):
-    """A gradient that is not finite, or a point where the objective is not defined."""
+    """A gradient is not finite, or the objective is not defined at a point."""
 
 
 @dataclass(frozen=True)
 class Line:
-    r"""The objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
+    r"""Objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
 
-    Attributes
-    ----------
-    value, slope
-        :math:`\varphi` and :math:`\varphi'`.
-    second
-        :math:`\varphi''`, or None where it is not known.
-    value0, slope0
-        The values at zero.
-    norm2
-        Squared length of d in the space in which smoothness is measured: of the image where there is one.
-    curvature
-        An upper bound on :math:`\varphi''`, or None where it is not known.
-    quadratic
-        The bound is exact and constant.
+    `value`, `slope` and `second` are :math:`\varphi` and its derivatives; `value0` and `slope0` are values at zero.
     """
 
     value: Callable[[float], float]
     slope: Callable[[float], float]
+    #: None: unknown.
     second: Callable[[float], float] | None
     value0: float
     slope0: float
+    #: Squared norm of d, or of its image for objectives with an `ImageMap`.
     norm2: float
+    #: Upper bound on the second derivative. None: unknown.
     curvature: float | None
+    #: Whether the second derivative is constant and equal to `curvature`.
     quadratic: bool = False
 
 
-class Batch(ABC):
-    """Some of the rows of which f is the mean."""
+class ImageMap(ABC):
+    """Linear map from x to its image, for objectives that depend on x only through the image.
+
+    Points and vertices carry their images, which are mixed along with x. So most values need no pass over the data.
+    """
+
+    #: Number of entries of an image.
+    size: int
 
     @abstractmethod
+    def of_vertex(self, vertex: Vertex) -> Vertex:
+        """Return the image of a vertex."""
+
+    @abstractmethod
+    def of_point(self, point: Point) -> Point:
+        """Return the point with its image computed from x, free of accumulated rounding errors."""
+
+    def of_block(self, block: SparseVertex) -> Vertex:
+        """Return the image of a block of entries, which costs a share of a pass over the data."""
+        return self.of_vertex(block)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of the data, with their targets and the factors of their losses."""
+
+    A: Any
+    b: Array
+    factor: Any
+    loss: Loss
+
     def slopes(self, x: Array) -> Array:
-        """The derivative of each row's function in its prediction, at x."""
+        """Return the derivative of each row's loss with respect to its prediction at x."""
+        return np.asarray(self.factor * self.loss.derivative(np.asarray(dot(self.A, x)), self.b))
 
-    @abstractmethod
     def gradient(self, slopes: Array) -> Array:
-        """The mean of the rows' gradients with these derivatives: that of f, but for the choice of rows."""
+        """Return the mean of the gradients of the rows with these derivatives."""
+        return np.asarray(dot(slopes, self.A)) / len(slopes)
+
+
+@dataclass(frozen=True)
+class FiniteSum:
+    """Number of rows of the data of which f is a mean, and a function from row numbers to a `Batch`."""
+
+    count: int
+    batch: Callable[[Array], Batch]
 
 
 class Objective(ABC):
-    """A smooth function. `value` and `gradient` suffice; every other member offers more, and its default does not.
+    """Smooth function. `value` and `gradient` suffice; all other members are optional.
 
-    Points come with arrays that are read-only, and the gradients that an objective returns become so: each is a new
-    array. Data may be changed between two runs: what an objective remembers of it, it forgets when a run ends. A
-    `State` belongs to the data that it was made with.
-
-    Attributes
-    ----------
-    shape
-        Shape of x, or None where only the starting point tells.
-    dtype
-        The floating type of x and of every gradient, or None where only the starting point tells.
-    image_size
-        Number of entries of the image that points carry, or None where they carry none.
-    pass_cost
-        What a pass over the data costs, counted in entries of a dense matrix, or None where that is not known.
-    far
-        Whether the data lies on disk or with other processes, so that passes over it are what a run costs.
-    factored
-        Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
-    convex
-        Whether f is known to be convex; where it is not, methods take care to descend.
-    quadratic
-        Whether f is a quadratic, so that `model` is f itself wherever it is taken.
-    smoothness
-        A Lipschitz constant of the gradient, or None where it is not known.
-    trusted
-        Whether gradients are known to belong to the values. Where they are not, a run compares both at its solution.
-    n_rows
-        Of how many functions f is the mean, as far as `batch` offers some of them; None: it does not.
-    domain
-        ``domain(point) -> bool``: whether f is defined there. None: everywhere. Stage points of some tableaus leave the
-        constraint set.
+    The defaults mean "not offered" or "unknown". Arrays of points are read-only, and gradients become read-only, so
+    `gradient` returns a new array at each call. Data may be changed between two runs, not during a run.
     """
 
-    shape: Any = None  # a Shape or None
+    #: Shape of x. None: that of the starting point.
+    shape: Any = None
+    #: Floating type of x and of gradients. None: that of the starting point.
     dtype: np.dtype[Any] | None = None
-    image_size: int | None = None
-    pass_cost: int | None = None
-    far: bool = False
+    #: Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
     factored: bool = False
+    #: Whether f is known to be convex. If not, methods make sure that f decreases.
     convex: bool = False
+    #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
-
-    @property
-    def trusted(self) -> bool:
-        return ours(self)
-
-    @property
-    def n_rows(self) -> int | None:
-        return None
+    data_cost: DataCost = DataCost()
+    #: Map to the image that points carry. None: f is a function of x itself.
+    image_map: ImageMap | None = None
+    #: Results that a run would compute again. None outside of runs, where data may change.
+    cache: dict[Any, Any] | None = None
 
     @property
     def quadratic(self) -> bool:
+        """Whether f is quadratic, so that `model` returns f itself."""
         return False
 
     @property
+    def trusted(self) -> bool:
+        """Whether the gradient is known to be that of the values. If not, a run compares both at its solution."""
+        return ours(self)
+
+    @property
     def domain(self) -> Callable[[Point], bool] | None:
+        """Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere."""
+        return None
+
+    @property
+    def finite_sum(self) -> FiniteSum | None:
+        """Access to single rows of the data, if f is a mean over rows."""
         return None
 
     @property
     def completion(self) -> Any:
-        """This function as a `MatrixCompletion`, for corrections within the span of the factors of x; else None.
-
-        They ask for values and gradients at observed entries alone, without x.
-        """
+        """This function as a `MatrixCompletion`, or None. Methods for factored x work with its observed entries."""
         return None
 
-    def counted_by(self, counts: Counts) -> Self:
-        """This objective for one run: passes over its data are reported to `counts`; the original is not touched."""
-        watched = copy.copy(self)
-        watched.remembered, watched.run_counts = {}, counts
-        return watched
-
-    #: What a run need not compute again, by what it was computed from; None outside of runs, where data may change.
-    remembered: dict[Any, Any] | None = None
-    #: The counts of a run, for gradients that no `Problem` is asked for; None outside of runs.
-    run_counts: Counts | None = None
+    def fingerprint(self) -> str | None:
+        """Return a text that identifies the data, or None. A saved state continues only with the same text."""
+        return None
 
     def point(self, x: Any, name: str = "x0") -> Point:
-        """A point at coordinates x, image included. x is copied; errors call it `name`."""
+        """Return a point with a copy of x and its image. Errors refer to x as `name`."""
         array = np.array(finite_array(x, name, dtype=self.dtype), order="C")
         if array.ndim == 0 or array.size == 0:
             raise ValueError(f"{name} must be an array with entries; got shape {array.shape}")
@@ -153,100 +153,65 @@ class Objective(ABC):
             raise ValueError(f"{name} has shape {array.shape}; the objective is defined on {self.shape}")
         return self.refresh(Point(array))
 
-    def fingerprint(self) -> str | None:
-        """What tells this function from others of its kind: a text made of its data. None: that cannot be told.
-
-        A state continues only the objective with the fingerprint of the one that it comes from; see ``fingerprints``.
-        """
-        return None
-
     @abstractmethod
     def value(self, point: Point) -> float:
-        """f at the point."""
+        """Return f at the point."""
 
     @abstractmethod
     def gradient(self, point: Point) -> Any:
-        """The gradient of f at the point: a new array, or a `Gradient` in a form of its own."""
+        """Return the gradient of f at the point as a new array or a `Gradient`."""
 
     def value_and_gradient(self, point: Point) -> tuple[float, Any] | None:
-        """Both, where they are computed together anyway; else None."""
+        """Return both, for functions that compute them together; else None."""
         return None
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
-        """The gradients at several points, one per row, where one pass over the data gives them all; else None."""
+        """Return the gradients at several points, one per row, if one pass over the data suffices; else None."""
         return None
 
     def partial(self, point: Point, place: slice) -> Array | None:
-        """The entries of the gradient at a place, where they cost no more than their share of it; else None."""
+        """Return some entries of the gradient, if they cost no more than their share of it; else None."""
         return None
-
-    def batch(self, rows: Array) -> Batch | None:
-        """Some of the ``n_rows`` functions of which f is the mean, if they cost no more than their share; else None."""
-        return None
-
-    def image(self, vertex: Vertex) -> Vertex | None:
-        """The image of a vertex, for objectives whose points carry one; else None."""
-        return None
-
-    def lift(self, vertex: Vertex) -> Lifted:
-        """Attach to a vertex what must be mixed along with it: its `image`."""
-        return Lifted(vertex, self.image(vertex))
-
-    def lift_block(self, place: slice, values: Array, shape: Shape) -> Lifted:
-        """The same for a vector that has entries at one place only."""
-        return self.lift(SparseVertex(np.arange(place.start, place.stop), values, shape))
-
-    def refresh(self, point: Point) -> Point:
-        """The point with its image computed afresh from x, free of accumulated rounding."""
-        return point
 
     def rounding(self, point: Point, vertex: Lifted) -> float:
-        """How far rounding of the gradient may move its products with x and a vertex; 0 where nobody knows."""
+        """Bound the effect of the gradient's rounding on its products with x and the vertex; 0 if unknown."""
         return 0.0
 
-    def screened(self) -> Self:
-        """This objective with gradients of which only what an oracle needs is computed, where that pays."""
-        return self
-
-    def precise(self) -> Objective:
-        """The same function with whole gradients in double precision, to verify what a run has found."""
-        return self
-
     def along(self, start: Point, end: Point, value0: float) -> Line | None:
-        """f on the segment from `start` through `end`, if from images alone; else None: values and gradients do it.
-
-        Factored points are mixed, so that no matrix is formed but the gradient.
-        """
-        return self._along_factors(start, end, value0) if start.factored else None
-
-    def _along_factors(self, start: Point, end: Point, value0: float) -> Line:
-        def at(gamma: float) -> Point:
-            return start.mix([(gamma, end)])
-
-        def slope(gamma: float) -> float:
-            if self.run_counts is not None:
-                self.run_counts.n_grad += 1
-            g = as_gradient(self.gradient(at(gamma)))
-            return g.inner(end) - g.inner(start)
-
-        norm2 = start.x.mixed(-1.0, end.rank_one_terms(1.0)).norm2()
-        return Line(
-            value=lambda gamma: self.value(at(gamma)),
-            slope=slope,
-            second=None,
-            value0=value0,
-            slope0=slope(0.0),
-            norm2=norm2,
-            curvature=None if self.smoothness is None else self.smoothness * norm2,
-        )
+        """Return f on the segment from `start` through `end`; None: it is computed from values and gradients."""
+        return None
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
-        """The quadratic with the value, gradient and curvature of f at a point, else None.
-
-        ``gradient(point)`` is the gradient, for those who need it.
-        """
+        """Return the quadratic with the value, `gradient` and curvature of f at a point, or None."""
         return None
 
     def ahead(self, point: Point, share: float) -> Objective | None:
-        """``f(point + share (s - point))`` as an objective of s on the same data; None where f is no sum of losses."""
+        """Return ``f(point + share (s - point))`` as an objective of s on the same data, or None."""
         return None
+
+    def counted_by(self, counts: Counts) -> Self:
+        """Return a copy for one run, which reports passes over the data to `counts`."""
+        watched = copy.copy(self)
+        watched.cache = {}
+        return watched
+
+    def screened(self) -> Self:
+        """Return this objective with gradients of which only the entries that an oracle needs are computed."""
+        return self
+
+    def precise(self) -> Objective:
+        """Return the same function with complete gradients in double precision, to verify the result of a run."""
+        return self
+
+    def lift(self, vertex: Vertex) -> Lifted:
+        """Attach its image to a vertex."""
+        return Lifted(vertex, None if self.image_map is None else self.image_map.of_vertex(vertex))
+
+    def lift_block(self, place: slice, values: Array, shape: Shape) -> Lifted:
+        """Return a vector with entries at one place only, with its image."""
+        block = SparseVertex(np.arange(place.start, place.stop), values, shape)
+        return Lifted(block, None if self.image_map is None else self.image_map.of_block(block))
+
+    def refresh(self, point: Point) -> Point:
+        """Return the point with its image computed anew."""
+        return point if self.image_map is None else self.image_map.of_point(point)

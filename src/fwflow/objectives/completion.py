@@ -1,4 +1,4 @@
-"""Matrix completion: losses of the observed entries of a matrix that is never formed."""
+"""Matrix completion: losses of the observed entries of a low-rank matrix."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
-from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.objectives.image_based import LossOfImage, checked_weights
-from fwflow.objectives.losses import Loss, find_loss
+from fwflow._validation import Array, finite_array, float_array, whole
+from fwflow.objectives.base import ImageMap
+from fwflow.objectives.image_based import LossOfImage
+from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank, entries_of
@@ -20,26 +21,43 @@ from fwflow.points.point import FactoredPoint, Point
 from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
 
 
-class MatrixCompletion(LossOfImage):
-    r""":math:`f(X) = \sum_{(i,j) \in \Omega} \ell(X_{ij}, b_{ij})`, or its mean.
+class ObservedEntries(ImageMap):
+    """Map from a low-rank matrix to its observed entries."""
 
-    X is a `LowRank` matrix carried with its observed entries: memory is O(nnz + rank (rows + cols)).
+    def __init__(self, rows: Array, cols: Array) -> None:
+        self.rows, self.cols, self.size = rows, cols, len(rows)
+
+    def of_point(self, point: Point) -> FactoredPoint:
+        return FactoredPoint(point.x, point.x.entries(self.rows, self.cols))
+
+    def of_vertex(self, vertex: Vertex) -> DenseVertex:
+        factors = vertex.factors()
+        if factors is None:
+            raise ValueError(f"C returned a {type(vertex).__name__}; {NEEDS_RANK_ONE}")
+        u, v, scale = factors
+        return DenseVertex((scale * u)[self.rows] * v[self.cols])
+
+
+class MatrixCompletion(LossOfImage):
+    r"""Sum (or mean) of losses of observed entries, :math:`f(X) = \sum_{(i,j) \in \Omega} \ell(X_{ij}, b_{ij})`.
+
+    Points carry the observed entries of a `LowRank` matrix X: memory is O(nnz + rank (rows + cols)).
 
     Parameters
     ----------
     rows, cols : (nnz,) integer array_like
-        Positions of the observed entries. A position given twice is an error.
+        Positions of the observed entries, without duplicates.
     values : (nnz,) array_like
-        Masked entries are not observed.
+        Observed entries. Masked entries count as not observed.
     shape : (int, int)
     loss : str or Loss
         A name in ``fwflow.objectives.losses.losses``, for example "huber" or "squared", or an object.
         ``fwflow list losses`` prints all names.
     rho : float
-        Parameter of losses that have one: where "huber" turns linear.
+        Parameter of losses that have one: the residual from which on "huber" is linear.
     scale : {"sum", "mean"}
     weights : (nnz,) array_like, optional
-        Non-negative factors of the losses; the mean is then the weighted one.
+        Non-negative factors of the losses; the mean is then the weighted mean.
 
     Examples
     --------
@@ -79,20 +97,14 @@ class MatrixCompletion(LossOfImage):
             raise ValueError(f"rows, cols and values must agree in length; got {len(i)}, {len(j)} and {len(b)}")
         if len(b) == 0:
             raise ValueError("values is empty; at least one observed entry is needed")
-        order = np.lexsort((j, i))  # CSR order, so that a gradient is its data and two shared index arrays
+        self._set_losses(loss, rho, b, scale, weights)
+        order = np.lexsort((j, i))  # With entries in CSR order, all gradients share their index arrays.
         self.rows, self.cols, self.b = i[order], j[order], b[order]
         if ((np.diff(self.rows) == 0) & (np.diff(self.cols) == 0)).any():
             raise ValueError("rows and cols name a position twice; each may be observed once")
         self.dtype = b.dtype
-        self.loss = find_loss(loss, rho)
-        self.loss.check(self.b)
-        if scale not in ("sum", "mean"):
-            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('sum', 'mean'))}")
-        self.weights = checked_weights(weights, self.loss, b)
-        total = float(len(b) if self.weights is None else self.weights.sum(dtype=np.float64))
         self.weights = None if self.weights is None else self.weights[order]
-        self.factor = 1.0 / total if scale == "mean" else 1.0
-        self.image_size = len(b)
+        self.image_map = ObservedEntries(self.rows, self.cols)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
     @property
@@ -103,16 +115,13 @@ class MatrixCompletion(LossOfImage):
         weights = () if self.weights is None else (self.weights,)
         return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor, *weights)
 
-    def point(self, x: Any, name: str = "x0") -> FactoredPoint:
+    def point(self, x: Any, name: str = "x0") -> Point:
         if not isinstance(x, LowRank):
             dense = finite_array(x, name, ndim=2)
             x = LowRank.from_factors(dense, np.eye(dense.shape[1], dtype=dense.dtype))
         if x.shape != self.shape:
             raise ValueError(f"{name} has shape {x.shape}; the objective is defined on {self.shape}")
         return self.refresh(FactoredPoint(x.cast(self.dtype)))
-
-    def refresh(self, point: Point) -> FactoredPoint:
-        return FactoredPoint(point.x, point.x.entries(self.rows, self.cols))
 
     def precise(self) -> MatrixCompletion:
         doubled = copy.copy(self)
@@ -123,19 +132,12 @@ class MatrixCompletion(LossOfImage):
         return Sampled(self.dual(point), self.cols, self._indptr, self.shape)
 
     def gradient_matrix(self, image: Array) -> sp.csr_array:
-        """The gradient at a matrix with those observed entries, as a sparse matrix."""
+        """Return the gradient at a matrix with these observed entries, as a sparse matrix."""
         return self.gradient(Point(NOWHERE, image)).matrix
 
     def entries(self, U: Array, V: Array) -> Array:
-        """The observed entries of ``U @ V.T``."""
+        """Return the observed entries of ``U @ V.T``."""
         return entries_of(U, V, self.rows, self.cols)
-
-    def image(self, vertex: Vertex) -> DenseVertex:
-        factors = vertex.factors()
-        if factors is None:
-            raise ValueError(f"C returned a {type(vertex).__name__}; {NEEDS_RANK_ONE}")
-        u, v, scale = factors
-        return DenseVertex((scale * u)[self.rows] * v[self.cols])
 
 
 def _indices(value: ArrayLike, name: str, size: int) -> Array:

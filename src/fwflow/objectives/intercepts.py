@@ -1,4 +1,4 @@
-"""Which constant, added to all predictions, fits best? One Newton step for a quadratic loss, else a few, bracketed."""
+"""Optimal intercepts: one Newton step for a quadratic loss, else Newton's method in a bracket."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.losses import Loss
 
 _EPS = float(np.finfo(np.float64).eps)
-# Steps after which nothing was found; reaching out doubles, so that all numbers are within reach.
+# Largest number of steps. The search range doubles, so that this number of steps reaches all floating-point numbers.
 _MOST = 2000
 
 
 def average(entries: Array, weights: Array | None) -> float:
-    """The weighted mean of some numbers, 0 where no weight is positive."""
+    """Return the weighted mean of some numbers, or 0 if no weight is positive."""
     if weights is None:
         return float(entries.mean(dtype=np.float64))
     total = float(weights.sum(dtype=np.float64))
     return float(dot(weights, entries)) / total if total > 0 else 0.0
 
 
-@quietly  # an image that overflows in single precision has no best constant, and `root` says so
-def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
-    r"""The c at which :math:`\sum_i w_i \ell(z_i + c, b_i)` is least."""
+@quietly  # `root` raises an error for an image that overflows in single precision.
+def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
+    r"""Return the c that minimises :math:`\sum_i w_i \ell(z_i + c, b_i)`; the search starts from `guess`."""
 
     def total(entries: Array) -> float:
         return float(entries.sum() if weights is None else dot(weights, entries))
@@ -43,9 +43,9 @@ def best_shift(loss: Loss, z: Array, b: Array, weights: Array | None, guess: flo
 
 
 def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -> float:
-    """Where an increasing function is zero: Newton's steps, halving where they leave the bracket or do not help.
+    """Return the zero of an increasing function, by Newton's method with bisection as a safeguard.
 
-    ``derivatives(c)`` is the function, its derivative, and the size of the terms that it adds up.
+    ``derivatives(c)`` is the function, its derivative, and the sum of the moduli of its terms.
     """
     lower, upper, reach, before = -math.inf, math.inf, 1.0, math.inf
     for _ in range(_MOST):
@@ -62,4 +62,4 @@ def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -
         if target in (lower, upper):
             return c
         c, before = target, abs(slope)
-    raise NumericalTrouble("no intercept is the best: the loss falls for ever as it grows")
+    raise NumericalTrouble("the optimal intercept is infinite: the loss decreases without end as it grows")

@@ -1,70 +1,50 @@
-"""Linear models: a loss of the predictions A x and the data b."""
+"""Linear models: losses of the predictions A x and the data b."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._numerics import dot
-from fwflow._validation import Array, InputError, suggest
-from fwflow.designs import CountedDesign, Counts
-from fwflow.objectives.base import Batch, Objective
-from fwflow.objectives.image_based import DesignImage, LossOfImage, checked_weights, image_of, targets
-from fwflow.objectives.losses import Loss, find_loss
-from fwflow.objectives.screening import LazyGradient, Screen, pays
+from fwflow._validation import Array
+from fwflow.designs import Design
+from fwflow.objectives.base import Batch, FiniteSum, Objective
+from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
+from fwflow.objectives.losses import Loss
+from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
 from fwflow.points.vertices import freeze
 
 
-@dataclass(frozen=True, eq=False)
-class RowBatch(Batch):
-    """Rows of the data, with their targets and factors."""
-
-    A: Any
-    b: Array
-    factor: Any
-    loss: Loss
-
-    def slopes(self, x: Array) -> Array:
-        return np.asarray(self.factor * self.loss.derivative(np.asarray(dot(self.A, x)), self.b))
-
-    def gradient(self, slopes: Array) -> Array:
-        return np.asarray(dot(slopes, self.A)) / len(slopes)
-
-
 class LinearModel(DesignImage, LossOfImage):
-    r""":math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`, or the plain sum.
+    r"""Mean (or sum) of losses, :math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`.
 
-    The image A x is carried from step to step, so a gradient is exactly one pass over A, and a
-    line search makes none.
+    Points carry A x, so that a gradient is exactly one pass over A and a line search needs none.
 
     Parameters
     ----------
     A : (m, n) array, SciPy sparse matrix, Dask array, or Design
-        Dense data is not copied; sparse data is kept as CSC, converted once if it is not. Data that is not copied or
-        converted may be changed in place between two runs, and the second sees the new numbers. A Dask array stays with
-        its workers, see `designs.Distributed`; for files that memory cannot hold there is `designs.open`.
+        Dense data is not copied. Sparse data is converted to CSC once if it has another format. Data that is not
+        copied may be changed in place between two runs. A Dask array stays with its workers, see
+        `designs.Distributed`; `designs.open` opens files larger than memory.
     b : (m,) array_like
-        Targets, or labels -1 and +1 for the logistic loss. Not copied either.
+        Targets, or labels -1 and +1 for the logistic loss. Not copied.
     loss : str or Loss
         A name in ``fwflow.objectives.losses.losses``, for example "squared" or "logistic", or an object.
         ``fwflow list losses`` prints all names.
     scale : {"mean", "sum"}
     rho : float
-        Parameter of losses that have one: where "huber" turns linear.
+        Parameter of losses that have one: the residual from which on "huber" is linear.
     weights : (m,) array_like, optional
-        Non-negative factors of the losses; the mean is then the weighted one. Two of the same row weigh as much as one
-        with twice the weight.
+        Non-negative factors of the losses; the mean is then the weighted mean.
     intercept : bool
-        Add a constant to A x, free of all constraints, and minimise over it: :math:`f(x) = \min_c \sum_i
-        \ell(a_i^T x + c, b_i)`; `intercept_at` returns c. Sparse data stays sparse: of matrices in memory, only
-        columns that are nearly constant are centred, in a copy of those columns.
+        Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i
+        \ell(a_i^T x + c, b_i)`; `intercept_at` returns c. Sparse data stays sparse: in matrices in memory, only
+        columns that are nearly constant are centred, in a copy of these columns.
 
     Examples
     --------
@@ -73,7 +53,7 @@ class LinearModel(DesignImage, LossOfImage):
     >>> f.value(f.point([0.0, 0.0]))
     5.0
 
-    Targets that are all moved by a constant move the intercept:
+    A constant added to all targets is added to the intercept:
 
     >>> f = fw.LinearModel(np.eye(2), [10.0, 12.0], intercept=True)
     >>> f.intercept_at(np.zeros(2))
@@ -94,40 +74,24 @@ class LinearModel(DesignImage, LossOfImage):
         intercept: bool = False,
     ) -> None:
         super().__init__(A)
-        m = self.design.shape[0]
-        self.loss = find_loss(loss, rho)
-        self.b = targets(b, self.design.dtype)
-        if len(self.b) != m:
-            raise InputError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
-        self.loss.check(self.b)
-        if scale not in ("mean", "sum"):
-            raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
-        self.weights, self.intercept = checked_weights(weights, self.loss, self.b), bool(intercept)
-        total = float(m if self.weights is None else self.weights.sum(dtype=np.float64))
-        self.factor = 1.0 / total if scale == "mean" else 1.0
+        self._set_losses(loss, rho, self._target(b), scale, weights)
+        self.intercept = bool(intercept)
         if self.intercept:
             self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
 
-    def counted_by(self, counts: Counts) -> Self:
-        watched = super().counted_by(counts)
-        if self.intercept:
-            watched.design = CountedDesign(self.design.centred(), counts)
-        return watched
+    def _run_design(self) -> Design:
+        return self.design.centred() if self.intercept else self.design
 
     def _settings(self) -> tuple[Any, ...]:
         plain = self.weights is None and not self.intercept
         return (self.loss, self.factor) if plain else (self.loss, self.factor, self.weights, self.intercept)
 
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and self.design.trusted
-
     def intercept_at(self, x: Any) -> float:
-        """The constant that is best at x: 0 without an intercept."""
+        """Return the optimal intercept at x, or 0 for a model without one."""
         return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
 
     def screened(self) -> Self:
-        if not pays(self.design):
+        if not is_worthwhile(self.design):
             return self
         twin = copy.copy(self)
         twin._screen = Screen(self.design)
@@ -141,7 +105,9 @@ class LinearModel(DesignImage, LossOfImage):
     def gradient(self, point: Point) -> Array | LazyGradient:
         if self._screen is not None:
             return LazyGradient(self.dual(point), self.shape, ref(self._screen))
-        g = np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)  # a design may use its array again
+        g = np.array(
+            self.design.rmatvec(self.dual(point)), dtype=self.dtype
+        )  # A design may return the same buffer again.
         freeze(g)
         return g
 
@@ -152,13 +118,13 @@ class LinearModel(DesignImage, LossOfImage):
         return self.design.some_columns(self.dual(point), np.arange(place.start, place.stop))
 
     @property
-    def n_rows(self) -> int | None:
-        """None with an intercept, which is known only from all rows."""
-        return None if self.intercept else self.design.shape[0]
-
-    def batch(self, rows: Array) -> RowBatch | None:
-        A = None if self.intercept else self.design.some_rows(rows)
-        if A is None:
+    def finite_sum(self) -> FiniteSum | None:
+        # An intercept depends on all rows together.
+        if self.intercept or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
             return None
+        return FiniteSum(self.design.shape[0], self._batch)
+
+    def _batch(self, rows: Array) -> Batch:
         factor = self.factor * len(self.b)
-        return RowBatch(A, self.b[rows], factor if self.weights is None else factor * self.weights[rows], self.loss)
+        weighed = factor if self.weights is None else factor * self.weights[rows]
+        return Batch(self.design.some_rows(rows), self.b[rows], weighed, self.loss)

@@ -1,8 +1,4 @@
-"""How much does one residual cost? The losses of linear models and matrix completion, entry by entry.
-
-Each loss is a convex function of a prediction z with data b: its value, first and second
-derivative in z, and a bound on the second derivative. A new loss is one class and one entry in `losses`.
-"""
+"""Losses of linear models and matrix completion. A new loss is one class and one entry in `losses`."""
 
 from __future__ import annotations
 
@@ -18,9 +14,9 @@ from fwflow._validation import Array, InputError, ours, positive, suggest
 
 
 class Loss(ABC):
-    """A convex, smooth function of the prediction ``z`` given the datum ``b``, entry by entry.
+    """Convex, smooth function of the prediction ``z`` and the datum ``b``, entry by entry.
 
-    A new loss needs `value`, `derivative`, `second` and `curvature`; `values` and `check_intercept` offer more.
+    A new loss needs `value`, `derivative`, `second` and `curvature`; the other members are optional.
     """
 
     #: Upper bound on the second derivative.
@@ -32,40 +28,40 @@ class Loss(ABC):
 
     @property
     def trusted(self) -> bool:
-        """Whether the derivatives are known to be those of the values, so that no run has to compare them."""
+        """Whether the derivatives are known to be those of the values. If not, a run compares both."""
         return ours(self)
 
     def check(self, b: Array) -> None:
-        """Raise ValueError, naming ``b``, if the data cannot be meant for this loss."""
+        """Raise ValueError if the data are invalid for this loss."""
         return
 
     @abstractmethod
     def value(self, z: Array, b: Array) -> float:
-        """Sum over the entries."""
+        """Return the sum of the losses of all entries."""
 
     @abstractmethod
     def derivative(self, z: Array, b: Array) -> Array:
-        """First derivative in z, entry by entry."""
+        """Return the first derivative in z, entry by entry."""
 
     @abstractmethod
     def second(self, z: Array, b: Array) -> Array:
-        """Second derivative in z, entry by entry."""
+        """Return the second derivative in z, entry by entry."""
 
     def values(self, z: Array, b: Array) -> Array | None:
-        """The loss itself, entry by entry, which weights need; None where it is not offered."""
+        """Return the loss entry by entry, which weights need, or None."""
         return None
 
     def check_intercept(self, b: Array) -> None:
-        """Raise ValueError, naming ``b``, if no constant added to the predictions is the best one."""
+        """Raise ValueError if the optimal intercept for the data is infinite."""
         return
 
 
 class EntrywiseLoss(Loss):
-    """A loss known entry by entry."""
+    """Loss that is defined by its values entry by entry."""
 
     @abstractmethod
     def values(self, z: Array, b: Array) -> Array:
-        """The loss, entry by entry."""
+        """Return the loss entry by entry."""
 
     def value(self, z: Array, b: Array) -> float:
         return float(self.values(z, b).sum())
@@ -73,7 +69,7 @@ class EntrywiseLoss(Loss):
 
 @dataclass(frozen=True)
 class Squared(EntrywiseLoss):
-    r""":math:`(z - b)^2 / 2`."""
+    r"""Squared loss :math:`(z - b)^2 / 2`."""
 
     curvature = 1.0
     quadratic = True
@@ -90,7 +86,7 @@ class Squared(EntrywiseLoss):
 
 @dataclass(frozen=True)
 class Logistic(EntrywiseLoss):
-    r""":math:`\log(1 + e^{-b z})` with labels b in {-1, +1}."""
+    r"""Logistic loss :math:`\log(1 + e^{-b z})` with labels b in {-1, +1}."""
 
     curvature = 0.25
     labels = True
@@ -101,11 +97,9 @@ class Logistic(EntrywiseLoss):
 
     def check_intercept(self, b: Array) -> None:
         if (b == b[0]).all():
-            raise InputError(
-                f"b holds the label {b[0]:g} alone, for which no intercept is the best: a larger one always is better"
-            )
+            raise InputError(f"b holds the label {b[0]:g} only, so the optimal intercept is infinite")
 
-    # One exponential each, of -|z| = -|bz| or of bz as far as it does not overflow.
+    # Each formula has one exponential, of -|z| = -|bz| or of bz clipped below overflow.
     def values(self, z: Array, b: Array) -> Array:
         return np.log1p(np.exp(-np.abs(z))) - np.minimum(b * z, 0)
 
@@ -120,7 +114,7 @@ class Logistic(EntrywiseLoss):
 
 @dataclass(frozen=True)
 class Huber(EntrywiseLoss):
-    r""":math:`r^2/2` for :math:`|r| \le \rho`, else :math:`\rho (|r| - \rho/2)`, with :math:`r = z - b`."""
+    r"""Huber loss: :math:`r^2/2` for :math:`|r| \le \rho`, else :math:`\rho (|r| - \rho/2)`; :math:`r = z - b`."""
 
     rho: float = 1.0
     curvature = 1.0
@@ -142,7 +136,7 @@ class Huber(EntrywiseLoss):
 
 @dataclass(frozen=True, eq=False)
 class Ahead(Loss):
-    """Another loss of ``start + share * z``: what it is when a share of the way to z has been made."""
+    """Another loss at ``start + share * z``, as a function of z."""
 
     loss: Loss
     start: Array
@@ -173,8 +167,7 @@ class Ahead(Loss):
         return self.share**2 * self.loss.second(self.start + self.share * z, b)
 
 
-#: The catalogue of losses. ``rho`` is passed to those that have it. Error messages, the command line, the estimators
-#: and the documentation read their names here.
+#: Losses by name. Error messages, the command line, the estimators and the documentation use these names.
 losses: Mapping[str, type[Any]] = MappingProxyType(
     {
         "squared": Squared,
@@ -185,7 +178,7 @@ losses: Mapping[str, type[Any]] = MappingProxyType(
 
 
 def find_loss(loss: str | Loss, rho: float) -> Loss:
-    """The loss of that name, or the object itself."""
+    """Return the loss of that name, or the object itself; losses with a parameter get ``rho``."""
     if not isinstance(loss, str):
         if not isinstance(loss, Loss):
             raise InputError(f"loss must be a name or a Loss; got {loss!r}")

@@ -1,4 +1,4 @@
-"""General quadratics, carried with their products H x."""
+"""General quadratics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot, length
 from fwflow._validation import Array
 from fwflow.objectives.base import Line
-from fwflow.objectives.image_based import DesignImage, image_of, targets
+from fwflow.objectives.image_based import DesignImage, image_of
 from fwflow.objectives.quadratic_models import CoordinateModel, Model
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import read_only
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
-    """The line on which a function is quadratic."""
+    """Return the line of a quadratic function."""
     return Line(
         value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
         slope=lambda gamma: slope0 + gamma * curvature,
@@ -32,10 +32,10 @@ def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Li
 
 
 class Quadratic(DesignImage):
-    r""":math:`f(x) = \tfrac12 x^T H x - b^T x` with symmetric H, dense or sparse.
+    r"""Quadratic :math:`f(x) = \tfrac12 x^T H x - b^T x` with symmetric H, dense or sparse.
 
-    The image H x is carried along, so a gradient is a subtraction and one-hot vertices cost one
-    column of H. Convexity is not checked; without it the gap is still a measure of stationarity.
+    Points carry H x, so that a gradient is one subtraction and a one-hot vertex costs one column of H. Convexity is
+    not checked; without it the gap still measures stationarity.
 
     Parameters
     ----------
@@ -56,9 +56,7 @@ class Quadratic(DesignImage):
         rows, n = self.design.shape
         if rows != n:
             raise ValueError(f"H must be square; its shape is {self.design.shape}")
-        self.b = np.zeros(n, self.dtype) if b is None else targets(b, self.design.dtype)
-        if len(self.b) != n:
-            raise ValueError(f"b has {len(self.b)} entries; H is {n} x {n}, and they must agree")
+        self.b = np.zeros(n, self.dtype) if b is None else self._target(b, "H")
         probe = read_only(np.random.default_rng(0).standard_normal(n).astype(self.design.dtype))
         left, right = np.array(self.design.matvec(probe)), self.design.rmatvec(probe)
         if np.abs(left - right).max() > 1e2 * np.finfo(self.design.dtype).eps * np.abs(left).max():
@@ -77,10 +75,6 @@ class Quadratic(DesignImage):
         moved = np.abs(image_of(point)) + np.abs(self.b)
         eps = float(np.finfo(moved.dtype).eps)
         return eps * sum(length(moved * np.ravel(side)) for side in (point.x, vertex.coordinates.to_dense(moved.dtype)))
-
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and self.design.trusted
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         d = np.ravel(end.x - start.x)

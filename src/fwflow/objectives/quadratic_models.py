@@ -1,4 +1,4 @@
-"""How does an objective look close by? Quadratics in the image, which corrective steps and the exact flow minimise."""
+"""Quadratic models of objectives in the image, which corrective steps and the exact flow minimise."""
 
 from __future__ import annotations
 
@@ -20,49 +20,44 @@ from fwflow.points.vertices import Shape, Vertex
 @storable("model")
 @dataclass(frozen=True)
 class Model:
-    r"""A quadratic that is or approximates an objective: its derivative in the image z is ``second * z - pull``.
+    r"""Quadratic that equals or approximates an objective; its derivative in the image z is ``second * z - pull``.
 
-    An atom has two sides. The left is what that derivative is multiplied with to give the derivative along the atom,
-    the right is the atom's image; for most objectives they are the same.
-
-    Attributes
-    ----------
-    second : array or float
-        Second derivatives, entry by entry of the image.
-    pull : array
-        What draws the image away from zero: minus the derivative there.
+    An atom has two sides. The right side is its image. The product of the left side with the derivative in the image is
+    the derivative along the atom. For most objectives both sides are the same.
     """
 
+    #: Second derivatives, entry by entry of the image: an array, or a number if all are equal.
     second: Any
+    #: Minus the derivative at the image zero.
     pull: Array
 
-    #: Whether images belong to this model alone, so that another model needs them anew.
     @property
     def moving(self) -> bool:
+        """Whether the sides of an atom depend on the model, so that another model computes them anew."""
         return False
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
-        """The left and the right side of an atom."""
+        """Return the left and the right side of an atom."""
         image = flat(atom.image_vertex)
         return image, image
 
     def stack(self, atoms: Sequence[Atom]) -> tuple[Any, Any]:
-        """The sides of several atoms, one per row, as arrays or where that is smaller as CSR matrices."""
+        """Return the sides of several atoms, one per row, as arrays, or as CSR matrices if these are smaller."""
         images = stacked([atom.image_vertex for atom in atoms])
         return images, images
 
     def point(self, left: Array, right: Array, shape: Shape) -> Point:
-        """The point of which these are the sides, with as much of it as the objective needs."""
+        """Return the point with these sides; it has the parts that the objective needs."""
         return Point(NOWHERE, right)
 
 
-#: Coordinates of a point of which only the image matters.
+#: Coordinates of a point of which only the image is used.
 NOWHERE = np.zeros(0)
 
 
 @storable("coordinate-model")
 class CoordinateModel(Model):
-    """A quadratic whose derivative in the image is the gradient itself."""
+    """Quadratic whose derivative in the image is the gradient itself."""
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
         return flat(atom.coordinates), flat(atom.image_vertex)
@@ -76,10 +71,7 @@ class CoordinateModel(Model):
 
 @storable("centred-model")
 class CentredModel(Model):
-    """A quadratic of which a free constant in the image is minimised out: images count less their weighted mean.
-
-    The weights are the second derivatives, so that the means differ from model to model.
-    """
+    """Quadratic minimised over a constant in the image: the mean of an image, weighted by `second`, is subtracted."""
 
     @property
     def moving(self) -> bool:
@@ -99,18 +91,18 @@ class CentredModel(Model):
 
 
 def gram(X: Any, Y: Any) -> Array:
-    """``X @ Y.T`` of two stacks, as an array."""
+    """Return ``X @ Y.T`` of two stacks as an array."""
     product = dot(X, Y.T)
     return product if isinstance(product, np.ndarray) else product.toarray()
 
 
 def flat(vertex: Vertex) -> Array:
-    """A vertex as a vector in double precision."""
+    """Return a vertex as a vector in double precision."""
     return np.asarray(vertex, dtype=np.float64).reshape(-1)
 
 
 def stacked(rows: Sequence[Vertex]) -> Any:
-    """Vertices in double precision, one per row; a CSR matrix where that takes less memory."""
+    """Return vertices in double precision, one per row; as a CSR matrix if that takes less memory."""
     found = [row.entries() for row in rows]
     size = math.prod(rows[0].shape)
     if sum(size if entries is None else len(entries[0]) for entries in found) > size * len(rows) // 4:

@@ -1,4 +1,4 @@
-"""What do gradients tell of curvature? Pairs of differences, and the quasi-Newton model that agrees with them."""
+"""Limited-memory BFGS model of the curvature of an objective, from differences of gradients."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.objectives.quadratic_models import gram
 
-# So many pairs are kept, or as many as fit into this many numbers (64 MB).
+# The numbers below are chosen without tuning.
+# Largest number of pairs that are kept, and of entries in their steps (32 MB, and as much for the changes).
 _PAIRS, _NUMBERS = 60, 2**22
-# A pair counts if its curvature is more than this share of what its lengths allow.
+# Least cosine of the angle between a step and the change of the gradient for which a pair is used.
 _CURVED = 1e-10
-# The diagonal that pairs are fitted by varies by no more than this.
+# Least ratio of an entry of the fitted diagonal to the largest one.
 _SPREAD = 1e-6
 
 
 @storable("secants", valid=lambda s: s.steps.ndim == 2 and s.steps.shape == s.changes.shape)
 @dataclass(frozen=True, eq=False)
 class Secants:
-    """Steps with the changes of the gradient that came with them, the newest last: a model of f's curvature.
+    """Pairs of steps and changes of the gradient, the newest last, as a model of the curvature of f.
 
     The model is that of the limited-memory BFGS method (Nocedal, 1980) in its compact form (Byrd, Nocedal & Schnabel,
-    1994). It starts from a diagonal, fitted to all pairs entry by entry: exact where f is a sum of functions of single
-    entries, which costs of networks and entropies are.
+    1994). Its initial matrix is a diagonal fitted to all pairs, which is exact for sums of functions of single entries,
+    such as costs of networks and entropies.
     """
 
     steps: Array = field(default_factory=lambda: np.zeros((0, 0)))
@@ -38,7 +39,7 @@ class Secants:
         return len(self.steps) > 0
 
     def seen(self, step: Array, change: Array) -> Secants:
-        """With one more pair, if f curves upwards along it."""
+        """Return the model with one more pair, if f has positive curvature along it."""
         step, change = (np.asarray(v, dtype=np.float64).reshape(1, -1) for v in (step, change))
         lengths = length(step), length(change)
         if 0 in lengths or not np.vdot(step / lengths[0], change / lengths[1]) > _CURVED:
@@ -49,13 +50,13 @@ class Secants:
         return Secants(np.vstack([self.steps[-kept:], step]), np.vstack([self.changes[-kept:], change]))
 
     def recent(self) -> Secants:
-        """The newest half of the pairs."""
+        """Return the model of the newest half of the pairs."""
         half = (len(self.steps) + 1) // 2
         return Secants(self.steps[half:], self.changes[half:])
 
     @cached_property
     def _diagonal(self) -> Array:
-        steps = self.steps / np.abs(self.steps).max(axis=1, keepdims=True)  # squares neither overflow nor vanish
+        steps = self.steps / np.abs(self.steps).max(axis=1, keepdims=True)  # Squares neither overflow nor vanish.
         changes = self.changes / np.abs(self.steps).max(axis=1, keepdims=True)
         lengths = (steps**2).sum(axis=1, keepdims=True)
         weight, found = ((v / lengths).sum(axis=0) for v in (steps**2, steps * changes))
@@ -67,14 +68,14 @@ class Secants:
 
     @cached_property
     def _correction(self) -> tuple[Array, Array]:
-        """Rows W and a matrix N: the model's Hessian is the diagonal less ``W.T @ N @ W``."""
+        """Rows W and a matrix N such that the Hessian is the diagonal minus ``W.T @ N @ W``."""
         scaled, products = self.steps * self._diagonal, dot(self.steps, self.changes.T)
         lower = np.tril(products, -1)
         middle = np.block([[dot(scaled, self.steps.T), lower], [lower.T, -np.diag(products.diagonal())]])
         return np.vstack([scaled, self.changes]), quietly(np.linalg.pinv)(middle, hermitian=True)
 
     def gram(self, rows: Any) -> Array:
-        """The products of the rows of an array or of a CSR matrix in the metric of the model."""
+        """Return the inner products, by the Hessian of the model, of the rows of an array or a CSR matrix."""
         W, N = self._correction
         along = dot(rows, W.T)
         return gram(rows * self._diagonal, rows) - dot(dot(along, N), along.T)

@@ -1,4 +1,4 @@
-"""Any differentiable function of an array."""
+"""Differentiable functions of an array, given by Python callables."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from fwflow.points.vertices import DenseVertex, Shape
 
 
 class Smooth(Objective):
-    """A function given by Python callables.
-
-    They are given copies, which they may write to, and what they return is copied.
+    """Function given by Python callables. Their arguments are copies, and their results are copied.
 
     Parameters
     ----------
@@ -28,16 +26,14 @@ class Smooth(Objective):
     grad : callable or True
         ``grad(x) -> array`` of the shape of x.
     smoothness : float, optional
-        A Lipschitz constant of the gradient, for ``line_search="short"``.
+        Lipschitz constant of the gradient, for ``line_search="short"``.
     shape : int or tuple of int, optional
-        Shape of x, needed only if neither x0 nor the set tells.
+        Shape of x, needed only if neither x0 nor the set determines it.
     hess_product : callable, optional
-        ``hess_product(x, v) -> array``: the Hessian at x times v, for methods that use
-        second derivatives.
+        ``hess_product(x, v) -> array``: the Hessian at x times v, for methods with second derivatives.
     domain : callable, optional
-        ``domain(x) -> bool``: where the function is defined. The stage points of some tableaus
-        leave the constraint set (see `Certificate.stages_feasible`); a run that meets a stage
-        point outside the domain stops and says so instead of evaluating there.
+        ``domain(x) -> bool``: whether the function is defined at x. Stage points of some tableaus leave the constraint
+        set (see `Certificate.stages_feasible`); a run stops with a message at a stage point outside of the domain.
 
     Examples
     --------
@@ -95,7 +91,7 @@ class Smooth(Objective):
 
     @staticmethod
     def _checked(gradient: Any, point: Point) -> Array:
-        """Copied: a user's function may fill one buffer again and again."""
+        """Return a copy, because a user's function may return the same buffer again."""
         g = np.array(float_array(gradient, "grad's result"), dtype=point.x.dtype)
         if g.shape != point.x.shape:
             raise ValueError(f"grad returned shape {g.shape} for an x of shape {point.x.shape}")
@@ -125,7 +121,7 @@ class Smooth(Objective):
 
 
 class _CurvedModel(CoordinateModel):
-    """A quadratic known by the products of its Hessian, which are the images."""
+    """Quadratic given by the products of its Hessian, which are the images."""
 
     _product: Callable[[Array, Array], Any]
     _at: Point
@@ -134,7 +130,8 @@ class _CurvedModel(CoordinateModel):
     def __init__(
         self, hess_product: Callable[[Array, Array], Any], point: Point, gradient: Callable[[Point], Any]
     ) -> None:
-        self.__dict__.update(second=1.0, _product=hess_product, _at=point, _gradient=gradient)  # it is frozen
+        # The dataclass is frozen, and `pull` is computed only if it is needed.
+        self.__dict__.update(second=1.0, _product=hess_product, _at=point, _gradient=gradient)
 
     @cached_property
     def pull(self) -> Array:

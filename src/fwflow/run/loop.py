@@ -179,7 +179,7 @@ def minimize(
 def _diagnosis(problem: Problem, result: Result, ran: str) -> str:
     """What to tell whose black box has crawled to a limit."""
     at_limit = result.status in (Status.ITERATIONS, Status.TIME)
-    known = problem.objective.image_size is not None or result.state.point.factored
+    known = problem.objective.image_map is not None or result.state.point.factored
     if known or not at_limit or not crawled(result.trace):
         return ""
     return " " + advice(problem, result.state.point, ran)
@@ -212,7 +212,7 @@ def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
     if f.shape is not None and state.point.x.shape != f.shape:
         raise InputError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
     image = state.point.image
-    if f.image_size != (None if image is None else len(image)):
+    if (None if f.image_map is None else f.image_map.size) != (None if image is None else len(image)):
         raise InputError("state belongs to another objective: the image of its point has another size")
     origin = Origin(None, f, C)
     if state.origin is not None and (other := state.origin.differs_from(origin)):

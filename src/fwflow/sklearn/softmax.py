@@ -107,7 +107,7 @@ class _SoftmaxModel(DesignImage):
 
     def _at(self, point: Point) -> Array:
         """Return the image of a point with the best intercepts added, as a matrix. The last result is cached."""
-        known, image = {} if self.remembered is None else self.remembered, image_of(point)
+        known, image = {} if self.cache is None else self.cache, image_of(point)
         if known.get("image") is not image:
             known["image"], known["shifted"] = image, self._shifted(self._matrix(image))
         return known["shifted"]

@@ -1,4 +1,4 @@
-"""Boosted Frank-Wolfe: stages aim along a mixture of vertices that is better aligned with the steepest descent."""
+"""Boosted Frank-Wolfe: mixtures of vertices that are better aligned with the steepest descent."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from fwflow.steps.searches import TimeIsUp
 
 @dataclass(frozen=True)
 class Boosted(Momentum):
-    r"""Aim where several vertices together lead, found by matching pursuit of :math:`-\nabla f(\bar x)`.
+    r"""Target that is a mixture of several vertices, found by matching pursuit of :math:`-\nabla f(\bar x)`.
 
-    A round adds to d the vertex, as seen from :math:`\bar x`, that is closest in direction to what d still misses,
+    A round adds to the direction d the vertex that is best aligned with the residual :math:`-\nabla f(\bar x) - d`,
 
     .. math::
         v = \mathrm{LMO}(\nabla f(\bar x) + d), \quad
         d \leftarrow d + \lambda (v - \bar x), \quad
         \lambda = \frac{\langle -\nabla f(\bar x) - d, v - \bar x\rangle}{\|v - \bar x\|^2},
 
-    and makes it as long as fits the steepest descent best, while that turns d towards it by enough. Divided by the sum
-    of the :math:`\lambda`, d leads to a mixture of the vertices (Combettes & Pokutta, ICML 2020).
+    and rescales d to be closest to the steepest descent. Rounds end when they no longer improve the alignment of d.
+    Divided by the sum of the :math:`\lambda`, d leads to a mixture of the vertices (Combettes & Pokutta, ICML 2020).
 
     Parameters
     ----------
     rounds : int
-        Most oracle calls of a stage.
+        Largest number of oracle calls of a stage.
     least : float
-        By which share of itself the cosine of the angle to the steepest descent must grow. On a face, all are small.
+        Least relative improvement, in a round, of the cosine of the angle to the steepest descent. The cosines are
+        small on a face.
 
     Examples
     --------
-    ``method="boosted"`` is "fw" with it, and an exact line search. It goes with any tableau:
+    ``method="boosted"`` is "fw" with this momentum and an exact line search. It works with any tableau:
 
     >>> import numpy as np, fwflow as fw
     >>> f, C = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1]), fw.Simplex()
@@ -60,21 +61,25 @@ class Boosted(Momentum):
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         if x_bar.factored:
-            raise InputError("boosting needs the difference of gradients and directions: it is not for factored x")
-        asked = gradient(x_bar)
-        g = asked / (float(np.abs(asked).max()) or 1.0)  # squares neither overflow nor vanish
+            raise InputError(
+                "boosting adds gradients and directions, which factored x does not support; use another method"
+            )
+        exact = gradient(x_bar)
+        g = exact / (float(np.abs(exact).max()) or 1.0)  # Squares neither overflow nor vanish.
         aimed: list[tuple[float, Atom]] = []
         d, cosine, unit = np.zeros_like(g), -1.0, 1.0
         for _ in range(self.rounds):
             try:
-                v = oracle(g + d if aimed else asked)
+                v = oracle(g + d if aimed else exact)
             except TimeIsUp:
                 break
             u = np.asarray(v.vertex, dtype=g.dtype).reshape(g.shape) - x_bar.x
             size = float(np.abs(u).max()) or 1.0
             u, unit = u / size, unit if aimed else size
             along = -_dot(g + d, u) / (_dot(u, u) or 1.0)
-            found, turned = _matched(g, [*aimed, (along * (unit / size), v)], d + along * u)
+            turned = d + along * u
+            scale = -_dot(g, turned) / (_dot(turned, turned) or 1.0)  # This length brings it closest to -g.
+            found, turned = [(scale * w, s) for w, s in [*aimed, (along * (unit / size), v)]], scale * turned
             if (better := _cosine(-g, turned)) < cosine + self.least * abs(cosine):
                 break
             aimed, d, cosine = found, turned, better
@@ -82,12 +87,6 @@ class Boosted(Momentum):
             return aimed[0][1] if aimed else v, None
         total = sum(w for w, _ in aimed)
         return x_bar.mix((w / total, s) for w, s in aimed), None
-
-
-def _matched(g: Array, aimed: list[tuple[float, Atom]], d: Array) -> tuple[list[tuple[float, Atom]], Array]:
-    """d, and the weights of its terms, as long as brings it closest to -g."""
-    scale = -_dot(g, d) / (_dot(d, d) or 1.0)
-    return [(scale * w, s) for w, s in aimed], scale * d
 
 
 def _dot(a: Array, b: Array) -> float:

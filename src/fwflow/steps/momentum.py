@@ -1,8 +1,4 @@
-"""Where do the stages aim? Averages of gradients or of vertices, in place of the plain oracle.
-
-Each object answers, for a stage point and that stage's mixing coefficient, with what the stage
-moves towards, and hands its memory on to the next stage.
-"""
+"""Momentum: targets of stages from averages of gradients or of vertices."""
 
 from __future__ import annotations
 
@@ -23,39 +19,40 @@ Oracle = Callable[[Any], Lifted]
 
 
 class Momentum(ABC):
-    """Chooses a stage's target from the gradient, the oracle, and its own memory (None at first).
+    """Rule for the target of a stage, from the gradient, the oracle and a memory (None at first).
 
-    A new one needs `aim`. Its memory is data: arrays, numbers, points, atoms, gradients, and containers of these.
+    A new momentum needs `aim`. The memory consists of arrays, numbers, points, atoms, gradients, and containers of
+    these.
     """
 
     @property
     def uses_iterate(self) -> bool:
-        """Whether the first stage needs the gradient at the iterate itself, which then costs the trace nothing."""
+        """Whether the first stage uses the gradient at the iterate, so that the trace needs no further gradient."""
         return False
 
     @property
     def linear(self) -> bool:
-        """Whether it only takes sums and multiples of gradients: these then come in whatever form they are known."""
+        """Whether only sums and multiples of gradients are used. Gradients then need not be arrays."""
         return False
 
     @abstractmethod
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
-        """What a stage at x_bar with that mixing coefficient moves towards, and the memory for the next stage.
+        """Return the target of a stage at x_bar with mixing coefficient gamma, and the memory for the next stage.
 
-        ``gradient(point)`` is an array, or a `Gradient` for those that are linear; ``oracle(g)`` takes either.
+        ``gradient(point)`` is an array, or a `Gradient` if the momentum is linear; ``oracle(g)`` takes either.
         """
 
 
 @dataclass(frozen=True)
 class Nesterov(Momentum):
-    r"""The three-variable scheme of Li et al. (2020) that the paper adopts, at every stage.
+    r"""Three-variable scheme of Li et al. (2020), which the paper adopts, at every stage.
 
     .. math::
         y = (1-\gamma_i)\bar x_i + \gamma_i v, \quad
         \theta \leftarrow (1-\gamma_i)\theta + \gamma_i \nabla f(y), \quad
         v \leftarrow \mathrm{LMO}(\theta)
 
-    It starts from v = x and theta = 0.
+    The initial values are v = x and theta = 0.
     """
 
     @property
@@ -74,11 +71,11 @@ class Nesterov(Momentum):
 
 @dataclass(frozen=True)
 class GradientAveraging(Momentum):
-    r"""Aim at the vertex of an average of gradients.
+    r"""Vertex of the oracle for an average of gradients.
 
     .. math:: \theta \leftarrow (1-\gamma_i^a)\theta + \gamma_i^a\nabla f(\bar x_i), \quad v = \mathrm{LMO}(\theta)
 
-    The exponent a in (0, 1] sets how fast old gradients are forgotten.
+    A larger exponent a in (0, 1] gives old gradients more weight.
     """
 
     exponent: float = 0.5
@@ -103,11 +100,10 @@ class GradientAveraging(Momentum):
 
 @dataclass(frozen=True)
 class LMOAveraging(Momentum):
-    r"""Aim at an average of vertices, :math:`\bar s \leftarrow (1-\gamma_i^a)\bar s + \gamma_i^a s_i`.
+    r"""Average of vertices, :math:`\bar s \leftarrow (1-\gamma_i^a)\bar s + \gamma_i^a s_i`.
 
-    Chen & Sun, "Reducing Discretization Error in the Frank-Wolfe Method" (AISTATS 2023): averaging
-    the oracle's answers removes the jumps that make Frank-Wolfe zig-zag. The average is a point of
-    the set, not a vertex.
+    Averages do not jump like vertices, which reduces the zig-zagging of Frank-Wolfe (Chen & Sun, "Reducing
+    Discretization Error in the Frank-Wolfe Method", AISTATS 2023).
     """
 
     exponent: float = 0.5
@@ -134,7 +130,7 @@ def _exponent(value: float) -> float:
 
 
 def _rate(gamma: float, exponent: float) -> float:
-    # Steps longer than the time that the flow takes to forget (gamma > 1) forget everything.
+    # With gamma > 1 the average consists of the new term only.
     return min(1.0, float(gamma**exponent))
 
 
@@ -145,7 +141,7 @@ momenta: Mapping[str, Any] = MappingProxyType(
 
 
 def find_momentum(momentum: str | Momentum | None) -> Momentum | None:
-    """The momentum of that name, or the object itself."""
+    """Return the momentum of that name, or the object itself."""
     if not isinstance(momentum, str):
         if not isinstance(momentum, Momentum | None):
             raise InputError(f"momentum must be a name or a Momentum; got {momentum!r}")

@@ -1,4 +1,4 @@
-"""Schedules: the mixing coefficients gamma(t) of the flow, which the stages of a step sample."""
+"""Schedules: mixing coefficients gamma(t) of the flow, sampled by the stages of a step."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["ConstantSchedule", "LogOpenLoop", "OpenLoop", "Schedule"]
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """The mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
+    """Mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
 
     @abstractmethod
     def gamma(self, t: float) -> float:
-        """The mixing coefficient at time t."""
+        """Return the mixing coefficient at time t."""
 
     @property
     def delta(self) -> float:
@@ -33,12 +33,12 @@ class Schedule(ABC):
         return 0
 
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
-        r""":math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
+        r"""Return :math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
         delta, base = self.delta, self.k0 + k
         return [delta * number(self.gamma((base + w) * delta), "gamma", "be finite", math.isfinite) for w in omega]
 
     def certifies(self, tableau: Tableau) -> bool:
-        """Whether every step of a run is a convex combination, as far as a sample of steps tells."""
+        """Return whether all steps in a sample of steps are convex combinations."""
         omega = tableau.omega.tolist()
         return all(
             is_convex(tableau.mixture(self.stage_gammas(k, omega))[1]) for k in (*range(20), 50, 100, 10**3, 10**5)
@@ -47,16 +47,16 @@ class Schedule(ABC):
 
 @dataclass(frozen=True)
 class OpenLoop(Schedule):
-    r""":math:`\gamma(t) = c / (c + t)`, the schedule of the paper.
+    r"""Schedule of the paper, :math:`\gamma(t) = c / (c + t)`.
 
     Parameters
     ----------
     c : float
-        At least 1; the flow converges as :math:`(c/(c+t))^c`.
+        Number of at least 1; the flow converges as :math:`(c/(c+t))^c`.
     delta : float
         Time step: 1 is the optimisation method, small values follow the flow.
     k0 : int
-        Number of the first step. From 0 the first step of Frank-Wolfe forgets the starting point.
+        Number of the first step. With 0, the first step of Frank-Wolfe does not depend on the starting point.
 
     Examples
     --------
@@ -79,16 +79,16 @@ class OpenLoop(Schedule):
         return self.c / (self.c + t)
 
     def certifies(self, tableau: Tableau) -> bool:
-        """Whether every step of a run is a convex combination: decided exactly."""
+        """Return whether every step of a run is a convex combination; the result is exact."""
         first = tableau.certificate(c=self.c, k=self.k0, delta=self.delta).feasible_from
         return first is not None and first <= self.k0
 
 
 @dataclass(frozen=True)
 class LogOpenLoop(Schedule):
-    r""":math:`\gamma(t) = (2 + \log(t+1)) / (t + 2 + \log(t+1))`: c grows with the logarithm of time.
+    r"""Schedule without parameters, :math:`\gamma(t) = (2 + \log(t+1)) / (t + 2 + \log(t+1))`.
 
-    Pokutta, "The Frank-Wolfe algorithm: a short introduction" (arXiv 2311.05313): no constant to choose.
+    Pokutta, "The Frank-Wolfe algorithm: a short introduction" (arXiv 2311.05313).
     """
 
     def gamma(self, t: float) -> float:
@@ -98,7 +98,7 @@ class LogOpenLoop(Schedule):
 
 @dataclass(frozen=True)
 class ConstantSchedule(Schedule):
-    """A constant mixing coefficient in (0, 1]. It does not converge to the optimum, only near it."""
+    """Constant mixing coefficient in (0, 1]. It converges to a neighbourhood of the optimum only."""
 
     value: float
 

@@ -22,45 +22,47 @@ EPSILON = sys.float_info.epsilon
 
 
 class TimeIsUp(Exception):
-    """The time of the run is over, within a loop that only an exception can leave."""
+    """The time limit of the run has passed; raised inside of loops that only an exception can leave."""
 
 
 class LineSearch(ABC):
-    """Chooses the length of a step along the combined direction."""
+    """Rule for the length of a step along the combined direction."""
 
-    @property
-    def descends(self) -> bool:
-        """Whether no step raises a convex f, but for rounding."""
-        return False
+    #: Whether no step increases a convex f, except by rounding.
+    descends: bool = False
 
     @abstractmethod
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
-        """The length, and a memory for the next step.
+        """Return the length of the step, and a memory for the next call.
 
-        Given are the objective on the line, the schedule's gamma, the largest feasible length `limit`, and what was
-        returned as memory last time (None at first).
+        `line` is the objective on the direction, `gamma` the step size of the schedule, `limit` the largest feasible
+        length, and `memory` the one that the previous call returned (None at first).
         """
+
+
+def _parabola_step(line: Line, limit: float, factor: float = 1.0) -> float:
+    """Return `factor` times the length at which a parabola with the slope and curvature of the line is minimal."""
+    assert line.curvature is not None
+    return limit if line.curvature <= 0 else min(limit, -factor * line.slope0 / line.curvature)
 
 
 @dataclass(frozen=True)
 class Aggressive(LineSearch):
-    r"""The paper's rule: :math:`\max(\gamma, \bar\gamma)`, with :math:`\bar\gamma` a step as long as f allows.
+    r"""Rule of the paper, :math:`\max(\gamma, \bar\gamma)`, where :math:`\bar\gamma` is a long step that decreases f.
 
-    :math:`\bar\gamma` is the largest of 1, shrink, shrink^2, ... that decreases f by more than rounding: so the
-    paper's figures were made. The formula that it prints asks for less, the largest step *without increase*; with
-    ``shrink=None`` that is the rule. It gains nothing wherever it decides and :math:`\bar\gamma < 1`, since f ends
-    where it began, and steps between two vertices of equal value for ever.
-
-    Made for convex f, on which steps without increase form an interval.
+    :math:`\bar\gamma` is the largest of 1, shrink, shrink^2, ... that decreases f by more than rounding, as in the
+    figures of the paper. With ``shrink=None`` it is the largest step *without increase* of f, as in the formula of the
+    paper. A step of that length with :math:`\bar\gamma < 1` does not change f, so this rule can alternate between two
+    vertices of equal value. The search is for convex f, for which steps without increase form an interval.
 
     Parameters
     ----------
     shrink : float, optional
-        In (0, 1). None: the letter of the formula, found to rounding.
+        Number in (0, 1), or None for the formula of the paper.
 
     Examples
     --------
-    From one vertex of a segment towards the other, at which f is the same:
+    Two vertices of a segment at which f has the same value:
 
     >>> import numpy as np, fwflow as fw
     >>> f, C = fw.Quadratic(np.eye(2)), fw.ConvexHull([[-1.0, 0.0], [1.0, 0.0]])
@@ -90,10 +92,10 @@ class Aggressive(LineSearch):
         return min(limit, max(gamma, trial)), None
 
     def _without_increase(self, line: Line, limit: float) -> float:
-        if line.quadratic and line.curvature is not None:
-            return limit if line.curvature <= 0 else min(limit, -2 * line.slope0 / line.curvature)
+        if line.quadratic:
+            return _parabola_step(line, limit, 2.0)
 
-        def chord(gamma: float) -> float:  # increasing for convex f, and free of the root at zero
+        def chord(gamma: float) -> float:  # It increases for convex f, and has no root at zero.
             return (line.value(gamma) - line.value0) / gamma if gamma > 0 else line.slope0
 
         while not math.isfinite(line.value(limit)) and limit > 1e-15:
@@ -105,25 +107,22 @@ class Aggressive(LineSearch):
 
 
 def _finite(line: Line, length: float) -> bool:
-    """Whether f is finite there. A black box may be infinite from somewhere on, where its slopes mean nothing."""
+    """Return whether f is finite at this length. Slopes are meaningless where a user's function is infinite."""
     return line.second is not None or line.quadratic or math.isfinite(line.value(length))
 
 
 @dataclass(frozen=True)
 class ExactSearch(LineSearch):
-    """The minimiser on the segment: closed form for quadratics, else Newton (secant without second derivatives)."""
+    """Exact line search: in closed form for quadratics, else by Newton's method or, without `newton`, by secants."""
 
     newton: bool = True
-
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
             return 0.0, None
-        if line.quadratic and line.curvature is not None:
-            return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
+        if line.quadratic:
+            return _parabola_step(line, limit), None
         found = self._stationary(line, limit)
         while found > 1e-15 * limit and not _finite(line, found):
             found = self._stationary(line, found / 2)
@@ -141,7 +140,7 @@ class ExactSearch(LineSearch):
             curvature = second(x) if second else (slope - last_slope) / (x - last)
             last, last_slope = x, slope
             x = x - slope / curvature if curvature > 0 else high
-            if not low < x < high:  # the bracket keeps Newton and secant honest
+            if not low < x < high:  # Steps that leave the bracket are replaced by bisection.
                 x = (low + high) / 2
             slope = line.slope(x)
             if abs(slope) <= 1e-10 * abs(line.slope0) or high - low <= 1e-14 * limit or x == last:
@@ -152,29 +151,26 @@ class ExactSearch(LineSearch):
 
 @dataclass(frozen=True)
 class ShortStep(LineSearch):
-    r""":math:`-\varphi'(0) / \kappa` with a bound :math:`\kappa` on :math:`\varphi''`: the minimiser of an upper bound.
+    r"""Short step :math:`-\varphi'(0) / \kappa` with an upper bound :math:`\kappa` on :math:`\varphi''`.
 
-    Linear models know the bound along each direction; `Smooth` needs its ``smoothness``.
+    It minimises a quadratic upper bound of f. Linear models compute :math:`\kappa`; `Smooth` needs its ``smoothness``.
     """
 
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.curvature is None:
             raise InputError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
-        if line.slope0 >= 0:
-            return 0.0, None
-        return (limit if line.curvature <= 0 else min(limit, -line.slope0 / line.curvature)), None
+        return (0.0 if line.slope0 >= 0 else _parabola_step(line, limit)), None
 
 
 @dataclass(frozen=True)
 class Armijo(LineSearch):
-    r"""Halve the step until :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`."""
+    r"""Backtracking until :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`."""
 
     sigma: float = 1e-4
     shrink: float = 0.5
+    descends = True
 
     def __post_init__(self) -> None:
         object.__setattr__(
@@ -183,10 +179,6 @@ class Armijo(LineSearch):
         object.__setattr__(
             self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
         )
-
-    @property
-    def descends(self) -> bool:
-        return True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
@@ -203,13 +195,13 @@ class Armijo(LineSearch):
 class Adaptive(LineSearch):
     r"""Short steps with an estimated smoothness M (Pedregosa et al., AISTATS 2020, arXiv 1806.05123).
 
-    M is lowered before each step and raised until the step passes. The test is that of Pokutta
-    (arXiv 2311.05313), :math:`\varphi'(\gamma) \le 0`: unlike a comparison of function values it
-    does not drown in rounding close to the optimum.
+    M is multiplied by `relax` before each step, and by `grow` until :math:`\varphi'(\gamma) \le 0`. This test of
+    Pokutta (arXiv 2311.05313) is not affected by the rounding of function values close to the optimum.
     """
 
     relax: float = 0.9
     grow: float = 2.0
+    descends = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relax", number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1))
@@ -217,18 +209,16 @@ class Adaptive(LineSearch):
             self, "grow", number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf)
         )
 
-    @property
-    def descends(self) -> bool:
-        return True
-
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0 or line.norm2 == 0:
             return 0.0, memory
-        least = -line.slope0 / (limit * line.norm2)  # that of the longest step
+        least = -line.slope0 / (limit * line.norm2)  # the smoothness that gives the longest step
         if memory is None:
             trial = 1e-3 * limit
             memory = (line.slope(trial) - line.slope0) / (trial * line.norm2)
-        M = self.relax * memory if memory > 1e-100 * least else least  # flat, or below zero by rounding
+        M = (
+            self.relax * memory if memory > 1e-100 * least else least
+        )  # An estimate may be zero, or negative by rounding.
         for _ in range(100):
             step = min(limit, -line.slope0 / (M * line.norm2))
             if line.slope(step) <= 0 and _finite(line, step):
@@ -238,11 +228,11 @@ class Adaptive(LineSearch):
 
 
 def _secant() -> ExactSearch:
-    """The exact search by slopes alone, also where second derivatives are known."""
+    """Return the exact line search that uses slopes only."""
     return ExactSearch(newton=False)
 
 
-#: Line searches by name; each works with every tableau.
+#: Line searches by name.
 line_searches: Mapping[str, Any] = MappingProxyType(
     {
         "aggressive": Aggressive,
@@ -256,7 +246,7 @@ line_searches: Mapping[str, Any] = MappingProxyType(
 
 
 def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
-    """The line search of that name, or the object itself."""
+    """Return the line search of that name, or the object itself."""
     if not isinstance(search, str):
         if not isinstance(search, LineSearch | None):
             raise InputError(f"line_search must be a name or a LineSearch; got {search!r}")
