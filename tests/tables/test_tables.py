@@ -103,6 +103,22 @@ def test_headers_are_found(tmp_path, content, target, header):
     assert read(write(tmp_path, content), target).X.shape[0] == rows - header
 
 
+HEADERS = ["", "a,b,y", '"a","b, or c",y', "0,1,y", ",0,y", "a,,y", "a,2,3", "# a, remark\n\na,b,y", "\ufeffa,b,y"]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize(
+    "rows", ["1,2,3\n4,5,6\n", '"1","2","3"\r\n"4","5","6"\r\n', " 1, 2, 3\n\n4 ,5 ,6", "1,2,3\n4,5,6"]
+)
+def test_no_row_of_numbers_is_left_out(tmp_path, header, rows):
+    assert read(write(tmp_path, f"{header}\n{rows}")).X.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("first", ["nan,1,2", "1,inf,2", "NA,1,2", "?,?,?", "1,,3", ",,"])
+def test_a_first_row_without_names_is_not_a_header(tmp_path, first):
+    assert "line 1, column" in refused(write(tmp_path, f"{first}\n3,4,5\n6,7,8\n"))
+
+
 def test_headers_can_be_told(tmp_path):
     path = write(tmp_path, "yes,1,2\nno,1,2\n")
     assert read(path, "1", header=False).target == ("yes", "no")

@@ -1,4 +1,4 @@
-"""``fwflow list``: which sets, methods, tableaus, losses and line searches are there?"""
+"""``fwflow list``: names and descriptions of sets, methods, tableaus, losses and line searches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fwflow.steps.searches import line_searches
 
 
 class Catalogue(StrEnum):
-    """What can be listed."""
+    """Catalogues that can be listed."""
 
     sets = "sets"
     methods = "methods"
@@ -36,7 +36,7 @@ _SIGNS = {
 
 
 def plain(doc: str) -> str:
-    r"""The first sentence of a docstring, for a terminal.
+    r"""Return the first sentence of a docstring as text for a terminal.
 
     >>> plain(r":math:`\{x : \|x\|_1 \le r\}`. A vertex has one entry.")
     '{x : |x|_1 <= r}'
@@ -63,8 +63,8 @@ def _sets() -> dict[str, dict[str, str]]:
 
 
 def _methods() -> dict[str, dict[str, str]]:
-    entries = {AUTO: {"what it is": AUTO_SUMMARY, "needs": "-"}}
-    return entries | {name: {"what it is": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
+    entries = {AUTO: {"description": AUTO_SUMMARY, "needs": "-"}}
+    return entries | {name: {"description": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
 
 
 def _tableaus() -> dict[str, dict[str, str]]:
@@ -78,35 +78,37 @@ def _tableaus() -> dict[str, dict[str, str]]:
     }
 
 
-def _described(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    return {name: {"what it is": text} for name, text in texts.items()}
+def _classes(catalogue: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    return {name: {"description": _documented(kind)} for name, kind in catalogue.items()}
 
 
 _CATALOGUES: Mapping[Catalogue, Callable[[], dict[str, dict[str, str]]]] = {
     Catalogue.sets: _sets,
     Catalogue.methods: _methods,
     Catalogue.tableaus: _tableaus,
-    Catalogue.losses: lambda: _described({name: _documented(loss) for name, loss in losses.items()}),
-    Catalogue.line_searches: lambda: _described({name: _documented(rule) for name, rule in line_searches.items()}),
+    Catalogue.losses: lambda: _classes(losses),
+    Catalogue.line_searches: lambda: _classes(line_searches),
 }
 
 
 def show(
-    what: Annotated[Catalogue, typer.Argument(help="The catalogue.")],
+    catalogue: Annotated[Catalogue, typer.Argument(help="Catalogue to list.")],
     as_json: JsonOption = False,
 ) -> None:
-    """List what fwflow has: sets, methods, tableaus, losses or line searches.
+    """List the sets, methods, tableaus, losses or line searches of fwflow.
 
-    Methods and tableaus are names for method=, in Python and at the command line; sets are classes of fwflow.
+    Names of methods and tableaus are values of --method here and of method= in Python. Names of sets are Python classes.
 
     [bold]Example[/bold]
 
     fwflow list sets
     """
-    entries = _CATALOGUES[what]()
+    entries = _CATALOGUES[catalogue]()
     if as_json:
         print_json(entries)
     else:
         columns = next(iter(entries.values()))
-        numbers = 1 if what is Catalogue.tableaus else len(columns) + 1
-        print_table(what.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], numbers)
+        numbers = 1 if catalogue is Catalogue.tableaus else len(columns) + 1
+        print_table(
+            catalogue.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], numbers
+        )

@@ -1,54 +1,37 @@
-"""``fwflow data``: where the data sets are, and how to get them."""
+"""``fwflow data``: list, find and download the data sets."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fwflow import datasets
+from fwflow.cli.options import DataFolderOption, use_data
 from fwflow.cli.screen import print_table
 
-app = typer.Typer(help="Where the data sets are, and how to get them.", no_args_is_help=True)
+app = typer.Typer(help="List, find and download the data sets of the experiments.", no_args_is_help=True)
 
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="Folder with official data files (default: $FWFLOW_DATA).", exists=True, file_okay=False
-    ),
-]
-
-
-def use_data(folder: Path | None) -> None:
-    """Let the loaders, in worker processes too, look into this folder first."""
-    if folder is not None:
-        os.environ["FWFLOW_DATA"] = str(folder.resolve())
+NameArgument = Annotated[str, typer.Argument(help="madelon, gisette or movielens.")]
 
 
 @app.command("list")
-def list_data(data: DataOption = None) -> None:
-    """Every data set, where it would come from, and its terms."""
-    from fwflow import datasets
-
+def list_data(data: DataFolderOption = None) -> None:
+    """List every data set, where it is read from, and its terms of use."""
     use_data(data)
     rows = [(r.name, r.split, r.found, str(r.where or "-"), r.terms) for r in datasets.available()]
     print_table("data sets", ("name", "split", "found", "where", "terms"), rows, text=5)
 
 
 @app.command()
-def fetch(name: Annotated[str, typer.Argument(help="madelon, gisette or movielens.")]) -> None:
-    """Download a data set from its official place into the cache."""
-    from fwflow import datasets
-
+def fetch(name: NameArgument) -> None:
+    """Download a data set from its official site into the cache."""
     typer.echo(f"{name}: {datasets.fetch(name, progress=True)}")
 
 
 @app.command()
-def where(name: Annotated[str, typer.Argument(help="madelon, gisette or movielens.")], data: DataOption = None) -> None:
-    """The folder a data set is read from."""
-    from fwflow import datasets
-
+def where(name: NameArgument, data: DataFolderOption = None) -> None:
+    """Print the folder from which a data set is read."""
     use_data(data)
     found = datasets.where(name)
     if found is None:

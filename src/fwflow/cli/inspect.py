@@ -1,23 +1,16 @@
-"""``fwflow inspect``: what is in the file of a model?"""
+"""``fwflow inspect``: show the content of a model file."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from fwflow.cli.options import JsonOption, LargestOption
+from fwflow.cli.options import JsonOption, LargestOption, ModelFile
 from fwflow.cli.screen import print_fields, print_json, print_table
 from fwflow.tables.model_files import FittedModel
 
 
-def inspect(
-    model: Annotated[Path, typer.Argument(help="A file that fwflow solve has written.")],
-    largest: LargestOption = 10,
-    as_json: JsonOption = False,
-) -> None:
-    """Show a model: its largest coefficients by name, its gap, how and when it was found.
+def inspect(model: ModelFile, largest: LargestOption = 10, as_json: JsonOption = False) -> None:
+    """Show a model: its largest coefficients by name, its duality gap, the method and the date.
 
     [bold]Example[/bold]
 
@@ -31,33 +24,15 @@ def inspect(
 
 
 def described(model: FittedModel, largest: int) -> dict[str, Any]:
-    """A model for programs."""
-    return {
-        "certified": model.certified,
-        "message": model.message,
-        "fun": model.fun,
-        "gap": model.gap,
-        "iterations": model.iterations,
-        "passes": model.passes,
-        "seconds": model.seconds,
-        "method": model.method,
-        "loss": model.loss,
-        "set": model.constraint,
-        "data": model.data,
-        "rows": model.rows,
-        "columns": len(model.names),
-        "nonzero": model.nonzero,
-        "intercept": model.intercept,
-        "target": model.target,
-        "classes": model.classes,
-        "dropped": model.dropped,
-        "written": model.written,
-        "largest": [{"column": name, "coefficient": value} for name, value in model.largest(largest)],
-    }
+    """Return the fields of a model for JSON, with the largest coefficients in place of all."""
+    fields = {"set": model.constraint, **vars(model), "columns": len(model.names), "nonzero": model.nonzero}
+    for name in ("constraint", "coefficients", "names"):
+        del fields[name]
+    return fields | {"largest": [{"column": name, "coefficient": value} for name, value in model.largest(largest)]}
 
 
 def show_model(model: FittedModel, largest: int, more: dict[str, str]) -> None:
-    """A model for readers."""
+    """Print a model as text."""
     fields = {
         "result": model.message,
         "certified": "yes" if model.certified else "no",
@@ -69,10 +44,10 @@ def show_model(model: FittedModel, largest: int, more: dict[str, str]) -> None:
         "data": f"{model.data}, {model.rows} x {len(model.names)}",
         "model": f"{model.loss} loss, {model.constraint}",
         "intercept": f"{model.intercept:.6g}",
-        "not zero": f"{model.nonzero} of {len(model.names)} coefficients",
+        "nonzero": f"{model.nonzero} of {len(model.names)} coefficients",
     }
     if model.classes is not None:
-        fields["classes"] = f"{model.classes[0]!r} below zero, {model.classes[1]!r} above"
+        fields["classes"] = f"{model.classes[0]!r} for scores below zero, {model.classes[1]!r} for scores above zero"
     print_fields(fields)
     if rows := [(name, f"{value:.6g}") for name, value in model.largest(largest)]:
         print_table("largest coefficients", ("column", "coefficient"), rows, text=1)

@@ -1,10 +1,9 @@
-"""``fwflow predict``: what a model says of new rows."""
+"""``fwflow predict``: predictions of a model for new rows."""
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,23 +13,24 @@ import typer
 
 from fwflow._storage import replacing
 from fwflow._validation import InputError
-from fwflow.cli.options import DataFile, DropOption, HeaderOption, as_text, check_writable
+from fwflow.cli.options import DataFile, DropOption, HeaderOption, ModelFile, check_writable
 from fwflow.cli.screen import continued, note
 from fwflow.tables import Target, read
 from fwflow.tables.model_files import FittedModel
+from fwflow.tables.table import as_text
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A file that fwflow solve has written.")],
+    model: ModelFile,
     data: DataFile,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file; by default the standard output.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file. Default: the standard output.")] = None,
     drop: DropOption = None,
     header: HeaderOption = None,
 ) -> None:
-    """Predict the target of new rows, whose columns are matched by name.
+    """Predict the target of new rows. Columns are matched by name.
 
-    With two classes, the probability of the second is given as well. If the data has the target, how well it is
-    predicted is said.
+    A model of two classes also gives the probability of the second class. If the data contains the target, the mean
+    squared error or the number of correct classes is printed.
 
     [bold]Example[/bold]
 
@@ -39,33 +39,33 @@ def predict(
     check_writable({"--out": out}, (data, model))
     fitted = FittedModel.load(model)
     if needed := [name for name in drop or () if name in fitted.names]:
-        raise InputError(f"--drop {needed[0]!r} leaves out a column that the model {model} predicts from")
-    with continued("no predictions are written" if out else "the predictions above are not all"):
+        raise InputError(f"--drop {needed[0]!r} leaves out a column that the model {model} needs")
+    with continued("no predictions are written" if out else "the predictions above are incomplete"):
         dropped = {*fitted.dropped, *(drop or ())}
         target = fitted.target if fitted.target and fitted.target not in dropped else None
         optional = {*fitted.dropped, fitted.target}
         table = read(data, target, drop=dropped, header=header, known=fitted.names, optional=optional)
         X = table.columns(fitted.names)
         predicted = fitted.predict(X)
-        columns: list[tuple[str, Sequence[Any]]] = [("prediction", predicted.tolist())]
+        columns = {"prediction": predicted.tolist()}
         if fitted.classes is not None:
-            columns.append(("probability", fitted.probabilities(X).tolist()))
+            columns["probability"] = fitted.probabilities(X).tolist()
         with nullcontext(sys.stdout) if out is None else replacing(out) as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow([name for name, _ in columns])
-            writer.writerows(zip(*(values for _, values in columns), strict=True))
-    if table.target is not None and (said := _compared(fitted, predicted, table.target)):
-        note(said)
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+    if table.target is not None and (accuracy := _accuracy(fitted, predicted, table.target)):
+        note(accuracy)
 
 
-def _compared(model: FittedModel, predicted: Any, target: Target) -> str:
-    """How well the target is predicted; nothing where it is of another kind."""
+def _accuracy(model: FittedModel, predicted: Any, target: Target) -> str:
+    """Describe how well the target is predicted; return no text for a target that the model cannot predict."""
     if model.classes is None:
         if isinstance(target, tuple):
             return ""
         return f"mean squared error: {float(np.mean((predicted - target) ** 2)):.6g} over {len(target)} rows"
-    told = [as_text(label) for label in (target if isinstance(target, tuple) else target.tolist())]
-    if not set(told) <= set(model.classes):
+    labels = [as_text(label) for label in (target if isinstance(target, tuple) else target.tolist())]
+    if not set(labels) <= set(model.classes):
         return ""
-    right = sum(one == other for one, other in zip(told, predicted, strict=True))
-    return f"right: {right} of {len(told)} rows ({right / len(told):.1%})"
+    correct = sum(one == other for one, other in zip(labels, predicted, strict=True))
+    return f"correct: {correct} of {len(labels)} rows ({correct / len(labels):.1%})"

@@ -166,3 +166,8 @@ def refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
 def row_place(i: int) -> str:
     """Where row i stands in a file that has no lines."""
     return f"row {i + 1}"
+
+
+def as_text(label: Any) -> str:
+    """Return a label as it is written in files: 1.0 becomes 1."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
