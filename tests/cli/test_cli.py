@@ -319,7 +319,7 @@ def test_defaults_of_compare(serial, tmp_path):
         (["own.csv", "--set", "l1:-1"], "radius must be a positive finite number"),
         (["own.csv", "--loss", "hinge"], "loss='hinge' is not known"),
         (["own.csv", "--target", "3", "--loss", "logistic"], "--loss logistic needs two classes"),
-        (["own.csv"], "own.csv: which column is to be predicted?"),
+        (["own.csv"], "own.csv: the column to predict must be named with --target"),
         (["broken.npz"], "broken.npz"),
     ],
 )

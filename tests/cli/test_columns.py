@@ -46,7 +46,7 @@ def test_contradictions(capsys, monkeypatch, tmp_path, kind, command):
     def said(*options):
         return fails(capsys, monkeypatch, command[0], path, *command[1:], *options)
 
-    both = f"error: --target and --drop both name '{y}'; a column is predicted, or it is left out"
+    both = f"error: --target and --drop both name '{y}'; use it in one of them"
     assert said("--target", y, "--drop", y) == both
     assert said("--target", y, "--drop", a, "--drop", y) == both
     assert "has no column to predict from" in said("--target", y, "--drop", a, "--drop", b)

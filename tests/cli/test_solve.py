@@ -207,7 +207,7 @@ def test_traces_and_figures(run, shop, tmp_path):
         ((*REGRESSION, "--set", "l1:1", "--plot", "figure.xyz"), "unknown figure format 'xyz'"),
         ((*REGRESSION, "--set", "l1:1", "--resume"), "--resume needs --checkpoint"),
         ((*REGRESSION, "--set", "l1:1", "--tol", "-1"), "tol must not be negative"),
-        (("--set", "l1:1"), "which column is to be predicted? --target names it; columns 'age'"),
+        (("--set", "l1:1"), "the column to predict must be named with --target; it has columns 'age'"),
         (("--set", "l1:1", "--target", "y"), "column 'bought' holds no numbers"),
         (("--set", "l1:1", "--target", "bought", "--drop", "y"), "the target 'bought' is 'yes', and --loss squ"),
         (("--set", "l1:1", "--target", "y", "--target-file", "y.csv"), "--target and --target-file exclude each other"),

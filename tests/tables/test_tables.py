@@ -130,8 +130,8 @@ def test_headers_can_be_told(tmp_path):
     [
         ("", "is empty"),
         ("\n \n", "is empty"),
-        ("a,b,y\n", "has no rows, only the names of columns"),
-        ("y\n1\n2\n", "has no column to predict from; column 'y'"),
+        ("a,b,y\n", "has no rows, only column names"),
+        ("y\n1\n2\n", "has no column to predict from; it has column 'y'"),
         ("a,b,y\n1,,3\n4,5,6\n,,9\n", "line 2, column 2 ('b') is empty; 2 of 3 rows have missing cells: fill them in"),
         ("# of 2024\n\na,b,y\n1,,3\n", "line 4, column 2 ('b') is empty; 1 row has missing cells"),
         ("a,b,y\n1,NA,3\n", "line 2, column 2 ('b') is 'NA'; 1 row has missing cells"),
@@ -163,7 +163,7 @@ def test_unknown_columns_are_answered_with_a_suggestion(tmp_path):
         "has no column 'bought' (--target); did you mean 'Bought'? it has columns 'age', 'visits', 'Bought'"
     )
     assert "did you mean 'visits'?" in refused(path, "Bought", drop=["vists"])
-    assert refused(path, labelled=True).startswith("which column is to be predicted?")
+    assert refused(path, labelled=True).startswith("the column to predict must be named with --target; it has columns")
 
 
 def test_dropped_columns_may_hold_anything(tmp_path):
@@ -275,7 +275,10 @@ def test_parquet_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1.0, None, 2.0], "b": [None, None, 1], "y": [1, 2, 3]}, "row 1, column 2 ('b') is empty; 2 of 3 rows"),
+        (
+            {"a": [1.0, None, 2.0], "b": [None, None, 1], "y": [1, 2, 3]},
+            "row 1, column 2 ('b') is missing; 2 of 3 rows",
+        ),
         ({"a": [1.0, np.inf], "y": [1, 2]}, "row 2, column 1 ('a') must be a finite number; it is inf"),
         ({"a": ["u", "v"], "b": [1, 2], "y": [1, 2]}, "column 'a' holds no numbers ('a': string)"),
         ({"a": [1, 2], "y": [1, None]}, "row 2: the target 'y' must be finite; it is nan"),
@@ -297,7 +300,7 @@ def test_damaged_files_are_refused(tmp_path, name):
 def test_a_compressed_file_that_was_cut_short_is_refused(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,y\n" + 1000 * b"1,2\n")[:-12])
-    assert refused(path, "y").startswith("is cut short or damaged")
+    assert refused(path, "y").startswith("is truncated or damaged")
 
 
 def test_columns_are_matched_by_name(tmp_path):
