@@ -47,7 +47,8 @@ def loaded(*command):
             X = f.design.A.toarray() if sp.issparse(f.design.A) else f.design.A
             return X.tolist(), f.b.tolist(), f.design.A.dtype, repr(f.loss), f.intercept_at(np.zeros(f.shape)), repr(C)
         except SystemExit as end:
-            assert (end.code, error.getvalue().count("\n")) == (2, 1), error.getvalue()
+            code = end.code
+    assert (code, error.getvalue().count("\n")) == (2, 1), error.getvalue()
     return error.getvalue()
 
 

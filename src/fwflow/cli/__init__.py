@@ -18,11 +18,11 @@ from typing import Annotated
 try:
     import typer
 
-    from fwflow.cli import catalogues, data
+    from fwflow.cli import data
+    from fwflow.cli.catalogues import show
     from fwflow.cli.experiments import compare, explore, reproduce
-    from fwflow.cli.inspect import inspect
+    from fwflow.cli.models import inspect, predict
     from fwflow.cli.path import path
-    from fwflow.cli.predict import predict
     from fwflow.cli.screen import console
     from fwflow.cli.solve import solve
 except ModuleNotFoundError as missing:  # The console script is installed also without the extra.
@@ -44,7 +44,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.command("list", rich_help_panel=panel)(catalogues.show)
+app.command("list", rich_help_panel=panel)(show)
 app.add_typer(data.app, name="data", rich_help_panel=panel)
 
 

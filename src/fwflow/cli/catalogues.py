@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -17,17 +17,6 @@ from fwflow.methods import DEFAULT_SCHEDULE
 from fwflow.methods.catalogue import AUTO, AUTO_SUMMARY, VARIANTS
 from fwflow.objectives.losses import losses
 from fwflow.steps.searches import line_searches
-
-
-class Catalogue(StrEnum):
-    """Catalogues that can be listed."""
-
-    sets = "sets"
-    methods = "methods"
-    tableaus = "tableaus"
-    losses = "losses"
-    line_searches = "line-searches"
-
 
 _SIGNS = {
     **{r"\{": "{", r"\}": "}", r"\|": "|", r"\;": " ", r"\,": " ", r"\le": "<=", r"\ge": ">=", r"\infty": "inf"},
@@ -49,17 +38,15 @@ def plain(doc: str) -> str:
     return " ".join(signs.replace("`", "").split())
 
 
-def _documented(value: Any) -> str:
-    return plain(inspect.getdoc(value) or "")
+def _documented(kinds: Mapping[str, Any], title: str = "description") -> dict[str, dict[str, str]]:
+    return {name: {title: plain(inspect.getdoc(kind) or "")} for name, kind in kinds.items()}
 
 
 def _sets() -> dict[str, dict[str, str]]:
-    public = {name: value for name, value in vars(fw).items() if inspect.isclass(value)}
-    found = {n: c for n, c in public.items() if issubclass(c, fw.ConstraintSet) and not inspect.isabstract(c)}
-    return {
-        name: {"parameters": ", ".join(inspect.signature(found[name]).parameters), "members": _documented(found[name])}
-        for name in sorted(found)
-    }
+    kinds = {name: kind for name, kind in sorted(vars(fw).items()) if inspect.isclass(kind)}
+    sets = {n: kind for n, kind in kinds.items() if issubclass(kind, fw.ConstraintSet) and not inspect.isabstract(kind)}
+    parameters = {name: {"parameters": ", ".join(inspect.signature(kind).parameters)} for name, kind in sets.items()}
+    return {name: parameters[name] | row for name, row in _documented(sets, "members").items()}
 
 
 def _methods() -> dict[str, dict[str, str]]:
@@ -78,17 +65,7 @@ def _tableaus() -> dict[str, dict[str, str]]:
     }
 
 
-def _classes(catalogue: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    return {name: {"description": _documented(kind)} for name, kind in catalogue.items()}
-
-
-_CATALOGUES: Mapping[Catalogue, Callable[[], dict[str, dict[str, str]]]] = {
-    Catalogue.sets: _sets,
-    Catalogue.methods: _methods,
-    Catalogue.tableaus: _tableaus,
-    Catalogue.losses: lambda: _classes(losses),
-    Catalogue.line_searches: lambda: _classes(line_searches),
-}
+Catalogue = StrEnum("Catalogue", ["sets", "methods", "tableaus", "losses", "line-searches"])
 
 
 def show(
@@ -97,18 +74,22 @@ def show(
 ) -> None:
     """List the sets, methods, tableaus, losses or line searches of fwflow.
 
-    Names of methods and tableaus are values of --method here and of method= in Python. Names of sets are Python classes.
+    Names of methods and tableaus are values of --method, and of method= in Python. Names of sets are Python classes.
 
     [bold]Example[/bold]
 
     fwflow list sets
     """
-    entries = _CATALOGUES[catalogue]()
+    entries = {
+        "sets": _sets(),
+        "methods": _methods(),
+        "tableaus": _tableaus(),
+        "losses": _documented(losses),
+        "line-searches": _documented(line_searches),
+    }[catalogue.value]
     if as_json:
         print_json(entries)
     else:
         columns = next(iter(entries.values()))
-        numbers = 1 if catalogue is Catalogue.tableaus else len(columns) + 1
-        print_table(
-            catalogue.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], numbers
-        )
+        text = 1 if catalogue.value == "tableaus" else len(columns) + 1
+        print_table(catalogue.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], text)

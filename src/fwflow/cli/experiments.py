@@ -62,7 +62,7 @@ def compare(
     problem: Annotated[
         str,
         typer.Argument(
-            help="Built-in problem (triangle, sensing, madelon, gisette or movielens), or a data file as in fwflow solve."
+            help="Data file, as in fwflow solve, or built-in problem: triangle, sensing, madelon, gisette or movielens."
         ),
     ],
     methods: Annotated[

@@ -53,10 +53,8 @@ def _complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 DataFile = Annotated[
-    Path,
-    typer.Argument(help="Data file: .csv, .tsv, .svm, .libsvm or .txt (libsvm), .parquet, .npz, .mtx; also with .gz."),
+    Path, typer.Argument(help="Data file: .csv, .tsv, .svm, .libsvm or .txt (libsvm), .parquet, .npz, .mtx; also .gz.")
 ]
-ModelFile = Annotated[Path, typer.Argument(help="Model file written by fwflow solve.")]
 TargetOption = Annotated[
     str | None,
     typer.Option(
@@ -73,8 +71,7 @@ DropOption = Annotated[
     typer.Option(help="Column to leave out. Repeat the option for more columns.", autocompletion=_complete_column),
 ]
 HeaderOption = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether the first row holds column names. Default: detected."),
+    bool | None, typer.Option("--header/--no-header", help="Whether the first row holds column names.")
 ]
 LossOption = Annotated[
     str,
@@ -83,12 +80,8 @@ LossOption = Annotated[
         autocompletion=_complete([*losses]),
     ),
 ]
-RhoOption = Annotated[
-    float, typer.Option(help="Residual at which the huber loss changes from quadratic to linear.", **plain(float))
-]
-InterceptOption = Annotated[
-    bool, typer.Option("--intercept", help="Also fit a constant term, which the set does not constrain.")
-]
+RhoOption = Annotated[float, typer.Option(help="Residual above which the huber loss is linear.", **plain(float))]
+InterceptOption = Annotated[bool, typer.Option("--intercept", help="Also fit a constant term, outside of the set.")]
 SetOption = Annotated[
     str,
     typer.Option(

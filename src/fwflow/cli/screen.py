@@ -35,13 +35,6 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     Console(width=max(wanted, 20)).print(table)
 
 
-def print_fields(fields: Mapping[str, str]) -> None:
-    """Print names and values, one pair per line."""
-    width = max(map(len, fields))
-    for name, value in fields.items():
-        typer.echo(f"{name:>{width}}: {value}")
-
-
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON document, with null for numbers that are not finite."""
     typer.echo(json.dumps(_finite(fields), allow_nan=False, indent=1))

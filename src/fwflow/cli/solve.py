@@ -11,7 +11,7 @@ import typer
 import fwflow as fw
 from fwflow._validation import InputError
 from fwflow.cli import figures, options
-from fwflow.cli.inspect import described, show_model
+from fwflow.cli.models import described, show_model
 from fwflow.cli.options import plain, read_problem
 from fwflow.cli.running import Checkpoints, progress, resumed
 from fwflow.cli.screen import continued, heard, note, print_json, unbroken

@@ -1,6 +1,6 @@
 """Catalogue of the published data sets, and the checks and the parser of their files.
 
-Every file is identified by the SHA-256 of its uncompressed content. Archives are not, because a server may pack the same
+Every file is identified by the SHA-256 of its uncompressed content. Archives are not, as a server may pack the same
 files anew. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files. Those
 of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
 """
@@ -207,6 +207,6 @@ def parse(file: File, content: bytes, path: Path) -> Array:
         if wrong.any():
             row = int(wrong.argmax())
             steps = f" in steps of {accepted.step}" if accepted.step > 1 else ""
-            values = f"from {accepted[0]} to {accepted[-1]}{steps}"
-            raise DataError(f"{path}, line {row + 1}: {column[row]:.0f} is not accepted: {values}")
+            range_text = f"from {accepted[0]} to {accepted[-1]}{steps}"
+            raise DataError(f"{path}, line {row + 1}: {column[row]:.0f} is not accepted: {range_text}")
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,8 @@ def sensing(alpha: float = 1000.0, loss: str = "squared") -> ProblemInstance:
     data = load("sensing")
     A, b = data["A"], data["b"]
     if loss == "logistic":
-        return ProblemInstance(
-            LinearModel(A, np.where(b >= 0, 1.0, -1.0), loss, scale="sum"), L1Ball(alpha), None, None, data.source
-        )
+        f = LinearModel(A, np.where(b >= 0, 1.0, -1.0), loss, scale="sum")
+        return ProblemInstance(f, L1Ball(alpha), None, None, data.source)
     x, *_ = np.linalg.lstsq(A, b)
     # If the ball contains the unconstrained minimiser, this is the constrained minimiser too.
     optimum = 0.5 * float(np.sum((dot(A, x) - b) ** 2)) if np.abs(x).sum() <= alpha else None
@@ -55,19 +54,10 @@ def sensing(alpha: float = 1000.0, loss: str = "squared") -> ProblemInstance:
 
 
 def _classification(name: str, split: str, alpha: float) -> ProblemInstance:
+    """Logistic regression over an L1 ball, features standardised."""
     data = load(name, split=split)
     f = LinearModel(standardize(data["A"]), data["b"], "logistic", scale="sum")
     return ProblemInstance(f, L1Ball(alpha), None, None, data.source)
-
-
-def madelon(alpha: float = 1.0) -> ProblemInstance:
-    """Logistic regression on Madelon's training split over an L1 ball, features standardised."""
-    return _classification("madelon", "train", alpha)
-
-
-def gisette(alpha: float = 250.0) -> ProblemInstance:
-    """Logistic regression on Gisette's validation split over an L1 ball, features standardised."""
-    return _classification("gisette", "valid", alpha)
 
 
 def movielens(alpha: float = 1000.0, rho: float = 10.0) -> ProblemInstance:
@@ -91,8 +81,8 @@ def from_file(path: str, constraint: str = "l1:10", **options: Any) -> ProblemIn
 PROBLEMS: dict[str, Callable[..., ProblemInstance]] = {
     "triangle": triangle,
     "sensing": sensing,
-    "madelon": madelon,
-    "gisette": gisette,
+    "madelon": partial(_classification, "madelon", "train", alpha=1.0),
+    "gisette": partial(_classification, "gisette", "valid", alpha=250.0),
     "movielens": movielens,
 }
 

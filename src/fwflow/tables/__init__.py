@@ -1,7 +1,7 @@
 """Reader of data files: CSV, libsvm, Parquet, ``.npz`` and Matrix Market as tables of named columns.
 
-A table is read completely or refused: no row or cell is skipped or guessed. Errors are ValueErrors that name the file and,
-if the format has them, the line and the column. Numbers are written in ASCII digits, without underscores.
+A table is read completely or refused: no row or cell is skipped or guessed. Errors are ValueErrors that name the file
+and, if the format has them, the line and the column. Numbers are written in ASCII digits, without underscores.
 
 A compressed file (``.gz``, ``.npz``, Parquet) may unpack to 100 times its size, or to 128 MiB if that is more. The
 environment variable ``FWFLOW_MAX_UNPACKED`` sets another number of bytes.
@@ -57,8 +57,8 @@ def read(
     path : str or Path
         Its suffix is one in `FORMATS`, with or without ``.gz``.
     target : str, optional
-        Column to predict. Columns without a name are numbered from 1. Default: the labels of a libsvm file, or the array
-        ``y`` or ``b`` of an ``.npz`` file, if present.
+        Column to predict. Columns without a name are numbered from 1. Default: the labels of a libsvm file, or the
+        array ``y`` or ``b`` of an ``.npz`` file, if present.
     drop : collection of str
         Columns to leave out.
     header : bool, optional

@@ -33,7 +33,7 @@ def _row_place(i: int) -> str:
 
 
 def read_npz(path: Path, wanted: Wanted) -> Table:
-    """Read arrays ``X`` and ``y``, or ``A`` and ``b``, and optional ``names``; or a matrix of `scipy.sparse.save_npz`."""
+    """Read arrays ``X`` and ``y``, or ``A`` and ``b``, and perhaps ``names``; or a file of `scipy.sparse.save_npz`."""
     try:
         stored = load_arrays(path)
         arrays = stored if isinstance(stored, dict) else {}

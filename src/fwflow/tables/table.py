@@ -17,7 +17,7 @@ from fwflow._validation import Array, InputError, is_plain
 #: A number per row; or a text per row, if some rows do not hold numbers.
 Target = Array | tuple[str, ...]
 
-#: Texts that mean a missing value, in lower case. "none" and "-" are not among them, because both are usual class labels.
+#: Texts that mean a missing value, in lower case. "none" and "-" are not among them, as both are usual class labels.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
 
 #: White space that may surround a cell. str.strip() removes more, such as no-break spaces and record separators.

@@ -178,7 +178,7 @@ class _Cells:
         rows = len(self._lines)
         if not rows:
             raise InputError(f"{self._path} has no rows, only column names")
-        # A column is text if more than half of its cells are text. Otherwise these cells are errors in a column of numbers.
+        # A column is text if more than half of its cells are. Otherwise these cells are errors in a column of numbers.
         if text := sorted(j for j, count in self._count.items() if 2 * count > rows):
             raise refuse_text(self._path, ((self._names[j], "line {} is {!r}".format(*self._first[j])) for j in text))
         if self._first:
@@ -193,7 +193,7 @@ class _Cells:
 
 
 def _numbers(rows: Sequence[Sequence[str]]) -> Array:
-    """Return cells as numbers, and NaN for text. NumPy accepts the same texts as `float`, so it gets plain text only."""
+    """Return cells as numbers, and NaN for text. NumPy accepts all that `float` accepts, so it gets plain text only."""
     try:
         if all(is_plain("".join(row)) for row in rows):
             return np.array(rows, dtype=np.float64)
@@ -241,9 +241,8 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     X = sp.csr_array((entries, places - base, indptr), shape=(len(labels), width)).tocsc()
     X.sum_duplicates()
     target = as_target(path, labels, place, "label")
-    return from_matrix(
-        path, wanted, X, tuple(map(str, range(base, base + width))), ("label", target), place, implied=True
-    )
+    names = tuple(map(str, range(base, base + width)))
+    return from_matrix(path, wanted, X, names, ("label", target), place, implied=True)
 
 
 def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
