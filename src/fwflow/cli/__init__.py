@@ -18,9 +18,8 @@ from typing import Annotated
 try:
     import typer
 
-    from fwflow.cli import data
     from fwflow.cli.catalogues import show
-    from fwflow.cli.experiments import compare, explore, reproduce
+    from fwflow.cli.experiments import compare, data_app, explore, reproduce
     from fwflow.cli.models import inspect, predict
     from fwflow.cli.path import path
     from fwflow.cli.screen import console
@@ -45,7 +44,7 @@ for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.command("list", rich_help_panel=panel)(show)
-app.add_typer(data.app, name="data", rich_help_panel=panel)
+app.add_typer(data_app, name="data", rich_help_panel=panel)
 
 
 def _show_version(wanted: bool) -> None:

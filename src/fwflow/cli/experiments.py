@@ -1,7 +1,8 @@
-"""``fwflow reproduce``, ``compare`` and ``explore``: experiments of the paper, and comparisons of methods."""
+"""``fwflow reproduce``, ``compare``, ``explore`` and ``data``: experiments, comparisons of methods, and their data."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 import webbrowser
 from pathlib import Path
@@ -9,19 +10,34 @@ from typing import Annotated, Any
 
 import typer
 
+from fwflow import datasets
 from fwflow._validation import InputError
 from fwflow.cli import options
-from fwflow.cli.options import plain, use_data
+from fwflow.cli.options import plain
 from fwflow.cli.screen import continued, print_table
 
+DataFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="Folder with official data files. Default: $FWFLOW_DATA.", exists=True, file_okay=False
+    ),
+]
+
+# Consequence of Ctrl-C, for the message of `continued`.
 _INTERRUPTED = "finished results are kept; run the same command again to continue"
+
+
+def use_data(folder: Path | None) -> None:
+    """Let the loaders, also those of worker processes, search this folder first."""
+    if folder is not None:
+        os.environ["FWFLOW_DATA"] = str(folder.resolve())
 
 
 def reproduce(
     experiments: Annotated[list[str] | None, typer.Argument(help="E1 to E8. Default: all.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("reproduction"),
     quick: Annotated[bool, typer.Option("--quick/--full", help="Small settings; takes less than a minute.")] = False,
-    data: options.DataFolderOption = None,
+    data: DataFolderOption = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with one table of settings per experiment.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="One setting, such as E4.iterations=50.")] = None,
     workers: options.WorkersOption = None,
@@ -83,7 +99,7 @@ def compare(
     drop: options.DropOption = None,
     header: options.HeaderOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and its figures.")] = Path("comparison"),
-    data: options.DataFolderOption = None,
+    data: DataFolderOption = None,
     workers: options.WorkersOption = None,
 ) -> None:
     """Compare methods, line searches and momentum on one problem.
@@ -141,3 +157,33 @@ def explore(
     typer.echo(f"page: {page}")
     if show:
         webbrowser.open(page.resolve().as_uri())
+
+
+data_app = typer.Typer(help="List, find and download the data sets of the experiments.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(help="madelon, gisette or movielens.")]
+
+
+@data_app.command("list")
+def list_data(data: DataFolderOption = None) -> None:
+    """List every data set, where it is read from, and its terms of use."""
+    use_data(data)
+    rows = [(r.name, r.split, r.found, str(r.where or "-"), r.terms) for r in datasets.available()]
+    print_table("data sets", ("name", "split", "found", "where", "terms"), rows, text=5)
+
+
+@data_app.command()
+def fetch(name: NameArgument) -> None:
+    """Download a data set from its official site into the cache."""
+    typer.echo(f"{name}: {datasets.fetch(name, progress=True)}")
+
+
+@data_app.command()
+def where(name: NameArgument, data: DataFolderOption = None) -> None:
+    """Print the folder from which a data set is read."""
+    use_data(data)
+    found = datasets.where(name)
+    if found is None:
+        typer.echo(f"{name} is not on this machine; try: fwflow data fetch {name}", err=True)
+        raise typer.Exit(1)
+    typer.echo(found)

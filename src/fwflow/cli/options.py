@@ -119,18 +119,6 @@ RtolOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 LargestOption = Annotated[int, typer.Option(help="Number of largest coefficients to show.", **plain(int, 0))]
 WorkersOption = Annotated[int | None, typer.Option(help="Number of processes. Default: one per core.", **plain(int))]
-DataFolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="Folder with official data files. Default: $FWFLOW_DATA.", exists=True, file_okay=False
-    ),
-]
-
-
-def use_data(folder: Path | None) -> None:
-    """Let the loaders, also those of worker processes, search this folder first."""
-    if folder is not None:
-        os.environ["FWFLOW_DATA"] = str(folder.resolve())
 
 
 def check_names(loss: str, method: str) -> None:

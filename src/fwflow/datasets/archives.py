@@ -7,6 +7,7 @@ catalogue; paths inside an archive are never used.
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 import zipfile
@@ -15,7 +16,7 @@ from typing import Any
 
 from fwflow._storage import replacing
 from fwflow._validation import InputError, suggest
-from fwflow.datasets.dataset import DataError, optional
+from fwflow.datasets.dataset import DataError
 from fwflow.datasets.official import File, Official, catalogue, find, is_official, read
 
 #: Number of further attempts after a failed download, and seconds to wait for a response, chosen without tuning.
@@ -29,9 +30,16 @@ def cache_dir() -> Path | None:
     if given:
         return Path(given).expanduser()
     try:
-        return Path(optional("pooch").os_cache("fwflow"))
+        return Path(_pooch().os_cache("fwflow"))
     except DataError:
         return None
+
+
+def _pooch() -> Any:
+    try:
+        return importlib.import_module("pooch")
+    except ModuleNotFoundError as error:
+        raise DataError(f"{error.name} is not installed; it comes with pip install 'fwflow[data]'") from error
 
 
 def offline(official: Official) -> str:
@@ -64,7 +72,7 @@ def fetch(name: str, progress: bool = False) -> Path:
     if name not in catalogue:
         raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
     official = catalogue[name]
-    pooch = optional("pooch")
+    pooch = _pooch()
     cache = cache_dir()
     assert cache is not None
     folder = cache / official.folder

@@ -1,7 +1,7 @@
-"""Which real data ships inside the package, and is it intact? Packed files, pinned by their SHA-256.
+"""Real data that ships inside the package: packed files, verified by their SHA-256.
 
-A packed file is a NumPy array of 16-bit integers, the features and then the labels, in column order, since columns
-have scales of their own and compress better than rows; xz with two-byte literal positions (lp=1, pb=1) does the rest.
+A packed file is a NumPy array of 16-bit integers, the features and then the labels, compressed with xz (lp=1, pb=1, for
+two-byte numbers). It is stored by columns: the entries of a column have one scale, so they compress better than rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).with_name("files")
 
 @dataclass(frozen=True)
 class Packed:
-    """A split in a packed file: the file's name and SHA-256, where the numbers are from, and any remark on them."""
+    """A split in a packed file: its name and SHA-256, the origin of the numbers, and an optional remark."""
 
     name: str
     sha256: str
@@ -36,7 +36,7 @@ class Packed:
 
 
 def unpack(packed: Packed) -> list[Array]:
-    """Features, and labels as one column; nothing is decompressed before its digest is right."""
+    """Return the features, and the labels as one column. The digest is verified before the file is decompressed."""
     try:
         content = packed.path.read_bytes()
     except OSError as error:

@@ -69,44 +69,34 @@ _SHA256 = {
     "gisette_valid.data": "5cea897956dd172a006132738254a27a8f61ecc1ceb6f5b20639c281d2942254",
     "gisette_valid.labels": "a6b857a0448023f033c4dda2ef848714b4be2ae45ce598d088fb3efb406e08c5",
     "gisette_valid.npy.xz": "276124259a9fff239faa74d3a02ed35fcd0f53f69928d9e4266daeba1fb31cee",
-    "u.data": "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
 }
 
 
-def _file(name: str, rows: int, columns: Sequence[range]) -> File:
-    return File(name, _SHA256[name], rows, columns)
-
-
-def _packed(name: str, origin: str, remark: str = "") -> Packed:
-    return Packed(f"{name}.npy.xz", _SHA256[f"{name}.npy.xz"], origin, remark)
-
-
 def _uci(
-    name: str,
-    number: int,
-    doi: str,
-    default: str,
-    columns: int,
-    rows: Mapping[str, int],
-    embedded: Mapping[str, Packed],
+    name: str, number: int, doi: str, columns: int, rows: Mapping[str, int], embedded: Mapping[str, tuple[str, ...]]
 ) -> Official:
-    """Return a data set of the UCI repository with two classes; `rows` are the numbers of lines by split."""
+    """Return a data set of two classes from the UCI repository, with the rows of each split.
+
+    `embedded` has the origin, and perhaps a remark, of each split that ships. The first one is the default split.
+    """
     return Official(
         title=name.capitalize(),
         folder=name,
         url=f"https://archive.ics.uci.edu/static/public/{number}/{name}.zip",
         archive_hash=None,
         terms=f"UCI, doi:{doi}; Guyon, Gunn, Ben-Hur, Dror 2004; CC BY 4.0",
-        default=default,
+        default=next(iter(embedded)),
         splits={
-            split: (
-                _file(f"{name}_{split}.data", count, [range(1000)] * columns),
-                _file(f"{name}_{split}.labels", count, [range(-1, 2, 2)]),
-            )
+            split: [
+                File(file := f"{name}_{split}.data", _SHA256[file], count, [range(1000)] * columns),
+                File(file := f"{name}_{split}.labels", _SHA256[file], count, [range(-1, 2, 2)]),
+            ]
             for split, count in rows.items()
         },
         arrays=lambda tables: {"A": tables[0], "b": tables[1][:, 0]},
-        embedded=embedded,
+        embedded={
+            split: Packed(file := f"{name}_{split}.npy.xz", _SHA256[file], *texts) for split, texts in embedded.items()
+        },
     )
 
 
@@ -115,34 +105,20 @@ def _ratings(tables: Sequence[Array]) -> Mapping[str, Array]:
     return {"rows": user.astype(np.int64) - 1, "cols": item.astype(np.int64) - 1, "values": rating.copy()}
 
 
+_EXACT = ("the numbers of the official files",)
 #: Origin of the copy of Gisette's validation split that ships, and its known differences from the official file.
-RECOVERED = "recovered from the LIBSVM-scaled copy of the split"
-RECOVERED_REMARK = (
+RECOVERED = (
+    "recovered from the LIBSVM-scaled copy of the split",
     "29 columns that are constant in the official training split are 0, 183 of 657,957 non-zeros sit in columns whose "
-    "scale is ambiguous, and the sum of all values is within 0.0014 % of the official checksum"
+    "scale is ambiguous, and the sum of all values is within 0.0014 % of the official checksum",
 )
-_EXACT = "the numbers of the official files"
 
 #: Published data sets by name.
 catalogue: dict[str, Official] = {
     "madelon": _uci(
-        "madelon",
-        171,
-        "10.24432/C5602H",
-        "train",
-        500,
-        {"train": 2000, "valid": 600},
-        {"train": _packed("madelon_train", _EXACT), "valid": _packed("madelon_valid", _EXACT)},
+        "madelon", 171, "10.24432/C5602H", 500, {"train": 2000, "valid": 600}, {"train": _EXACT, "valid": _EXACT}
     ),
-    "gisette": _uci(
-        "gisette",
-        170,
-        "10.24432/C5HP5B",
-        "valid",
-        5000,
-        {"train": 6000, "valid": 1000},
-        {"valid": _packed("gisette_valid", RECOVERED, RECOVERED_REMARK)},
-    ),
+    "gisette": _uci("gisette", 170, "10.24432/C5HP5B", 5000, {"train": 6000, "valid": 1000}, {"valid": RECOVERED}),
     "movielens": Official(
         title="MovieLens 100K",
         folder="ml-100k",
@@ -150,7 +126,16 @@ catalogue: dict[str, Official] = {
         archive_hash="md5:0e33842e24a9c977be4e0107933c0723",
         terms="GroupLens, doi:10.1145/2827872; Harper, Konstan 2015; research use, no redistribution",
         default="all",
-        splits={"all": [_file("u.data", 100_000, [range(1, 944), range(1, 1683), range(1, 6), range(10**10)])]},
+        splits={
+            "all": [
+                File(
+                    "u.data",
+                    "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
+                    100_000,
+                    [range(1, 944), range(1, 1683), range(1, 6), range(10**10)],
+                )
+            ]
+        },
         arrays=_ratings,
         shape=(943, 1682),
     ),
@@ -158,7 +143,7 @@ catalogue: dict[str, Official] = {
 
 #: Descriptions of known files that differ from the official ones, by SHA-256.
 known_variants: Mapping[str, str] = {
-    "ce0bc1b23970598f7bf1552802ebe8f798ab65a1c2e7f0b2ecd63f8eacc28b4b": f"was {RECOVERED}: {RECOVERED_REMARK}",
+    "ce0bc1b23970598f7bf1552802ebe8f798ab65a1c2e7f0b2ecd63f8eacc28b4b": f"was {RECOVERED[0]}: {RECOVERED[1]}",
 }
 
 #: Split and file of a reconstruction of Gisette's training split, which is never used as "train".

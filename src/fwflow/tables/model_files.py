@@ -91,7 +91,7 @@ class FittedModel:
         cls, result: Result, names: Sequence[str], *, loss: str, constraint: str, rows: int, **more: Any
     ) -> FittedModel:
         """Return the model of a run, dated now. Further fields may be given by name."""
-        defaults = {"intercept": 0.0, "target": "", "classes": None, "dropped": (), "data": ""}
+        defaults: dict[str, Any] = {"intercept": 0.0, "target": "", "classes": None, "dropped": (), "data": ""}
         return cls(
             coefficients=np.asarray(result.x),
             names=tuple(names),

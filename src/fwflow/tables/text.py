@@ -55,17 +55,52 @@ def read_csv(path: Path, wanted: Wanted) -> Table:
         rows = _rows(path, file)
         first, header, names = _head(path, rows, wanted)
         features, target = wanted.divide(path, names)
-        cells = _Cells(path, names, features)
-        texts: list[str] = []
+        lines, texts, blocks = array("q"), list[str](), list[Array]()
         rows = rows if header else chain([first], rows)
         while block := list(islice(rows, max(1, _CELLS // len(names)))):
-            cells.add(block)
+            for line, row in block:
+                if len(row) != len(names):
+                    raise InputError(f"{path}, line {line} has {len(row)} cells, where the first row has {len(names)}")
+            lines.extend(line for line, _ in block)
+            cells = [row if len(features) == len(names) else [row[j] for j in features] for _, row in block]
+            blocks.append(_numbers(cells).reshape(len(block), len(features)))
             if target is not None:
                 texts += [row[target] for _, row in block]
-    X = cells.numbers()
+    if not blocks:
+        raise InputError(f"{path} has no rows, only column names")
+    X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    if not (good := np.isfinite(X)).all():
+        raise _bad_cells(path, names, features, ~good, header)
+
+    def place(i: int) -> str:
+        return f"line {lines[i]}"
+
     name = "" if target is None else names[target]
-    labels = None if target is None else as_target(path, texts, cells.place, name)
-    return Table(path, X, tuple(names[j] for j in features), labels, name, cells.place)
+    labels = None if target is None else as_target(path, texts, place, name)
+    return Table(path, X, tuple(names[j] for j in features), labels, name, place)
+
+
+def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: Array, header: bool) -> InputError:
+    """Read the file again, and return the error for its cells that are not finite numbers."""
+    first: dict[int, tuple[int, str]] = {}  # By column, line and content of the first cell that is text.
+    count: Counter[int] = Counter()  # By column, the number of cells that are text.
+    missing: dict[int, tuple[str, str]] = {}  # By line, place and content of the first missing cell.
+    with _text(path) as file:
+        for (line, row), wrong in zip(islice(_rows(path, file), int(header), None), bad, strict=False):
+            for j in (features[k] for k in np.flatnonzero(wrong).tolist()):
+                if row[j].lower() in MISSING:
+                    missing.setdefault(line, (f"line {line}, {column_text(j, names)}", row[j]))
+                else:
+                    first.setdefault(j, (line, row[j]))
+                    count[j] += 1
+    # A column is text if more than half of its cells are. Otherwise these cells are errors in a column of numbers.
+    if text := sorted(j for j in count if 2 * count[j] > len(bad)):
+        return refuse_text(path, ((names[j], "line {} is {!r}".format(*first[j])) for j in text))
+    if first:
+        j, (line, cell) = min(first.items(), key=lambda item: item[1][0])
+        return InputError(f"{path}, line {line}, {column_text(j, names)} must be a finite number; it is {cell!r}")
+    place, cell = next(iter(missing.values()))
+    return refuse_missing(path, place, repr(cell) if cell else "empty", len(missing), len(bad))
 
 
 def names_of_csv(path: Path) -> list[str]:
@@ -133,63 +168,6 @@ def _is_header(cells: Sequence[str], wanted: Wanted) -> bool:
         for j, cell in enumerate(cells)
         if parsed(cell) is not None and cell.lower() != "nan"
     )
-
-
-class _Cells:
-    """Numbers of all rows, and a record of the cells that are not numbers."""
-
-    def __init__(self, path: Path, names: Sequence[str], features: Sequence[int]) -> None:
-        self._path, self._names, self._features = path, names, features
-        self._blocks: list[Array] = []
-        self._lines = array("q")
-        self._first: dict[int, tuple[int, str]] = {}  # By column, line and text of the first cell that is text.
-        self._count: Counter[int] = Counter()  # By column, the number of cells that are text.
-        self._missing: tuple[int, int, str] | None = None  # Line, column and text of the first missing cell.
-        self._incomplete = 0  # Number of rows with missing cells.
-
-    def place(self, i: int) -> str:
-        """Return the position of row i as text."""
-        return f"line {self._lines[i]}"
-
-    def add(self, block: Sequence[Row]) -> None:
-        """Parse further rows."""
-        for line, row in block:
-            if len(row) != len(self._names):
-                found = f"{len(row)} cells, where the first row has {len(self._names)}"
-                raise InputError(f"{self._path}, line {line} has {found}")
-        self._lines.extend(line for line, _ in block)
-        every = len(self._features) == len(self._names)
-        rows = [row if every else [row[j] for j in self._features] for _, row in block]
-        numbers = _numbers(rows).reshape(len(rows), len(self._features))
-        self._blocks.append(numbers)
-        incomplete = set()
-        for i, k in np.argwhere(~np.isfinite(numbers)).tolist():
-            (line, row), j = block[i], self._features[k]
-            if row[j].lower() in MISSING:
-                incomplete.add(i)
-                self._missing = self._missing or (line, j, row[j])
-            else:
-                self._first.setdefault(j, (line, row[j]))
-                self._count[j] += 1
-        self._incomplete += len(incomplete)
-
-    def numbers(self) -> Array:
-        """Return all rows; refuse the table if a cell is not a finite number."""
-        rows = len(self._lines)
-        if not rows:
-            raise InputError(f"{self._path} has no rows, only column names")
-        # A column is text if more than half of its cells are. Otherwise these cells are errors in a column of numbers.
-        if text := sorted(j for j, count in self._count.items() if 2 * count > rows):
-            raise refuse_text(self._path, ((self._names[j], "line {} is {!r}".format(*self._first[j])) for j in text))
-        if self._first:
-            j, (line, cell) = min(self._first.items(), key=lambda item: item[1][0])
-            place = f"line {line}, {column_text(j, self._names)}"
-            raise InputError(f"{self._path}, {place} must be a finite number; it is {cell!r}")
-        if self._missing:
-            line, j, cell = self._missing
-            place, found = f"line {line}, {column_text(j, self._names)}", repr(cell) if cell else "empty"
-            raise refuse_missing(self._path, place, found, self._incomplete, rows)
-        return self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks)
 
 
 def _numbers(rows: Sequence[Sequence[str]]) -> Array:
