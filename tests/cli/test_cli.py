@@ -18,6 +18,7 @@ from fwflow import cli, datasets, reproduction
 from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
 from fwflow.reproduction import e7_certificates, framework
+from fwflow.reproduction.problems import PROBLEMS
 from tests.reproduction.helpers import FEW_TABLEAUS, serial
 
 __all__ = ["serial"]
@@ -390,7 +391,10 @@ def test_unknown_data_set_is_one_line(capsys, monkeypatch, what):
     [
         ([], ("reproduce", "compare", "data")),
         (["reproduce"], ("--out", "--quick", "--full", "--data", "--config", "--set", "--workers")),
-        (["compare"], ("--method", "--line-search", "--momentum", "--iterations", "--loss", "--set", "--target")),
+        (
+            ["compare"],
+            ("--method", "--line-search", "--momentum", "--iterations", "--loss", "--set", "--target", *PROBLEMS),
+        ),
         (["data"], ("list", "fetch", "where")),
     ],
 )

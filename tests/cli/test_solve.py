@@ -346,7 +346,7 @@ def test_progress_is_shown_on_terminals(monkeypatch):
     with running.progress(0.0, 1e-6) as show:
         fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=0, rtol=1e-6, callback=show)
     text = screen.export_text()
-    assert "iterations gap" in text
+    assert "iterations, gap" in text
     assert "passes" in text
 
 

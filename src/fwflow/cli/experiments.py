@@ -89,7 +89,7 @@ def compare(
         list[str] | None, typer.Option("--line-search", "-l", help="Also run with this line search.")
     ] = None,
     momenta: Annotated[list[str] | None, typer.Option("--momentum", help="Also run with this momentum.")] = None,
-    iterations: Annotated[int, typer.Option("--iterations", "-n", **plain(int, 1))] = 200,
+    iterations: Annotated[int, typer.Option("--iterations", "-n", help="Number of iterations.", **plain(int, 1))] = 200,
     constraint: options.SetOption = "l1:10",
     target: options.TargetOption = None,
     loss: options.LossOption = "squared",

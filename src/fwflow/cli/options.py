@@ -71,17 +71,17 @@ DropOption = Annotated[
     typer.Option(help="Column to leave out. Repeat the option for more columns.", autocompletion=_complete_column),
 ]
 HeaderOption = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="Whether the first row holds column names.")
+    bool | None, typer.Option("--header/--no-header", help="Whether the first row holds names (default: detected).")
 ]
 LossOption = Annotated[
     str,
     typer.Option(
-        help="Loss: " + ", ".join(f"{name} (two classes)" if kind.labels else name for name, kind in losses.items()),
+        help=", ".join(f"{name} (two classes)" if kind.labels else name for name, kind in losses.items()) + ".",
         autocompletion=_complete([*losses]),
     ),
 ]
 RhoOption = Annotated[float, typer.Option(help="Residual above which the huber loss is linear.", **plain(float))]
-InterceptOption = Annotated[bool, typer.Option("--intercept", help="Also fit a constant term, outside of the set.")]
+InterceptOption = Annotated[bool, typer.Option("--intercept", help="Also fit a constant term, without constraint.")]
 SetOption = Annotated[
     str,
     typer.Option(
@@ -111,7 +111,7 @@ MethodOption = Annotated[
 ]
 TolOption = Annotated[
     float | None,
-    typer.Option(help="Stop when the duality gap is at most this. Default: --rtol 1e-6 alone.", **plain(float)),
+    typer.Option(help="Stop when the duality gap is at most this. Default: use --rtol 1e-6.", **plain(float)),
 ]
 RtolOption = Annotated[
     float | None, typer.Option(help="Stop when the gap is at most this fraction of the first gap.", **plain(float))

@@ -60,16 +60,9 @@ def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
     if not errors.is_terminal:
         yield lambda state: None
         return
-    columns = (
-        "{task.fields[k]} iterations",
-        "gap {task.fields[gap]}",
-        "{task.fields[passes]:.0f} passes over the data",
-    )
-    with Progress(
-        BarColumn(), *map(TextColumn, columns), TimeElapsedColumn(),
-        console=errors, transient=True,
-    ) as bars:  # fmt: skip
-        task = bars.add_task("", total=1.0, k=0, gap="unknown", passes=0.0)
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True) as bars:
+        task = bars.add_task("0 iterations", total=1.0)
         shown = 0.0
 
         def show(state: fw.State) -> None:
@@ -81,12 +74,8 @@ def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
             wanted = max(tol, rtol * state.first_gap)
             whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
             done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
-            bars.update(
-                task,
-                completed=min(max(done, 0.0), 1.0),
-                k=state.k,
-                gap=f"{state.gap:.1e} of {wanted:.0e}",
-                passes=state.counts.n_design,
-            )
+            gap = f"gap {state.gap:.1e} of {wanted:.0e}"
+            text = f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"
+            bars.update(task, completed=min(max(done, 0.0), 1.0), description=text)
 
         yield show

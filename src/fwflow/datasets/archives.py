@@ -25,7 +25,7 @@ TIMEOUT = 30.0
 
 
 def cache_dir() -> Path | None:
-    """Return ``FWFLOW_CACHE``, or the cache directory of the platform, or None if pooch, which knows it, is missing."""
+    """Return ``FWFLOW_CACHE``, or the cache directory of the platform, or None without pooch, which finds it."""
     given = os.environ.get("FWFLOW_CACHE")
     if given:
         return Path(given).expanduser()

@@ -14,7 +14,6 @@ from fwflow._validation import Array, InputError, suggest
 from fwflow.datasets import generators, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
 from fwflow.datasets.dataset import DataError, Dataset, Kind
-from fwflow.datasets.embedded import unpack
 from fwflow.datasets.official import (
     RECONSTRUCTED,
     RECONSTRUCTED_FILE,
@@ -25,6 +24,7 @@ from fwflow.datasets.official import (
     known_variants,
     parse,
     read,
+    unpack,
 )
 from fwflow.tables import read as read_table
 

@@ -3,12 +3,17 @@
 Every file is identified by the SHA-256 of its uncompressed content. Archives are not, as a server may pack the same
 files anew. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files. Those
 of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
+
+Some splits ship inside the package, in packed files: NumPy arrays of 16-bit integers, the features and then the labels,
+compressed with xz (lp=1, pb=1, for two-byte numbers). They are stored by columns: the entries of a column have one
+scale, so they compress better than rows.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
+import io
+import lzma
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._storage.files import opened
+from fwflow._validation import Array, InputError
 from fwflow.datasets.dataset import DataError
-from fwflow.datasets.embedded import Packed
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,24 @@ class File:
     def limit(self) -> int:
         """Upper bound on the size of the file in bytes. No more than this is decompressed."""
         return self.rows * (12 * len(self.columns) + 2)
+
+
+#: The folder of packed files.
+FOLDER = Path(__file__).with_name("files")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A split in a packed file: its name and SHA-256, the origin of the numbers, and an optional remark."""
+
+    name: str
+    sha256: str
+    origin: str
+    remark: str = ""
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / self.name
 
 
 @dataclass(frozen=True)
@@ -160,9 +183,9 @@ def find(name: str, folder: Path) -> Path | None:
 def read(file: File, path: Path) -> bytes:
     """Return the uncompressed content of a file, up to one byte more than its limit."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        with opened(path) as stream:
             return stream.read(file.limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, InputError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
@@ -195,3 +218,15 @@ def parse(file: File, content: bytes, path: Path) -> Array:
             range_text = f"from {accepted[0]} to {accepted[-1]}{steps}"
             raise DataError(f"{path}, line {row + 1}: {column[row]:.0f} is not accepted: {range_text}")
     return table
+
+
+def unpack(packed: Packed) -> list[Array]:
+    """Return the features, and the labels as one column. The digest is verified before the file is decompressed."""
+    try:
+        content = packed.path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{packed.path} cannot be read: {error}. Install fwflow anew") from error
+    if hashlib.sha256(content).hexdigest() != packed.sha256:
+        raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Install fwflow anew")
+    table = np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False)
+    return [np.ascontiguousarray(part, dtype=np.float64) for part in (table[:, :-1], table[:, -1:])]

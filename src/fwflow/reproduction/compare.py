@@ -44,13 +44,9 @@ def compare(
     workers: int | None,
     **options: Any,
 ) -> tuple[ResultTable, Path]:
-    """Run every method with every variant, and return the table and the path of the page.
-
-    ``problem`` is a name in `PROBLEMS`, or a data file with the options of `from_file`.
-    """
-    name = problem
-    if problem not in PROBLEMS:
-        name, options = "file", {"path": problem, **options}
+    """Run every method with every variant on a problem by name, or on a data file with the options of `from_file`."""
+    name = problem if problem in PROBLEMS else "file"
+    options |= {} if problem in PROBLEMS else {"path": problem}
     variants: dict[str, dict[str, Any]] = {"plain": {}}
     variants |= {f"{search} line search": {"line_search": search} for search in line_searches}
     variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}

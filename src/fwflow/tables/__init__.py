@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError, suggest
-from fwflow.tables.arrays import read_mtx, read_npy, read_npz, read_parquet
+from fwflow.tables.arrays import read_mtx, read_numpy, read_parquet
 from fwflow.tables.table import Table, Target, Wanted
 from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
 
@@ -33,11 +33,11 @@ FORMATS: MappingProxyType[str, Reader] = MappingProxyType(
         ".libsvm": read_libsvm,
         ".txt": read_libsvm,
         ".parquet": read_parquet,
-        ".npz": read_npz,
+        ".npz": read_numpy,
         ".mtx": read_mtx,
     }
 )
-_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": read_csv, ".npy": read_npy}
+_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": read_csv, ".npy": read_numpy}
 
 
 def read(

@@ -32,18 +32,21 @@ def _row_place(i: int) -> str:
     return f"row {i + 1}"
 
 
-def read_npz(path: Path, wanted: Wanted) -> Table:
-    """Read arrays ``X`` and ``y``, or ``A`` and ``b``, and perhaps ``names``; or a file of `scipy.sparse.save_npz`."""
+def read_numpy(path: Path, wanted: Wanted) -> Table:
+    """Read arrays ``X`` and ``y``, or ``A`` and ``b``, and perhaps ``names``; or a file of `scipy.sparse.save_npz`.
+
+    A target may also be the only array of its file.
+    """
     try:
         stored = load_arrays(path)
-        arrays = stored if isinstance(stored, dict) else {}
+        arrays = stored if isinstance(stored, dict) else {"array": stored}
         if sparse := "format" in arrays and "shape" in arrays:
             with seekable(path) as file:
                 matrix = sp.load_npz(file)
     except InputError:
         raise
     except (ValueError, BadZipFile, EOFError, KeyError, RuntimeError) as error:
-        raise InputError(f"{path} is not an .npz file of numbers: {error}") from error
+        raise InputError(f"{path} is not a NumPy file of numbers: {error}") from error
     if sparse:
         return _matrix(path, wanted, matrix)
     if wanted.alone and len(arrays) == 1:
@@ -60,17 +63,6 @@ def read_npz(path: Path, wanted: Wanted) -> Table:
         return _matrix(path, wanted, matrix, arrays.get("names"))
     labels = name, _target(path, arrays[name].reshape(-1), name)
     return _matrix(path, replace(wanted, target=None), matrix, arrays.get("names"), labels)
-
-
-def read_npy(path: Path, wanted: Wanted) -> Table:
-    """Read one array as the target."""
-    try:
-        stored = load_arrays(path)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{path} is not an .npy file of numbers: {error}") from error
-    if isinstance(stored, dict):
-        raise InputError(f"{path} is not an .npy file of numbers: it is an .npz file")
-    return _vector(path, stored)
 
 
 def read_mtx(path: Path, wanted: Wanted) -> Table:

@@ -29,28 +29,15 @@ _SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers in named columns, and the target of each row.
-
-    Attributes
-    ----------
-    X : (m, n) array or CSC matrix
-    names : tuple of str
-        Names of the columns of X, all different.
-    target : array, tuple of str, or None
-    target_name : str
-    place : callable
-        Function that returns the position of row i in the file as text, for error messages.
-    implied : bool
-        Whether columns that the file does not mention are columns of zeros.
-    """
+    """Rows of numbers in named columns, and the target of each row."""
 
     path: Path
-    X: Any
-    names: tuple[str, ...]
+    X: Any  # Array or CSC matrix.
+    names: tuple[str, ...]  # Names of the columns of X, all different.
     target: Target | None
     target_name: str
-    place: Callable[[int], str]
-    implied: bool = False
+    place: Callable[[int], str]  # Position of row i in the file as text, for error messages.
+    implied: bool = False  # Whether columns that the file does not mention are columns of zeros.
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return the matrix with these columns in this order; refuse the table if it has other columns."""
