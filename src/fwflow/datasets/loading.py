@@ -11,21 +11,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fwflow._validation import Array, InputError, suggest
-from fwflow.datasets import generators, standins
+from fwflow.datasets import generators, official, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
 from fwflow.datasets.dataset import DataError, Dataset, Kind
-from fwflow.datasets.official import (
-    RECONSTRUCTED,
-    RECONSTRUCTED_FILE,
-    Official,
-    catalogue,
-    find,
-    is_official,
-    known_variants,
-    parse,
-    read,
-    unpack,
-)
+from fwflow.datasets.official import RECONSTRUCTED, RECONSTRUCTED_FILE, Official, catalogue
 from fwflow.tables import read as read_table
 
 #: Generated data sets by name.
@@ -89,35 +78,35 @@ def load(
         if split is not None:
             raise InputError(f"split={split!r} is not known; {name} is generated and has none")
         return generated[name]()
-    official = catalogue[name]
-    split = official.default if split is None else split
+    entry = catalogue[name]
+    split = entry.default if split is None else split
     if split not in _splits(name):
         raise InputError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
 
-    given, cached = _folders(official, data_dir)
-    if paths := _paths(official, split, given):
-        if len(paths) < len(_names(official, split)):
-            raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(official)}")
+    given, cached = _folders(entry, data_dir)
+    if paths := _paths(entry, split, given):
+        if len(paths) < len(_names(entry, split)):
+            raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(entry)}")
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
     if split == RECONSTRUCTED:
         raise DataError(
-            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{official.folder}/ and "
+            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
             "name DIR with FWFLOW_DATA, data_dir= or --data"
         )
-    if len(paths := _paths(official, split, cached)) == len(_names(official, split)):
+    if len(paths := _paths(entry, split, cached)) == len(_names(entry, split)):
         try:
             return _read(name, split, paths, pinned=True)
         except DataError:
             if not download:
                 raise
     if download:
-        return _read(name, split, _paths(official, split, fetch(name, progress)), pinned=True)
-    if packed := official.embedded.get(split):
+        return _read(name, split, _paths(entry, split, fetch(name, progress)), pinned=True)
+    if packed := entry.embedded.get(split):
         origin = f"{packed.origin}, verified" + (f"; {packed.remark}" if packed.remark else "")
-        return _real(name, split, unpack(packed), "shipped with fwflow", origin)
+        return _real(name, split, official.unpack(packed), "shipped with fwflow", origin)
     if stand_in and name in _stand_ins:
         return _stand_ins[name]()
-    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(official)}")
+    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(entry)}")
 
 
 def where(name: str, data_dir: str | Path | None = None) -> Path | None:
@@ -160,17 +149,17 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
 
 
 def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
-    official = catalogue[name]
-    for folder in _folders(official, data_dir):
-        paths = _paths(official, split, folder)
-        if len(paths) == len(_names(official, split)):
+    entry = catalogue[name]
+    for folder in _folders(entry, data_dir):
+        paths = _paths(entry, split, folder)
+        if len(paths) == len(_names(entry, split)):
             found: Kind = "stand-in" if split == RECONSTRUCTED else "real"
-            return Available(name, split, found, folder, sum(path.stat().st_size for path in paths), official.terms)
-    packed = official.embedded.get(split)
+            return Available(name, split, found, folder, sum(path.stat().st_size for path in paths), entry.terms)
+    packed = entry.embedded.get(split)
     if packed is not None and packed.path.is_file():
-        terms = f"{official.terms}; {packed.origin}"
+        terms = f"{entry.terms}; {packed.origin}"
         return Available(name, split, "real, embedded", packed.path.parent, packed.path.stat().st_size, terms)
-    return Available(name, split, "stand-in" if name in _stand_ins else "missing", None, 0, official.terms)
+    return Available(name, split, "stand-in" if name in _stand_ins else "missing", None, 0, entry.terms)
 
 
 def _check(name: str) -> str:
@@ -183,17 +172,17 @@ def _splits(name: str) -> tuple[str, ...]:
     return (*catalogue[name].splits, *((RECONSTRUCTED,) if name == "gisette" else ()))
 
 
-def _names(official: Official, split: str) -> list[str]:
-    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in official.splits[split]]
+def _names(entry: Official, split: str) -> list[str]:
+    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in entry.splits[split]]
 
 
-def _paths(official: Official, split: str, folder: Path | None) -> list[Path]:
+def _paths(entry: Official, split: str, folder: Path | None) -> list[Path]:
     """Return the paths of the files of a split that are in the folder."""
-    found = () if folder is None else (find(name, folder) for name in _names(official, split))
+    found = () if folder is None else (official.find(name, folder) for name in _names(entry, split))
     return [path for path in found if path is not None]
 
 
-def _folders(official: Official, data_dir: str | Path | None) -> tuple[Path | None, Path | None]:
+def _folders(entry: Official, data_dir: str | Path | None) -> tuple[Path | None, Path | None]:
     """Return the folder of this data set in the user's directory, and that in the cache."""
     given = os.environ.get("FWFLOW_DATA") or None if data_dir is None else data_dir
     if given is not None and not Path(given).expanduser().is_dir():
@@ -201,8 +190,8 @@ def _folders(official: Official, data_dir: str | Path | None) -> tuple[Path | No
         raise InputError(f"{argument} must be a directory with folders such as madelon; {str(given)!r} is not one")
     cache = cache_dir()
     return (
-        None if given is None else Path(given).expanduser() / official.folder,
-        None if cache is None else cache / official.folder,
+        None if given is None else Path(given).expanduser() / entry.folder,
+        None if cache is None else cache / entry.folder,
     )
 
 
@@ -210,23 +199,23 @@ def _read(name: str, split: str, paths: Sequence[Path], pinned: bool) -> Dataset
     """Read real data from its files; with `pinned`, refuse content that is not official."""
     tables, remarks = [], []
     for file, path in zip(catalogue[name].splits[split], paths, strict=True):
-        content = read(file, path)
-        if not is_official(file, content):
+        content = official.read(file, path)
+        if not official.is_official(file, content):
             if pinned:
                 raise DataError(f"{path} is damaged: it is not the official file. Repair it: fwflow data fetch {name}")
             unknown = "differs from the official file, and only its structure was checked"
-            remarks.append(f"{file.name} {known_variants.get(hashlib.sha256(content).hexdigest(), unknown)}")
-        tables.append(parse(file, content, path))
+            remarks.append(f"{file.name} {official.known_variants.get(hashlib.sha256(content).hexdigest(), unknown)}")
+        tables.append(official.parse(file, content, path))
     place = "from the cache" if pinned else "from your directory"
     return _real(name, split, tables, place, "; ".join(remarks) or "the official files, verified")
 
 
 def _real(name: str, split: str, tables: Sequence[Array], place: str, origin: str) -> Dataset:
-    official = catalogue[name]
-    arrays = official.arrays(tables)
-    shape = official.shape or arrays["A"].shape
-    title = official.title if len(official.splits) == 1 else f"{official.title}, {split} split"
-    source = f"{title}, {shape[0]} x {shape[1]}, real data {place}: {origin}. {official.terms}."
+    entry = catalogue[name]
+    arrays = entry.arrays(tables)
+    shape = entry.shape or arrays["A"].shape
+    title = entry.title if len(entry.splits) == 1 else f"{entry.title}, {split} split"
+    source = f"{title}, {shape[0]} x {shape[1]}, real data {place}: {origin}. {entry.terms}."
     return Dataset(name=name, kind="real", source=source, shape=shape, arrays=arrays)
 
 
