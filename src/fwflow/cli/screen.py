@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,15 +36,8 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
 
 def print_json(fields: Mapping[str, Any]) -> None:
     """Print one JSON document, with null for numbers that are not finite."""
-    typer.echo(json.dumps(_finite(fields), allow_nan=False, indent=1))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = json.loads(json.dumps(fields), parse_constant=lambda constant: None)
+    typer.echo(json.dumps(finite, allow_nan=False, indent=1))
 
 
 @contextmanager
