@@ -227,6 +227,23 @@ def test_arrays_come_back(tmp_path, packed, sparse):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "is missing; 1 row has missing cells"), (np.inf, "must be a finite number; it is inf")],
+)
+def test_entries_that_are_not_finite(tmp_path, sparse, value, message):
+    path, X = tmp_path / "a.npz", A.copy()
+    X[4, 1] = value
+    if sparse:
+        sp.save_npz(path, sp.csr_array(X))
+    else:
+        np.savez(path, X=X)
+    assert refused(path, "1").startswith(f"row 5, column 2 {message}")
+    assert refused(path, "2") == f"row 5: the target '2' must be finite; it is {value}"
+    assert read(path, "1", drop=["2"]).names == ("3",)  # Dropped columns may hold anything.
+
+
+@pytest.mark.parametrize("sparse", [False, True])
 def test_matrix_market_comes_back(tmp_path, sparse):
     content = io.BytesIO()
     scipy.io.mmwrite(content, sp.coo_array(A) if sparse else A, precision=17)
