@@ -12,7 +12,6 @@ from fwflow.cli.path import _parse_radii
 from fwflow.datasets import DataError
 from fwflow.datasets.official import File, parse
 from fwflow.networks import read_tntp
-from fwflow.reproduction.problems import from_file
 from fwflow.sets import mps
 from fwflow.tables import column_names, read
 from tests.cli.test_cli import main
@@ -56,8 +55,6 @@ def test_csv(tmp_path, text):
     path.write_text(f"a,b,y\n1,2,3\n4,{quoted(text)},6\n7,8,9\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"line 3, column 2 \('b'\) must be a finite number; it is "):
         read(path, "y")
-    with pytest.raises(InputError, match=r"line 3, column 2 must be a finite number; it is "):
-        from_file(str(path), "squared", 1.0)
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -72,7 +69,6 @@ def test_names_that_python_would_read_as_numbers(tmp_path):
     path.write_text("2020_01,2020_02,sales\n1,2,3\n4,5,6\n")
     assert column_names(path) == ["2020_01", "2020_02", "sales"]
     assert read(path, "sales").X.tolist() == [[1, 2], [4, 5]]
-    assert from_file(str(path), "squared", 1.0).data == "a.csv, 2 x 2."
     path.write_text("2020_01,2020_02\n1,2\n4,5\n")
     assert read(path, "2020_02").X.tolist() == [[1], [4]]
 
@@ -95,9 +91,8 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path, spelling):
 def test_libsvm(tmp_path, pair):
     path = tmp_path / "a.svm"
     path.write_text(f"1 1:2\n-1 {pair}\n", encoding="utf-8")
-    for reader in (read, lambda path: from_file(str(path), "squared", 1.0)):
-        with pytest.raises(InputError, match=r"a\.svm, line 2"):
-            reader(path)
+    with pytest.raises(InputError, match=r"a\.svm, line 2"):
+        read(path)
 
 
 @pytest.mark.parametrize("text", WRONG)
@@ -209,7 +204,7 @@ def test_sets_and_radii(text):
 OPTIONS = {
     "solve": ("--tol", "--rtol", "--rho", "--max-iter", "--max-time", "--every", "--largest"),
     "path": ("--rtol", "--rho", "--max-iter"),
-    "compare": ("--iterations", "--radius", "--workers"),
+    "compare": ("--iterations", "--rho", "--workers"),
 }
 
 

@@ -18,6 +18,7 @@ from fwflow import cli, datasets, reproduction
 from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
 from fwflow.reproduction import e7_certificates, framework
+from fwflow.reproduction.problems import PROBLEMS
 from tests.reproduction.helpers import FEW_TABLEAUS, serial
 
 __all__ = ["serial"]
@@ -191,7 +192,7 @@ def test_faults_of_the_program_are_not_wrong_input(capsys, monkeypatch, kind, de
     monkeypatch.setattr(reproduction, "reproduce", reproduce)
     code, _, error = main(capsys, monkeypatch, *debug)
     *traceback, line = error.splitlines()
-    assert (code, line) == (1, f"unexpected error, add --debug to see the traceback: {kind.__name__} two lines")
+    assert (code, line) == (1, f"unexpected error; add --debug to see the traceback: {kind.__name__} two lines")
     assert traceback[:1] == (["Traceback (most recent call last):"] if "--debug" in debug else [])
 
 
@@ -212,7 +213,7 @@ def test_interrupt_says_that_results_are_kept(capsys, monkeypatch):
     monkeypatch.setattr(reproduction, "reproduce", reproduce)
     code, _, error = main(capsys, monkeypatch, "reproduce")
     assert code == 130
-    assert error.strip() == "interrupted; results written so far are kept, and the same command continues"
+    assert error.strip() == "interrupted; finished results are kept; run the same command again to continue"
 
 
 def command(*arguments, **options):
@@ -275,7 +276,7 @@ def test_compare_on_a_file(serial, tmp_path):
     random = np.random.default_rng(0)
     np.savez(tmp_path / "mine.npz", X=random.standard_normal((9, 3)), y=random.integers(0, 2, 9))
     result = invoke(
-        "compare", tmp_path / "mine.npz", "--loss", "logistic", "--radius", 2, "-n", 3, "-m", "fw",
+        "compare", tmp_path / "mine.npz", "--loss", "logistic", "--set", "l1:2", "-n", 3, "-m", "fw",
         "--out", tmp_path / "out",
     )  # fmt: skip
     assert result.exit_code == 0
@@ -316,9 +317,10 @@ def test_defaults_of_compare(serial, tmp_path):
         (["triangle", "-m", "away", "--momentum", "nesterov"], "nesterov momentum belongs to other methods"),
         (["triangle", "-l", "exakt"], "did you mean 'exact'?"),
         (["triangle", "--momentum", "none"], "momentum='none' is not known"),
-        (["own.csv", "--radius", "-1"], "radius must be a positive finite number"),
+        (["own.csv", "--set", "l1:-1"], "radius must be a positive finite number"),
         (["own.csv", "--loss", "hinge"], "loss='hinge' is not known"),
-        (["own.csv", "--loss", "logistic"], "loss='logistic' needs two classes"),
+        (["own.csv", "--target", "3", "--loss", "logistic"], "--loss logistic needs two classes"),
+        (["own.csv"], "own.csv: the column to predict must be named with --target"),
         (["broken.npz"], "broken.npz"),
     ],
 )
@@ -389,7 +391,10 @@ def test_unknown_data_set_is_one_line(capsys, monkeypatch, what):
     [
         ([], ("reproduce", "compare", "data")),
         (["reproduce"], ("--out", "--quick", "--full", "--data", "--config", "--set", "--workers")),
-        (["compare"], ("--method", "--line-search", "--momentum", "--iterations", "--loss", "--radius")),
+        (
+            ["compare"],
+            ("--method", "--line-search", "--momentum", "--iterations", "--loss", "--set", "--target", *PROBLEMS),
+        ),
         (["data"], ("list", "fetch", "where")),
     ],
 )

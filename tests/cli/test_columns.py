@@ -46,7 +46,7 @@ def test_contradictions(capsys, monkeypatch, tmp_path, kind, command):
     def said(*options):
         return fails(capsys, monkeypatch, command[0], path, *command[1:], *options)
 
-    both = f"error: --target and --drop both name '{y}'; a column is predicted, or it is left out"
+    both = f"error: --target and --drop both name '{y}'; use it in one of them"
     assert said("--target", y, "--drop", y) == both
     assert said("--target", y, "--drop", a, "--drop", y) == both
     assert "has no column to predict from" in said("--target", y, "--drop", a, "--drop", b)
@@ -76,7 +76,7 @@ def test_a_target_that_is_a_column_though_the_file_has_its_own(capsys, monkeypat
 def test_predict(capsys, monkeypatch, tmp_path):
     path, model = save(tmp_path, "csv"), tmp_path / "model.npz"
     assert main(capsys, monkeypatch, "solve", path, "--target", "y", "--set", "l1:1", "--out", model)[0] == 0
-    needed = f"error: --drop 'a' leaves out a column that the model {model} predicts from"
+    needed = f"error: --drop 'a' leaves out a column that the model {model} needs"
     assert fails(capsys, monkeypatch, "predict", model, path, "--drop", "a") == needed
     assert "has no column 'other' (--drop)" in fails(capsys, monkeypatch, "predict", model, path, "--drop", "other")
     code, _, error = main(capsys, monkeypatch, "predict", model, path)

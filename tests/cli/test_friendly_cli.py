@@ -8,7 +8,6 @@ import pytest
 import fwflow as fw
 from fwflow.reproduction import e7_certificates, framework
 from fwflow.reproduction.framework import Figure, Findings
-from fwflow.reproduction.problems import find_problem, from_file
 from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import subplots
 from tests.cli.test_cli import fails, invoke, main, wide_terminal
@@ -28,11 +27,12 @@ def test_version():
     assert (result.exit_code, result.output) == (0, f"fwflow {fw.__version__}\n")
 
 
-@pytest.mark.parametrize("option", [("--loss", "huber"), ("--radius", 3), ("--loss", "squared", "--radius", 10)])
+@pytest.mark.parametrize("option", [("--loss", "squared"), ("--set", "l1:3"), ("--no-header",), ("--drop", "a")])
 @pytest.mark.parametrize("problem", ["triangle", "sensing"])
-def test_options_for_data_of_ones_own_are_not_ignored(serial, capsys, monkeypatch, tmp_path, problem, option):
+def test_options_for_data_files_are_not_ignored(serial, capsys, monkeypatch, tmp_path, problem, option):
     message = fails(capsys, monkeypatch, "compare", problem, *option, "--out", tmp_path)
-    assert f"--loss and --radius are for data of your own; the problem '{problem}' has its own" in message
+    name = "--header" if option == ("--no-header",) else option[0]
+    assert f"{name} is for data files; the built-in problem '{problem}' is fixed" in message
     assert not any(tmp_path.iterdir())
 
 
@@ -99,55 +99,3 @@ def test_figures_of_others_are_not_overwritten(tmp_path, suffix):
     with pytest.raises(ValueError, match=rf"one.*\.{suffix} was not written by fwflow"):
         write_report(tmp_path, sections)
     assert path.read_bytes() == b"a drawing of my own"
-
-
-def read(tmp_path, text, **options):
-    path = tmp_path / "a.csv"
-    path.write_text(text, newline="", **options)
-    f = from_file(str(path), "squared", 1.0).f
-    return np.column_stack([f.design.A, f.b]).tolist()
-
-
-HEADERS = ["", "a,b,y", '"a","b, or c",y', "0,1,y", ",0,y", "a,,y", "a,2,3", "# a, remark\n\na,b,y", "\ufeffa,b,y"]
-
-
-@pytest.mark.parametrize("header", HEADERS)
-@pytest.mark.parametrize(
-    "rows", ["1,2,3\n4,5,6\n", '"1","2","3"\r\n"4","5","6"\r\n', " 1, 2, 3\n\n4 ,5 ,6", "1,2,3\n4,5,6"]
-)
-def test_no_row_of_numbers_is_left_out(tmp_path, header, rows):
-    assert read(tmp_path, f"{header}\n{rows}", encoding="utf-8") == [[1, 2, 3], [4, 5, 6]]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1,,3\n4,5,6\n7,8,9\n", "line 1, column 2 must be a finite number; it is ''"),
-        (",,\n4,5,6\n", "line 1, column 1 must be a finite number; it is ''"),
-        ("1,2,3\n4,5,6\n,,\n", "line 3, column 1 must be a finite number; it is ''"),
-        ("a,b,y\n1,2,3\n\n4,,6\n", "line 4, column 2 must be a finite number; it is ''"),
-        ('1,2,3\n4,"",6\n', "line 2, column 2 must be a finite number; it is ''"),
-        ("1,2,\n3,4,\n", "line 1, column 3 must be a finite number; it is ''"),
-        ("NA,1,2\n3,4,5\n", "line 1, column 1 must be a finite number; it is 'NA'"),
-        ("?,?,?\n3,4,5\n", r"line 1, column 1 must be a finite number; it is '\?'"),
-        ("1.5,x,2\n3,4,5\n", "line 1, column 2 must be a finite number; it is 'x'"),
-        ("a,b\n1,inf\n", "line 2, column 2 must be a finite number; it is 'inf'"),
-        ("1,2\n3,4e400\n", "line 2, column 2 must be a finite number; it is '4e400'"),
-        ("1,2,3\n4,5\n", "line 2 has 2 cells, where others have 3"),
-        ("1;2;3\n4;5;6\n", "must have at least two columns, with commas between them"),
-        ("a,b\n", "must have at least one row of numbers"),
-    ],
-)
-def test_cells_without_a_number_are_named(tmp_path, text, message):
-    with pytest.raises(ValueError, match=rf"^a\.csv {message}$"):
-        read(tmp_path, text)
-
-
-def test_a_file_that_has_changed_is_read_again(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("1,2\n3,4\n")
-    options = {"path": str(path), "loss": "squared", "radius": 1.0}
-    first = find_problem("file", **options)
-    assert find_problem("file", **options) is first
-    path.write_text("1,2\n3,4\n5,6\n")
-    assert find_problem("file", **options).data == "a.csv, 3 x 1."

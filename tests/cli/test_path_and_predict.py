@@ -65,7 +65,7 @@ def test_a_path_of_separable_classes_ends(run, tmp_path):
         (("--radii", "0"), "--radii '0' must be a count, or positive radii as in 0.5,1,2"),
         (("--radii", "1,-2"), "--radii '1,-2' must be a count, or positive radii as in 0.5,1,2"),
         (("--set", "simplex"), "--set simplex needs the radii themselves"),
-        (("--out", "shop.csv"), "would be written over the data"),
+        (("--out", "shop.csv"), "would overwrite the data"),
     ],
 )
 def test_wrong_paths_are_one_line(capsys, monkeypatch, shop, tmp_path, arguments, message):
@@ -214,7 +214,7 @@ def test_columns_that_do_not_match_are_named(capsys, monkeypatch, model, tmp_pat
 
 def test_predict_checks_its_files(capsys, monkeypatch, model, shop, tmp_path):
     assert "holds no model" in fails(capsys, monkeypatch, "predict", shop, shop)
-    assert "would be written over the data" in fails(capsys, monkeypatch, "predict", model, shop, "--out", shop)
+    assert "would overwrite the data" in fails(capsys, monkeypatch, "predict", model, shop, "--out", shop)
     assert "No such file" in fails(capsys, monkeypatch, "predict", model, tmp_path / "none.csv")
 
 

@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 
 import fwflow as fw
 from fwflow import cli
-from fwflow.cli import options, running
+from fwflow.cli import running
+from fwflow.tables import problem
 from fwflow.tables.model_files import FittedModel
 from tests.cli.test_cli import fails, main
 
@@ -100,15 +101,15 @@ def test_any_two_classes(run, tmp_path, labels):
     path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
     assert run("solve", path, "--target", "y", "--loss", "logistic", "--set", "l1:3", "--out", out)[0] == 0
     code, output, error = run("predict", out, path)
-    assert (code, error) == (0, "right: 4 of 4 rows (100.0%)\n")
+    assert (code, error) == (0, "correct: 4 of 4 rows (100.0%)\n")
     assert [line.split(",")[0] for line in output.splitlines()[1:]] == [str(label) for _, label in rows]
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ("1 1 1", "--loss logistic tells two classes apart; the target 'y' has one class: 1"),
-        ("a b c", "--loss logistic tells two classes apart; the target 'y' has 3 classes: a, b, c"),
+        ("1 1 1", "--loss logistic needs two classes; the target 'y' has one class: 1"),
+        ("a b c", "--loss logistic needs two classes; the target 'y' has 3 classes: a, b, c"),
         ("1 2 3", "the target 'y' has 3 classes: 1, 2, 3"),
     ],
 )
@@ -196,17 +197,17 @@ def test_traces_and_figures(run, shop, tmp_path):
         ((*REGRESSION, "--set", "l1:-1"), "--set 'l1:-1': radius must be a positive finite number"),
         ((*REGRESSION, "--set", "box:1"), "--set 'box:1' must be box:LO,HI, with numbers; for example box:0,1"),
         ((*REGRESSION, "--set", "box:2,1"), "lower must not exceed upper"),
-        ((*REGRESSION, "--set", "l1:1", "--loss", "hinge"), "--loss 'hinge' is not known"),
+        ((*REGRESSION, "--set", "l1:1", "--loss", "hinge"), "loss='hinge' is not known"),
         ((*REGRESSION, "--set", "l1:1", "-m", "polishd"), "did you mean 'polished'?"),
         ((*REGRESSION, "--set", "l1:1", "--out", "no/such/folder/m.npz"), "--out no/such/folder/m.npz cannot be w"),
         ((*REGRESSION, "--set", "l1:1", "--out", "."), "--out . is a folder"),
-        ((*REGRESSION, "--set", "l1:1", "--out", "shop.csv"), "--out shop.csv would be written over the data"),
-        ((*REGRESSION, "--set", "l1:1", "--out", "notes.txt"), "notes.txt is there already and holds no model"),
-        ((*REGRESSION, "--set", "l1:1", "--trace", "t", "--out", "t"), "--trace t would be written over --out"),
-        ((*REGRESSION, "--set", "l1:1", "--plot", "figure.xyz"), "figures of kind 'xyz' are not known"),
+        ((*REGRESSION, "--set", "l1:1", "--out", "shop.csv"), "--out shop.csv would overwrite the data"),
+        ((*REGRESSION, "--set", "l1:1", "--out", "notes.txt"), "notes.txt exists and is not a model file"),
+        ((*REGRESSION, "--set", "l1:1", "--trace", "t", "--out", "t"), "--trace t would overwrite --out"),
+        ((*REGRESSION, "--set", "l1:1", "--plot", "figure.xyz"), "unknown figure format 'xyz'"),
         ((*REGRESSION, "--set", "l1:1", "--resume"), "--resume needs --checkpoint"),
         ((*REGRESSION, "--set", "l1:1", "--tol", "-1"), "tol must not be negative"),
-        (("--set", "l1:1"), "which column is to be predicted? --target names it; columns 'age'"),
+        (("--set", "l1:1"), "the column to predict must be named with --target; it has columns 'age'"),
         (("--set", "l1:1", "--target", "y"), "column 'bought' holds no numbers"),
         (("--set", "l1:1", "--target", "bought", "--drop", "y"), "the target 'bought' is 'yes', and --loss squ"),
         (("--set", "l1:1", "--target", "y", "--target-file", "y.csv"), "--target and --target-file exclude each other"),
@@ -223,7 +224,7 @@ def test_wrong_use_is_one_line_and_writes_nothing(capsys, monkeypatch, tmp_path,
 
 
 def test_what_cannot_be_written_is_known_before_the_data_is_read(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(options, "read", pytest.fail)
+    monkeypatch.setattr(problem, "read", pytest.fail)
     asked = ("--target", "y", "--set", "l1:1", "--out", tmp_path / "no" / "m.npz")
     fails(capsys, monkeypatch, "solve", tmp_path / "huge.csv", *asked)
 
@@ -292,7 +293,7 @@ def test_resumed_runs_end_as_if_they_had_not_been_interrupted(run, monkeypatch, 
 def test_a_checkpoint_is_not_overwritten_by_another_run(capsys, monkeypatch, run, shop, tmp_path):
     command = ("solve", shop, *REGRESSION, "--checkpoint", tmp_path / "c.npz")
     assert run(*command, "--set", "l1:2", "-m", "fw", "--max-iter", 3)[0] == 3
-    assert "--resume continues it" in fails(capsys, monkeypatch, *command, "--set", "l1:2")
+    assert "continue it with --resume" in fails(capsys, monkeypatch, *command, "--set", "l1:2")
     message = fails(capsys, monkeypatch, *command, "--set", "l1:3", "-m", "fw", "--resume")
     assert "state belongs to another problem: its set was" in message
     assert run(*command, "--set", "l1:2", "-m", "fw", "--max-iter", 5, "--resume")[0] == 3
@@ -345,7 +346,7 @@ def test_progress_is_shown_on_terminals(monkeypatch):
     with running.progress(0.0, 1e-6) as show:
         fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=0, rtol=1e-6, callback=show)
     text = screen.export_text()
-    assert "iterations gap" in text
+    assert "iterations, gap" in text
     assert "passes" in text
 
 

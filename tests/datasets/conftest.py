@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fwflow.datasets import archives, embedded
-from fwflow.datasets.embedded import Packed
-from fwflow.datasets.official import catalogue
+from fwflow.datasets import archives, official
+from fwflow.datasets.official import Packed, catalogue
 from tests.datasets.files import CONTENT, Handler, Server, pack, small, zipped
 
 
@@ -50,7 +49,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shipped(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The training split of the small data set, embedded."""
     content = pack(np.array([[1, 2, 3, 1], [4, 5, 6, -1], [7, 8, 9, -1], [10, 11, 12, 1]]))
-    monkeypatch.setattr(embedded, "FOLDER", tmp_path / "package")
+    monkeypatch.setattr(official, "FOLDER", tmp_path / "package")
     packed = Packed("small.npy.xz", hashlib.sha256(content).hexdigest(), "made up")
     packed.path.parent.mkdir()
     packed.path.write_bytes(content)

@@ -121,9 +121,9 @@ def write_svm(path):
 WRITERS = {
     "ab.npz": lambda path: np.savez(path, A=A, b=B),
     "xy.npz": lambda path: np.savez(path, X=A, y=B),
-    "more.npz": lambda path: np.savez(path, A=A, b=B, X=0 * A, y=B),
+    "more.npz": lambda path: np.savez(path, X=A, y=B, A=0 * A, b=B),
     "plain.csv": write_csv,
-    "header.csv": lambda path: write_csv(path, "one,two,three,4,target"),
+    "header.csv": lambda path: write_csv(path, "one,two,three,4,5"),
     "UPPER.CSV": write_csv,
     "sparse.svm": write_svm,
     "sparse.libsvm": write_svm,
@@ -131,10 +131,11 @@ WRITERS = {
 }
 
 
-def compared(out, problem, methods=("fw",), line_searches=(), momenta=(), loss="squared", radius=2.0, iterations=5):
+def compared(out, problem, methods=("fw",), line_searches=(), momenta=(), iterations=5, **options):
+    if problem not in problems.PROBLEMS:
+        options = {"constraint": "l1:2"} | ({"target": "5"} if "csv" in str(problem).lower() else {}) | options
     return compare(
-        str(problem), methods, line_searches, momenta,
-        iterations=iterations, loss=loss, radius=radius, out=out, workers=1,
+        str(problem), methods, line_searches, momenta, iterations=iterations, out=out, workers=1, **options,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ EVERY_METHOD = ("fw", *ACTIVE_SET, *(m for m in SELF_STEPPING if m != "block"), 
 def test_compare_takes_every_method(tmp_path, serial):
     path = tmp_path / "a.npz"
     np.savez(path, A=A, b=B)
-    table, page = compared(tmp_path / "out", path, EVERY_METHOD, radius=1.0, iterations=60)
+    table, page = compared(tmp_path / "out", path, EVERY_METHOD, constraint="l1:1", iterations=60)
     assert [row[0] for row in table.rows] == [style.label(m) for m in EVERY_METHOD]
     f, C = fw.LinearModel(A, B), fw.L1Ball(1.0)
     least = fw.minimize(f, C, tol=1e-12).fun
@@ -160,7 +160,7 @@ def test_changed_data_file_runs_again(tmp_path, serial):
     assert rerun(tmp_path / "out", path)[0].rows[0][3] != first
 
 
-@pytest.mark.parametrize("changed", [{"loss": "huber"}, {"radius": 1.0}, {"iterations": 6}])
+@pytest.mark.parametrize("changed", [{"loss": "huber"}, {"constraint": "l1:1"}, {"iterations": 6}])
 def test_changed_options_run_again(tmp_path, serial, changed):
     path = tmp_path / "a.npz"
     np.savez(path, A=A, b=2 * B)

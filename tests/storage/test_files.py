@@ -18,7 +18,6 @@ from fwflow import datasets, designs
 from fwflow._storage import files, replacing
 from fwflow._validation import InputError
 from fwflow.datasets import DataError
-from fwflow.reproduction.problems import from_file
 from fwflow.reproduction.report import save_figure
 from fwflow.sets import mps
 from fwflow.tables import read, read_target
@@ -196,7 +195,6 @@ BOMBS = {
     "a.svm.gz": (bomb_libsvm, read),
     "a.mtx.gz": (bomb_mtx, read),
     "a.npz": (bomb_npz, read),
-    "b.npz": (bomb_npz, lambda path: from_file(str(path), "squared", 1.0)),
     "a.npz.gz": (bomb_gz_npz, read),
     "sparse.npz": (bomb_sparse, read),
     "a.npy.gz": (bomb_npy, read_target),

@@ -103,6 +103,22 @@ def test_headers_are_found(tmp_path, content, target, header):
     assert read(write(tmp_path, content), target).X.shape[0] == rows - header
 
 
+HEADERS = ["", "a,b,y", '"a","b, or c",y', "0,1,y", ",0,y", "a,,y", "a,2,3", "# a, remark\n\na,b,y", "\ufeffa,b,y"]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize(
+    "rows", ["1,2,3\n4,5,6\n", '"1","2","3"\r\n"4","5","6"\r\n', " 1, 2, 3\n\n4 ,5 ,6", "1,2,3\n4,5,6"]
+)
+def test_no_row_of_numbers_is_left_out(tmp_path, header, rows):
+    assert read(write(tmp_path, f"{header}\n{rows}")).X.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("first", ["nan,1,2", "1,inf,2", "NA,1,2", "?,?,?", "1,,3", ",,"])
+def test_a_first_row_without_names_is_not_a_header(tmp_path, first):
+    assert "line 1, column" in refused(write(tmp_path, f"{first}\n3,4,5\n6,7,8\n"))
+
+
 def test_headers_can_be_told(tmp_path):
     path = write(tmp_path, "yes,1,2\nno,1,2\n")
     assert read(path, "1", header=False).target == ("yes", "no")
@@ -114,8 +130,8 @@ def test_headers_can_be_told(tmp_path):
     [
         ("", "is empty"),
         ("\n \n", "is empty"),
-        ("a,b,y\n", "has no rows, only the names of columns"),
-        ("y\n1\n2\n", "has no column to predict from; column 'y'"),
+        ("a,b,y\n", "has no rows, only column names"),
+        ("y\n1\n2\n", "has no column to predict from; it has column 'y'"),
         ("a,b,y\n1,,3\n4,5,6\n,,9\n", "line 2, column 2 ('b') is empty; 2 of 3 rows have missing cells: fill them in"),
         ("# of 2024\n\na,b,y\n1,,3\n", "line 4, column 2 ('b') is empty; 1 row has missing cells"),
         ("a,b,y\n1,NA,3\n", "line 2, column 2 ('b') is 'NA'; 1 row has missing cells"),
@@ -147,7 +163,7 @@ def test_unknown_columns_are_answered_with_a_suggestion(tmp_path):
         "has no column 'bought' (--target); did you mean 'Bought'? it has columns 'age', 'visits', 'Bought'"
     )
     assert "did you mean 'visits'?" in refused(path, "Bought", drop=["vists"])
-    assert refused(path, labelled=True).startswith("which column is to be predicted?")
+    assert refused(path, labelled=True).startswith("the column to predict must be named with --target; it has columns")
 
 
 def test_dropped_columns_may_hold_anything(tmp_path):
@@ -211,6 +227,23 @@ def test_arrays_come_back(tmp_path, packed, sparse):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(np.nan, "is missing; 1 row has missing cells"), (np.inf, "must be a finite number; it is inf")],
+)
+def test_entries_that_are_not_finite(tmp_path, sparse, value, message):
+    path, X = tmp_path / "a.npz", A.copy()
+    X[4, 1] = value
+    if sparse:
+        sp.save_npz(path, sp.csr_array(X))
+    else:
+        np.savez(path, X=X)
+    assert refused(path, "1").startswith(f"row 5, column 2 {message}")
+    assert refused(path, "2") == f"row 5: the target '2' must be finite; it is {value}"
+    assert read(path, "1", drop=["2"]).names == ("3",)  # Dropped columns may hold anything.
+
+
+@pytest.mark.parametrize("sparse", [False, True])
 def test_matrix_market_comes_back(tmp_path, sparse):
     content = io.BytesIO()
     scipy.io.mmwrite(content, sp.coo_array(A) if sparse else A, precision=17)
@@ -259,7 +292,10 @@ def test_parquet_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"a": [1.0, None, 2.0], "b": [None, None, 1], "y": [1, 2, 3]}, "row 1, column 2 ('b') is empty; 2 of 3 rows"),
+        (
+            {"a": [1.0, None, 2.0], "b": [None, None, 1], "y": [1, 2, 3]},
+            "row 1, column 2 ('b') is missing; 2 of 3 rows",
+        ),
         ({"a": [1.0, np.inf], "y": [1, 2]}, "row 2, column 1 ('a') must be a finite number; it is inf"),
         ({"a": ["u", "v"], "b": [1, 2], "y": [1, 2]}, "column 'a' holds no numbers ('a': string)"),
         ({"a": [1, 2], "y": [1, None]}, "row 2: the target 'y' must be finite; it is nan"),
@@ -281,7 +317,7 @@ def test_damaged_files_are_refused(tmp_path, name):
 def test_a_compressed_file_that_was_cut_short_is_refused(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,y\n" + 1000 * b"1,2\n")[:-12])
-    assert refused(path, "y").startswith("is cut short or damaged")
+    assert refused(path, "y").startswith("is truncated or damaged")
 
 
 def test_columns_are_matched_by_name(tmp_path):

@@ -1,6 +1,6 @@
-"""fwflow at the command line: fit linear models to your data, and reproduce the paper.
+"""Command line of fwflow: fit linear models with constraints to your data, and reproduce the paper.
 
-[bold]From a table to a model[/bold]
+[bold]Example[/bold]: fit a model to a table, and predict from it
 
 fwflow solve shop.csv --target bought --loss logistic --set l1:10 --out model.npz
 
@@ -18,14 +18,13 @@ from typing import Annotated
 try:
     import typer
 
-    from fwflow.cli import catalogues, data
-    from fwflow.cli.experiments import compare, explore, reproduce
-    from fwflow.cli.inspect import inspect
+    from fwflow.cli.catalogues import show
+    from fwflow.cli.experiments import compare, data_app, explore, reproduce
+    from fwflow.cli.models import inspect, predict
     from fwflow.cli.path import path
-    from fwflow.cli.predict import predict
     from fwflow.cli.screen import console
     from fwflow.cli.solve import solve
-except ModuleNotFoundError as missing:  # the console script is installed with the core
+except ModuleNotFoundError as missing:  # The console script is installed also without the extra.
     if (missing.name or "").partition(".")[0] == "fwflow":
         raise
     sys.exit(f"fwflow's command line needs {missing.name}: pip install 'fwflow[cli]'")
@@ -44,8 +43,8 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
 for panel, commands in _COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.command("list", rich_help_panel=panel)(catalogues.show)
-app.add_typer(data.app, name="data", rich_help_panel=panel)
+app.command("list", rich_help_panel=panel)(show)
+app.add_typer(data_app, name="data", rich_help_panel=panel)
 
 
 def _show_version(wanted: bool) -> None:
@@ -54,20 +53,20 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=__doc__, epilog="fwflow COMMAND --help has the options of a command, and examples.")
+@app.callback(help=__doc__, epilog="fwflow COMMAND --help shows the options of a command, and examples.")
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")] = False,
 ) -> None: ...
 
 
 def main() -> None:
-    """Run the command line. An error is one line, and with ``--debug``, wherever that stands, a traceback above it.
+    """Run the command line. An error is one line; ``--debug``, at any position, adds the traceback.
 
-    The exit code is 2 for wrong input, for files that cannot be read or written and for workers that were killed, and
-    1 for what was not expected: a fault of fwflow or of a library that it uses.
+    The exit code is 2 for wrong input, for files that cannot be read or written and for worker processes that were
+    killed, and 1 for unexpected errors.
     """
     arguments = sys.argv[1:]
     try:
@@ -75,9 +74,9 @@ def main() -> None:
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        said = " ".join(str(error).splitlines())
+        message = " ".join(str(error).splitlines())
         if isinstance(error, InputError | DataError | OSError | BrokenExecutor):
-            typer.echo(f"error: {said}", err=True)
+            typer.echo(f"error: {message}", err=True)
             sys.exit(2)
-        typer.echo(f"unexpected error, add --debug to see the traceback: {type(error).__name__} {said}", err=True)
+        typer.echo(f"unexpected error; add --debug to see the traceback: {type(error).__name__} {message}", err=True)
         sys.exit(1)

@@ -1,10 +1,10 @@
-"""``fwflow list``: which sets, methods, tableaus, losses and line searches are there?"""
+"""``fwflow list``: names and descriptions of sets, methods, tableaus, losses and line searches."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -18,17 +18,6 @@ from fwflow.methods.catalogue import AUTO, AUTO_SUMMARY, VARIANTS
 from fwflow.objectives.losses import losses
 from fwflow.steps.searches import line_searches
 
-
-class Catalogue(StrEnum):
-    """What can be listed."""
-
-    sets = "sets"
-    methods = "methods"
-    tableaus = "tableaus"
-    losses = "losses"
-    line_searches = "line-searches"
-
-
 _SIGNS = {
     **{r"\{": "{", r"\}": "}", r"\|": "|", r"\;": " ", r"\,": " ", r"\le": "<=", r"\ge": ">=", r"\infty": "inf"},
     **{r"\pm": "+-", r"\circ": "*", r"\dots": "...", r"\varphi": "phi", r"\succeq": ">=", r"\preceq": "<="},
@@ -36,7 +25,7 @@ _SIGNS = {
 
 
 def plain(doc: str) -> str:
-    r"""The first sentence of a docstring, for a terminal.
+    r"""Return the first sentence of a docstring as text for a terminal.
 
     >>> plain(r":math:`\{x : \|x\|_1 \le r\}`. A vertex has one entry.")
     '{x : |x|_1 <= r}'
@@ -49,22 +38,20 @@ def plain(doc: str) -> str:
     return " ".join(signs.replace("`", "").split())
 
 
-def _documented(value: Any) -> str:
-    return plain(inspect.getdoc(value) or "")
+def _documented(kinds: Mapping[str, Any], title: str = "description") -> dict[str, dict[str, str]]:
+    return {name: {title: plain(inspect.getdoc(kind) or "")} for name, kind in kinds.items()}
 
 
 def _sets() -> dict[str, dict[str, str]]:
-    public = {name: value for name, value in vars(fw).items() if inspect.isclass(value)}
-    found = {n: c for n, c in public.items() if issubclass(c, fw.ConstraintSet) and not inspect.isabstract(c)}
-    return {
-        name: {"parameters": ", ".join(inspect.signature(found[name]).parameters), "members": _documented(found[name])}
-        for name in sorted(found)
-    }
+    kinds = {name: kind for name, kind in sorted(vars(fw).items()) if inspect.isclass(kind)}
+    sets = {n: kind for n, kind in kinds.items() if issubclass(kind, fw.ConstraintSet) and not inspect.isabstract(kind)}
+    parameters = {name: {"parameters": ", ".join(inspect.signature(kind).parameters)} for name, kind in sets.items()}
+    return {name: parameters[name] | row for name, row in _documented(sets, "members").items()}
 
 
 def _methods() -> dict[str, dict[str, str]]:
-    entries = {AUTO: {"what it is": AUTO_SUMMARY, "needs": "-"}}
-    return entries | {name: {"what it is": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
+    entries = {AUTO: {"description": AUTO_SUMMARY, "needs": "-"}}
+    return entries | {name: {"description": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
 
 
 def _tableaus() -> dict[str, dict[str, str]]:
@@ -78,35 +65,31 @@ def _tableaus() -> dict[str, dict[str, str]]:
     }
 
 
-def _described(texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    return {name: {"what it is": text} for name, text in texts.items()}
-
-
-_CATALOGUES: Mapping[Catalogue, Callable[[], dict[str, dict[str, str]]]] = {
-    Catalogue.sets: _sets,
-    Catalogue.methods: _methods,
-    Catalogue.tableaus: _tableaus,
-    Catalogue.losses: lambda: _described({name: _documented(loss) for name, loss in losses.items()}),
-    Catalogue.line_searches: lambda: _described({name: _documented(rule) for name, rule in line_searches.items()}),
-}
+Catalogue = StrEnum("Catalogue", ["sets", "methods", "tableaus", "losses", "line-searches"])
 
 
 def show(
-    what: Annotated[Catalogue, typer.Argument(help="The catalogue.")],
+    catalogue: Annotated[Catalogue, typer.Argument(help="Catalogue to list.")],
     as_json: JsonOption = False,
 ) -> None:
-    """List what fwflow has: sets, methods, tableaus, losses or line searches.
+    """List the sets, methods, tableaus, losses or line searches of fwflow.
 
-    Methods and tableaus are names for method=, in Python and at the command line; sets are classes of fwflow.
+    Names of methods and tableaus are values of --method, and of method= in Python. Names of sets are Python classes.
 
     [bold]Example[/bold]
 
     fwflow list sets
     """
-    entries = _CATALOGUES[what]()
+    entries = {
+        "sets": _sets(),
+        "methods": _methods(),
+        "tableaus": _tableaus(),
+        "losses": _documented(losses),
+        "line-searches": _documented(line_searches),
+    }[catalogue.value]
     if as_json:
         print_json(entries)
     else:
         columns = next(iter(entries.values()))
-        numbers = 1 if what is Catalogue.tableaus else len(columns) + 1
-        print_table(what.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], numbers)
+        text = 1 if catalogue.value == "tableaus" else len(columns) + 1
+        print_table(catalogue.value, ("name", *columns), [(name, *row.values()) for name, row in entries.items()], text)

@@ -1,4 +1,4 @@
-"""What do a run and a path look like? Figures in matplotlib, which is loaded on demand."""
+"""Figures of a run and of a path. Matplotlib is imported only when a figure is drawn."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from fwflow.tables.model_files import FittedModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Of a path, so many coefficients have a name in the legend.
+# Number of coefficients of a path that the legend names, chosen without tuning.
 _NAMED = 10
 
 
 def check(path: Path | None) -> None:
-    """Refuse a figure whose format is not known, before anything runs."""
+    """Refuse a figure file of an unknown format."""
     if path is None:
         return
     from matplotlib.backend_bases import FigureCanvasBase
 
     accepted = sorted(FigureCanvasBase.get_supported_filetypes())
     if (suffix := path.suffix.removeprefix(".").lower()) not in accepted:
-        raise InputError(f"--plot {path}: figures of kind {suffix!r} are not known; {suggest(suffix, accepted)}")
+        raise InputError(f"--plot {path}: unknown figure format {suffix!r}; {suggest(suffix, accepted)}")
 
 
 def run(result: Result, model: FittedModel, largest: int) -> Figure:
-    """The gap along the run, and the largest coefficients."""
+    """Draw the gap against time, and the largest coefficients."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -43,12 +43,12 @@ def run(result: Result, model: FittedModel, largest: int) -> Figure:
     shown = model.largest(max(1, largest))[::-1]
     right.barh(range(len(shown)), [value for _, value in shown])
     right.set_yticks(range(len(shown)), [_plain(name) for name, _ in shown])
-    right.set(title=f"largest coefficients ({model.nonzero} are not zero)")
+    right.set(title=f"largest coefficients ({model.nonzero} nonzero)")
     return figure
 
 
 def paths(radii: Sequence[float], coefficients: Array, names: Sequence[str], constraint: str) -> Figure:
-    """Every coefficient along the radii; those that become largest have a name."""
+    """Draw every coefficient against the radius. The legend names the largest ones."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -63,6 +63,6 @@ def paths(radii: Sequence[float], coefficients: Array, names: Sequence[str], con
 
 
 def _plain(name: str) -> str:
-    """A name as it is: dollar signs are no formulas, and a leading underscore hides nothing."""
+    """Escape a name: matplotlib reads dollar signs as formulas, and hides labels that begin with an underscore."""
     shown = name.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown

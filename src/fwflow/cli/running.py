@@ -1,4 +1,4 @@
-"""What happens while a run goes on? Its progress is shown, and its state is kept from time to time."""
+"""Progress bar and checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import fwflow as fw
 from fwflow._validation import InputError
 from fwflow.cli.screen import note
 
-# A screen need not be written to more often.
+# Seconds between two updates of the progress bar, chosen without tuning.
 _BETWEEN = 0.1
 
 
 def resumed(checkpoint: Path | None, resume: bool) -> fw.State | None:
-    """The state to continue from, if there is one and it is asked for."""
+    """Return the state to continue from, or None for a new run."""
     if checkpoint is None:
         if resume:
             raise InputError("--resume needs --checkpoint, the file to continue from")
@@ -28,23 +28,22 @@ def resumed(checkpoint: Path | None, resume: bool) -> fw.State | None:
     if not checkpoint.exists():
         return None
     if not resume:
-        raise InputError(f"--checkpoint {checkpoint} is there already: --resume continues it; or remove it")
+        raise InputError(f"--checkpoint {checkpoint} exists: continue it with --resume, or remove the file")
     return fw.State.load(checkpoint)
 
 
 class Checkpoints:
-    """Keeps the state of a run in a file, now and then."""
+    """Callback that saves the state of a run every `every` seconds."""
 
     def __init__(self, path: Path | None, every: float) -> None:
         self.path, self.every, self.last = path, every, time.monotonic()
 
     def __call__(self, state: fw.State) -> None:
-        """Save the state if it is time to."""
-        if self.path is not None and time.monotonic() - self.last >= self.every:
+        if time.monotonic() - self.last >= self.every:
             self.save(state)
 
     def save(self, state: fw.State) -> None:
-        """Save the state; a disk that is full for now is no reason to end the run."""
+        """Save the state. A full disk gives a warning and does not end the run."""
         if self.path is None:
             return
         try:
@@ -56,34 +55,27 @@ class Checkpoints:
 
 @contextmanager
 def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
-    """How far the gap is, on a logarithmic scale from the first to the tolerance, on terminals."""
+    """Yield a callback that shows, on terminals, the gap on a logarithmic scale from the first gap to the tolerance."""
     errors = Console(stderr=True)
     if not errors.is_terminal:
         yield lambda state: None
         return
-    columns = ("{task.fields[k]} iterations", "gap {task.fields[gap]}", "{task.fields[passes]:.0f} passes")
-    with Progress(
-        BarColumn(), *map(TextColumn, columns), TimeElapsedColumn(),
-        console=errors, transient=True,
-    ) as bars:  # fmt: skip
-        task = bars.add_task("", total=1.0, k=0, gap="unknown", passes=0.0)
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True) as bars:
+        task = bars.add_task("0 iterations", total=1.0)
         shown = 0.0
 
         def show(state: fw.State) -> None:
             nonlocal shown
             now = time.monotonic()
-            if not state.gap > 0 or now - shown < _BETWEEN:  # gaps that were not computed are NaN
+            if not state.gap > 0 or now - shown < _BETWEEN:  # A gap that was not computed is NaN.
                 return
             shown = now
             wanted = max(tol, rtol * state.first_gap)
             whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
             done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
-            bars.update(
-                task,
-                completed=min(max(done, 0.0), 1.0),
-                k=state.k,
-                gap=f"{state.gap:.1e} of {wanted:.0e}",
-                passes=state.counts.n_design,
-            )
+            gap = f"gap {state.gap:.1e} of {wanted:.0e}"
+            text = f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"
+            bars.update(task, completed=min(max(done, 0.0), 1.0), description=text)
 
         yield show

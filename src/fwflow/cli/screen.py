@@ -1,9 +1,8 @@
-"""What is shown, and where: results on the standard output, everything else beside it."""
+"""Output and interrupts: results go to the standard output, all other messages to the standard error."""
 
 from __future__ import annotations
 
 import json
-import math
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,84 +18,66 @@ console = Console()
 
 
 def note(text: str) -> None:
-    """A line for the user, not for the next program."""
+    """Print a line on the standard error."""
     typer.echo(text, err=True)
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], text: int = 2) -> None:
-    """A table whose first columns are text, and the others numbers."""
+    """Print a table. The first `text` columns are aligned to the left, the others to the right as numbers."""
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(header):
         table.add_column(name, overflow="fold", justify="left" if i < text else "right")
     for row in rows:
         table.add_row(*map(Text, row))
-    # As wide as it must be: a terminal that folds a line is better than a number cut in two.
+    # The table is as wide as its content, also beyond the terminal: rich would break numbers in two.
     wanted = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
     Console(width=max(wanted, 20)).print(table)
 
 
-def print_fields(fields: Mapping[str, str]) -> None:
-    """Names and values below one another."""
-    width = max(map(len, fields))
-    for name, value in fields.items():
-        typer.echo(f"{name:>{width}}: {value}")
-
-
 def print_json(fields: Mapping[str, Any]) -> None:
-    """One JSON document; numbers that are none become null."""
-    typer.echo(json.dumps(_finite(fields), allow_nan=False, indent=1))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Print one JSON document, with null for numbers that are not finite."""
+    finite = json.loads(json.dumps(fields), parse_constant=lambda constant: None)
+    typer.echo(json.dumps(finite, allow_nan=False, indent=1))
 
 
 @contextmanager
-def continued(otherwise: str) -> Iterator[None]:
-    """Ctrl-C ends a command in peace, with a word on what is left of it."""
+def continued(consequence: str) -> Iterator[None]:
+    """End the command after Ctrl-C with exit code 130 and a message on the consequence."""
     try:
         yield
     except KeyboardInterrupt:
-        note(f"interrupted; {otherwise}")
+        note(f"interrupted; {consequence}")
         raise typer.Exit(130) from None
 
 
 @contextmanager
-def heard() -> Iterator[Callable[[], None]]:
-    """Ctrl-C as ever; what is given raises it again, to be called where the work can end.
+def heard(postponed: bool = False) -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt again if Ctrl-C was pressed; call it where the work can end.
 
-    Python drops an exception that is raised within a destructor, KeyboardInterrupt too: a run that saves its state and
-    is interrupted as the file is closed would go on.
+    Python drops exceptions that are raised within a destructor, also KeyboardInterrupt. A run that is interrupted while
+    it closes a file would otherwise continue. With `postponed`, only the function raises.
     """
     pressed: list[int] = []
 
     def press(number: int, frame: object) -> None:
         pressed.append(number)
-        raise KeyboardInterrupt
+        if not postponed:
+            raise KeyboardInterrupt
 
-    def again() -> None:
+    def check() -> None:
         if pressed:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, press)
     try:
-        yield again
+        yield check
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """What is done here is done as a whole: Ctrl-C waits for its end."""
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
-    try:
+    """Postpone Ctrl-C to the end of the block, so that the block is completed."""
+    with heard(postponed=True) as check:
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
+    check()

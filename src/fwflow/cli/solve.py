@@ -1,46 +1,25 @@
-"""``fwflow solve``: a linear model from a file of data, certified, in a file of its own."""
+"""``fwflow solve``: fit a linear model to a data file, and save it."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import fwflow as fw
 from fwflow._validation import InputError
-from fwflow.cli import figures
-from fwflow.cli.inspect import described, show_model
-from fwflow.cli.options import (
-    DataFile,
-    DropOption,
-    HeaderOption,
-    InterceptOption,
-    JsonOption,
-    LargestOption,
-    LossOption,
-    MethodOption,
-    RhoOption,
-    RtolOption,
-    SetOption,
-    TargetFileOption,
-    TargetOption,
-    TolOption,
-    check_names,
-    check_writable,
-    parse_set,
-    plain,
-    read_problem,
-    tolerances,
-)
+from fwflow.cli import figures, options
+from fwflow.cli.models import described, show_model
+from fwflow.cli.options import plain, read_problem
 from fwflow.cli.running import Checkpoints, progress, resumed
 from fwflow.cli.screen import continued, heard, note, print_json, unbroken
 from fwflow.run.result import Status
 from fwflow.tables.model_files import FittedModel
 
-#: What to do next, in terms of the command line.
-_SAID = {
+#: Messages of statuses for which the command line has its own advice.
+_MESSAGES = {
     Status.ITERATIONS: "The iteration limit was reached; raise --max-iter, with --checkpoint and --resume to continue.",
     Status.TIME: "The time limit was reached; raise --max-time, or continue with --checkpoint and --resume.",
     Status.INTERRUPTED: "The run was interrupted; this is the best point so far.",
@@ -48,35 +27,41 @@ _SAID = {
 
 
 def solve(
-    data: DataFile,
-    constraint: SetOption,
-    target: TargetOption = None,
-    loss: LossOption = "squared",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file for the model.")] = None,
-    method: MethodOption = "auto",
+    data: options.DataFile,
+    constraint: options.SetOption,
+    target: options.TargetOption = None,
+    loss: options.LossOption = "squared",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the model (.npz).")] = None,
+    method: options.MethodOption = "auto",
     max_iter: Annotated[
-        int, typer.Option(help="Iterations, those before --resume included.", **plain(int, 0))
+        int, typer.Option(help="Maximum number of iterations, including those before --resume.", **plain(int, 0))
     ] = 10_000,
-    max_time: Annotated[float | None, typer.Option(help="Seconds of this run.", **plain(float))] = None,
-    tol: TolOption = None,
-    rtol: RtolOption = None,
-    rho: RhoOption = 1.0,
-    intercept: InterceptOption = False,
-    target_file: TargetFileOption = None,
-    drop: DropOption = None,
-    header: HeaderOption = None,
-    trace: Annotated[Path | None, typer.Option(help="A CSV file for the history of the run.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A figure of run and coefficients: .svg, .png, .pdf.")] = None,
-    largest: LargestOption = 10,
-    checkpoint: Annotated[Path | None, typer.Option(help="A file from which --resume continues the run.")] = None,
+    max_time: Annotated[
+        float | None, typer.Option(help="Maximum time of this run, in seconds.", **plain(float))
+    ] = None,
+    tol: options.TolOption = None,
+    rtol: options.RtolOption = None,
+    rho: options.RhoOption = 1.0,
+    intercept: options.InterceptOption = False,
+    target_file: options.TargetFileOption = None,
+    drop: options.DropOption = None,
+    header: options.HeaderOption = None,
+    trace: Annotated[Path | None, typer.Option(help="CSV file for the values of every iteration.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Figure of the gap and the coefficients: .svg, .png or .pdf.")
+    ] = None,
+    largest: options.LargestOption = 10,
+    checkpoint: Annotated[Path | None, typer.Option(help="File for the state of the run, used by --resume.")] = None,
     every: Annotated[float, typer.Option(help="Seconds between two checkpoints.", **plain(float, 0))] = 60.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from --checkpoint, if it is there.")] = False,
-    as_json: JsonOption = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue from the file --checkpoint, if it exists.")
+    ] = False,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Fit a linear model to a file of data.
+    """Fit a linear model to a data file.
 
-    Exit codes: 0 the gap is certified, 1 an unexpected error, 2 wrong input, 3 the tolerance was not reached, 130
-    interrupted. In the last two cases, the best model so far is written.
+    Exit codes: 0 the tolerance is reached and verified, 1 unexpected error, 2 wrong input, 3 the tolerance is not
+    reached, 130 interrupted. With 3 and 130, the best model so far is written.
 
     [bold]Examples[/bold]
 
@@ -84,18 +69,20 @@ def solve(
 
     fwflow solve big.svm.gz --set l1:100 --checkpoint run.npz --resume --out model.npz
     """
-    C = parse_set(constraint)
-    check_names(loss, method)
+    C = options.parse_set(constraint)
+    options.check_names(loss, method)
     figures.check(plot)
-    check_writable({"--out": out, "--trace": trace, "--plot": plot, "--checkpoint": checkpoint}, (data, target_file))
+    outputs = {"--out": out, "--trace": trace, "--plot": plot, "--checkpoint": checkpoint}
+    options.check_writable(outputs, (data, target_file))
     _check_replaceable(out)
-    limits: dict[str, Any] = dict(zip(("tol", "rtol"), tolerances(tol, rtol), strict=True))
+    if tol is None and rtol is None:
+        rtol = 1e-6  # A relative default suits data in any unit.
+    tol, rtol = tol or 0.0, rtol or 0.0
     state = resumed(checkpoint, resume)
     with continued("there was no model yet, so none is written"):
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
         saved = Checkpoints(checkpoint, every)
-        shown = progress(limits["tol"], limits["rtol"])
-        with heard() as interrupt, shown as show, warnings.catch_warnings(record=True) as warned:
+        with heard() as interrupt, progress(tol, rtol) as show, warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
 
             def watch(state: fw.State) -> None:
@@ -111,9 +98,10 @@ def solve(
                 max_time=max_time,
                 callback=watch,
                 state=state,
-                **limits,
+                tol=tol,
+                rtol=rtol,
             )
-    with continued(f"the model is in {out}" if out else "the model was not to be kept"), unbroken():
+    with continued(f"the model is in {out}" if out else "without --out, the model is not saved"), unbroken():
         for message in dict.fromkeys(str(warning.message) for warning in warned):
             note(f"warning: {message}")
         model = FittedModel.of(
@@ -127,7 +115,7 @@ def solve(
             dropped=tuple(drop or ()),
             data=str(data),
             intercept=problem.f.intercept_at(result.x),
-            message=_SAID.get(result.status, ""),
+            message=_MESSAGES.get(result.status, result.message),
         )
         saved.save(result.state)
         if out is not None:
@@ -136,9 +124,9 @@ def solve(
             result.trace.to_csv(trace)
         if plot is not None:
             figures.run(result, model, largest).savefig(plot)
-        summary = described(model, largest) | {"status": result.status.name, "why": result.method.why}
         if as_json:
-            print_json(summary | {"out": None if out is None else str(out)})
+            why = {"status": result.status.name, "why": result.method.why}
+            print_json(described(model, largest) | why | {"out": None if out is None else str(out)})
         else:
             show_model(model, largest, {"because": result.method.why})
             if out is not None:
@@ -155,4 +143,4 @@ def _check_replaceable(out: Path | None) -> None:
         try:
             FittedModel.load(out)
         except ValueError:
-            raise InputError(f"--out {out} is there already and holds no model, so it is not overwritten") from None
+            raise InputError(f"--out {out} exists and is not a model file, so it is not overwritten") from None

@@ -1,8 +1,8 @@
-"""Which data do the experiments run on? Generated problems, real data sets with their checks, and one stand-in.
+"""Data of the experiments: generated problems, real data sets that are verified, and one stand-in.
 
-Madelon and the validation split of Gisette ship inside the package. Two environment variables matter:
-``FWFLOW_DATA`` names a directory with official files, which come first, and ``FWFLOW_CACHE`` the place for downloads.
-Nothing is downloaded unless asked for, and downloads need the extra ``data``.
+Madelon and the validation split of Gisette ship inside the package. The environment variable ``FWFLOW_DATA`` names a
+directory with official files, which is searched first, and ``FWFLOW_CACHE`` the directory for downloads. Nothing is
+downloaded unless requested. Downloads need the extra ``data``.
 
 >>> from fwflow import datasets
 >>> datasets.load("triangle")["start"]

@@ -1,12 +1,13 @@
-"""How do the official files get into the cache? One archive is downloaded, and its files are checked one by one.
+"""Download of the official files into the cache.
 
-Nothing is trusted before its SHA-256 is right: files are unpacked beside their place under another name and then
-renamed, and a cached file is checked again whenever it is read. Only the files of the catalogue are unpacked, under
-their catalogue names; a path inside an archive is never used.
+No content is trusted before its SHA-256 is verified: a file is unpacked under a temporary name and then renamed, and a
+cached file is verified again whenever it is read. Only the files of the catalogue are unpacked, under the names in the
+catalogue; paths inside an archive are never used.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 import zipfile
@@ -15,35 +16,34 @@ from typing import Any
 
 from fwflow._storage import replacing
 from fwflow._validation import InputError, suggest
-from fwflow.datasets.dataset import DataError, optional
+from fwflow.datasets.dataset import DataError
 from fwflow.datasets.official import File, Official, catalogue, find, is_official, read
 
-#: Further attempts after a failed download, and seconds without an answer that make it fail.
+#: Number of further attempts after a failed download, and seconds to wait for a response, chosen without tuning.
 RETRIES = 2
 TIMEOUT = 30.0
 
 
 def cache_dir() -> Path | None:
-    """``FWFLOW_CACHE``, or the platform's cache directory; None if neither is known for want of pooch."""
+    """Return ``FWFLOW_CACHE``, or the cache directory of the platform, or None without pooch, which finds it."""
     given = os.environ.get("FWFLOW_CACHE")
     if given:
         return Path(given).expanduser()
     try:
-        return Path(optional("pooch").os_cache("fwflow"))
+        return Path(_pooch().os_cache("fwflow"))
     except DataError:
         return None
 
 
-def find_official(name: str) -> Official:
-    """The catalogue entry of that name."""
-    if name not in catalogue:
-        raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
-    return catalogue[name]
+def _pooch() -> Any:
+    try:
+        return importlib.import_module("pooch")
+    except ModuleNotFoundError as error:
+        raise DataError(f"{error.name} is not installed; it comes with pip install 'fwflow[data]'") from error
 
 
-def offline(name: str) -> str:
-    """What to do without internet, for the end of an error message."""
-    official = find_official(name)
+def offline(official: Official) -> str:
+    """Return the advice for a machine without internet, for the end of an error message."""
     files = ", ".join(file.name for file in official.files)
     return (
         f"Without internet, put the official files ({files}; plain or .gz) into DIR/{official.folder}/ and name DIR "
@@ -54,8 +54,8 @@ def offline(name: str) -> str:
 def fetch(name: str, progress: bool = False) -> Path:
     """Download a data set into the cache, unless it is there already, and return its folder.
 
-    The cache is the platform's cache directory, or ``FWFLOW_CACHE``; it is laid out like a ``FWFLOW_DATA`` directory,
-    so that it can be copied to a machine without internet.
+    The cache is ``FWFLOW_CACHE``, or the cache directory of the platform. It has the layout of a ``FWFLOW_DATA``
+    directory, so it can be copied to a machine without internet.
 
     Parameters
     ----------
@@ -67,10 +67,12 @@ def fetch(name: str, progress: bool = False) -> Path:
     ------
     DataError
         The download failed, the archive is damaged, a file is not the official one, or the cache cannot be written.
-        The cache is then as it was.
+        The cache is then unchanged.
     """
-    official = find_official(name)
-    pooch = optional("pooch")
+    if name not in catalogue:
+        raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
+    official = catalogue[name]
+    pooch = _pooch()
     cache = cache_dir()
     assert cache is not None
     folder = cache / official.folder
@@ -84,14 +86,14 @@ def fetch(name: str, progress: bool = False) -> Path:
                 with replacing(folder / file, "wb") as unpacked:
                     unpacked.write(content)
     except DataError as error:
-        raise DataError(f"{error}. {offline(name)}") from error.__cause__
+        raise DataError(f"{error}. {offline(official)}") from error.__cause__
     except OSError as error:
         raise DataError(f"the cache {folder} cannot be written ({error}); name another with FWFLOW_CACHE") from error
     return folder
 
 
 def is_complete(official: Official, folder: Path) -> bool:
-    """Whether all files are in the folder and are the official ones."""
+    """Return whether the folder holds all official files, unchanged."""
     paths = [(file, find(file.name, folder)) for file in official.files]
     try:
         return all(path is not None and is_official(file, read(file, path)) for file, path in paths)
@@ -104,8 +106,8 @@ def _download(pooch: Any, official: Official, folder: Path, progress: bool) -> P
 
     def complete_archive(url: str, output_file: str, caller: Any) -> None:
         http(url, output_file, caller)
-        if not zipfile.is_zipfile(output_file):  # its index is at the end, so a truncated one has none
-            raise InputError("what came is not a complete zip archive")
+        if not zipfile.is_zipfile(output_file):  # The index is at the end of an archive.
+            raise InputError("the downloaded file is not a complete zip archive")
 
     name = "archive.zip"
     manager = pooch.create(
@@ -120,25 +122,25 @@ def _download(pooch: Any, official: Official, folder: Path, progress: bool) -> P
     log.setLevel("WARNING")
     try:
         return Path(manager.fetch(name, downloader=complete_archive))
-    except (OSError, ValueError) as error:  # what requests raises is an OSError
+    except (OSError, ValueError) as error:  # Errors of requests are OSErrors.
         raise DataError(f"{official.url} could not be downloaded: {error}") from error
     finally:
         log.setLevel(level)
 
 
 def _unpack(official: Official, archive: Path) -> dict[str, bytes]:
-    """Content of the expected files, checked."""
+    """Return the verified content of the expected files."""
     try:
         with zipfile.ZipFile(archive) as members:
             return {file.name: _member(file, members) for file in official.files}
-    except Exception as error:  # a damaged archive makes zipfile raise anything, from zlib.error to OSError
+    except Exception as error:  # A damaged archive makes zipfile raise errors of many kinds.
         raise DataError(f"{official.url} is damaged: {error}") from error
 
 
 def _member(file: File, members: zipfile.ZipFile) -> bytes:
     found = [member for member in members.infolist() if PurePosixPath(member.filename).name == file.name]
     if len(found) != 1:
-        raise DataError(f"it holds {len(found)} files named {file.name}; exactly one is expected")
+        raise DataError(f"the archive holds {len(found)} files named {file.name}; exactly one is expected")
     with members.open(found[0]) as stream:
         content = stream.read(file.limit + 1)
     if not is_official(file, content):

@@ -1,11 +1,10 @@
-"""What is a data set? Named arrays with a sentence that says exactly what they are."""
+"""Data sets: named arrays with a description of their origin."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,23 +15,23 @@ Kind = Literal["real", "stand-in", "generated"]
 
 
 class DataError(RuntimeError):
-    """Data is missing, damaged or cannot be fetched; the message says what to do."""
+    """Error for data that is missing, damaged or cannot be downloaded; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Arrays and where they come from.
+    """Named arrays, and a description of their origin.
 
     Attributes
     ----------
     name : str
     kind : {"real", "stand-in", "generated"}
     source : str
-        One sentence, for reports, that says exactly what data this is.
+        Description of the data in one sentence, for reports.
     shape : (int, int)
-        Of ``A``, or of the matrix whose entries ``rows``, ``cols`` and ``values`` give.
+        Shape of ``A``, or of the matrix with the entries ``rows``, ``cols`` and ``values``.
     arrays : mapping of str to array
-        Also reached as ``data["A"]``.
+        Also available as ``data["A"]``.
 
     Examples
     --------
@@ -55,9 +54,9 @@ class Dataset:
 
 
 def standardize(A: ArrayLike) -> Array:
-    r"""Columns :math:`(a_j - \bar a_j) / \sigma_j` of mean zero and variance one; constant columns become zero.
+    r"""Return columns :math:`(a_j - \bar a_j) / \sigma_j` of mean zero and variance one; constant ones become zero.
 
-    Returns a new array; float32 stays float32.
+    The result is a new array; float32 stays float32.
 
     Examples
     --------
@@ -69,18 +68,10 @@ def standardize(A: ArrayLike) -> Array:
     A = finite_array(A, "A", ndim=2)
     if A.size == 0:
         raise InputError(f"A is empty: its shape is {A.shape}")
-    # A constant column is found by comparison: the computed deviation of 0.1, 0.1, 0.1 is not exactly zero.
+    # Constant columns are found by comparison, because the computed deviation of 0.1, 0.1, 0.1 is not exactly zero.
     constant = (A[0] == A).all(axis=0)
     deviation = np.where(constant, 1.0, A.std(axis=0, dtype=np.float64))
     centred = A - A.mean(axis=0, dtype=np.float64)
     centred[:, constant] = 0.0
     centred /= deviation
     return centred.astype(A.dtype, copy=False)
-
-
-def optional(module: str) -> Any:
-    """Import a module of the extra ``data``, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise DataError(f"{error.name} is not installed; it comes with pip install 'fwflow[data]'") from error

@@ -1,11 +1,11 @@
-"""Which problems of the paper need no data? The ones generated here, from a seed."""
+"""Problems of the paper that are generated from a seed."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fwflow._numerics import dot
-from fwflow._validation import InputError
+from fwflow._validation import number, whole
 from fwflow.datasets.dataset import Dataset
 
 
@@ -15,10 +15,11 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
     Parameters
     ----------
     m, n : int
-        Samples and features.
+        Numbers of samples and of features.
     sparsity : float in (0, 1]
-        Fraction of non-zeros of x_0, rounded to at least one. Their values are standard Gaussian.
+        Fraction of nonzero entries of x_0, at least one of them. Their values are standard Gaussian.
     noise : float >= 0
+        Standard deviation of the noise.
     seed : int
 
     Returns
@@ -34,13 +35,9 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
     >>> data.shape, int((data["x0"] != 0).sum()), bool((data["A"] @ data["x0"] == data["b"]).all())
     ((500, 100), 10, True)
     """
-    for name, size in (("m", m), ("n", n)):
-        if size < 1:
-            raise InputError(f"{name} must be a positive integer; got {size}")
-    if not 0 < sparsity <= 1:
-        raise InputError(f"sparsity must be in (0, 1]; got {sparsity}")
-    if not (noise >= 0 and np.isfinite(noise)):
-        raise InputError(f"noise must be a finite number >= 0; got {noise}")
+    m, n = whole(m, "m", 1), whole(n, "n", 1)
+    sparsity = number(sparsity, "sparsity", "be in (0, 1]", lambda x: 0 < x <= 1)
+    noise = number(noise, "noise", "be a finite number >= 0", lambda x: 0 <= x < np.inf)
     random = np.random.default_rng(seed)
     A = random.standard_normal((m, n))
     support = random.choice(n, size=max(1, round(sparsity * n)), replace=False)
@@ -58,7 +55,7 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
 
 
 def triangle() -> Dataset:
-    """The triangle of the paper's toy problem: ``vertices``, one per row, and ``start``.
+    """Return the triangle of the paper's toy problem: ``vertices``, one per row, and ``start``.
 
     Examples
     --------

@@ -1,41 +1,25 @@
-"""Where is the data? A directory of yours, the cache, a download if asked for, inside the package, or a stand-in."""
+"""Search for a data set in the user's directory, the cache, a download, the package and the stand-ins."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fwflow._storage.files import load_arrays
 from fwflow._validation import Array, InputError, suggest
-from fwflow.datasets import generators, standins
+from fwflow.datasets import generators, official, standins
 from fwflow.datasets.archives import cache_dir, fetch, offline
 from fwflow.datasets.dataset import DataError, Dataset, Kind
-from fwflow.datasets.embedded import unpack
-from fwflow.datasets.official import (
-    RECONSTRUCTED,
-    RECONSTRUCTED_FILE,
-    Official,
-    catalogue,
-    find,
-    is_official,
-    known_variants,
-    parse,
-    read,
-)
+from fwflow.datasets.official import RECONSTRUCTED, RECONSTRUCTED_FILE, Official, catalogue
+from fwflow.tables import read as read_table
 
-#: Data sets that are generated.
-generated: Mapping[str, Callable[[], Dataset]] = MappingProxyType(
-    {"sensing": generators.sensing, "triangle": generators.triangle}
-)
-_stand_ins: Mapping[str, Callable[[], Dataset]] = MappingProxyType({"movielens": standins.movielens})
+#: Generated data sets by name.
+generated: Mapping[str, Callable[[], Dataset]] = {"sensing": generators.sensing, "triangle": generators.triangle}
+_stand_ins: Mapping[str, Callable[[], Dataset]] = {"movielens": standins.movielens}
 
 
 def load(
@@ -47,29 +31,28 @@ def load(
     stand_in: bool = True,
     progress: bool = False,
 ) -> Dataset:
-    """Load a data set from the first of: your directory, the cache, a download if asked for, the package, a stand-in.
+    """Load a data set from the first of: your directory, the cache, a download if requested, the package, a stand-in.
 
-    Madelon and the validation split of Gisette ship inside the package; for MovieLens, which may not, there is a
-    stand-in; the other splits of Gisette are in your directory or the cache, or missing.
-
-    There is no network access unless ``download=True``. ``source`` of the result says in words what was loaded.
+    Madelon and the validation split of Gisette ship inside the package. The licence of MovieLens does not allow this,
+    so it has a generated stand-in. ``source`` of the result describes the data that was loaded.
 
     Parameters
     ----------
     name : {"madelon", "gisette", "movielens", "sensing", "triangle"}
     split : str, optional
         "train" (default) or "valid" for madelon; "valid" (default), "train" or "train-reconstructed" for gisette.
-        The last is not the official training split but one rebuilt from digit images; it is read from your
-        directory only, and its kind is "stand-in".
+        The last is not the official training split but one rebuilt from digit images. It is read from your directory
+        only, and its kind is "stand-in".
     data_dir : path, optional
-        A directory with official files, plain or gzipped, as ``madelon/madelon_train.data``,
-        ``madelon/madelon_train.labels``, ``gisette/gisette_valid.data``, ``ml-100k/u.data`` and so on; default:
-        the environment variable ``FWFLOW_DATA``. Files there that differ from the official ones are accepted if
-        their structure is right, and ``source`` says so.
+        Directory with official files, plain or gzipped, as ``madelon/madelon_train.data``,
+        ``madelon/madelon_train.labels``, ``gisette/gisette_valid.data``, ``ml-100k/u.data`` and so on. Default: the
+        environment variable ``FWFLOW_DATA``. Files that differ from the official ones are accepted if their structure
+        is right, and ``source`` says so.
     download : bool, optional
-        Fetch the official archive if the data is neither in the directory nor, undamaged, in the cache.
+        Download the official archive if the data is neither in the directory nor, undamaged, in the cache. Without it
+        there is no network access.
     stand_in : bool
-        Let generated ratings stand in for MovieLens if it is missing; otherwise that is an error.
+        Accept generated ratings if MovieLens is missing; otherwise raise an error.
     progress : bool
         Show the progress of a download.
 
@@ -95,38 +78,39 @@ def load(
         if split is not None:
             raise InputError(f"split={split!r} is not known; {name} is generated and has none")
         return generated[name]()
-    official = catalogue[name]
-    split = official.default if split is None else split
+    entry = catalogue[name]
+    split = entry.default if split is None else split
     if split not in _splits(name):
         raise InputError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
 
-    given, cached = _folders(official, data_dir)
-    if given is not None and (paths := _paths(official, split, given)):
-        if len(paths) < len(_names(official, split)):
-            raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(name)}")
+    given, cached = _folders(entry, data_dir)
+    if paths := _paths(entry, split, given):
+        if len(paths) < len(_names(entry, split)):
+            raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(entry)}")
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
     if split == RECONSTRUCTED:
         raise DataError(
-            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{official.folder}/ and "
+            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
             "name DIR with FWFLOW_DATA, data_dir= or --data"
         )
-    if cached is not None and len(paths := _paths(official, split, cached)) == len(_names(official, split)):
+    if len(paths := _paths(entry, split, cached)) == len(_names(entry, split)):
         try:
             return _read(name, split, paths, pinned=True)
         except DataError:
             if not download:
                 raise
     if download:
-        return _read(name, split, _paths(official, split, fetch(name, progress)), pinned=True)
-    if split in official.embedded:
-        return _embedded(name, split)
+        return _read(name, split, _paths(entry, split, fetch(name, progress)), pinned=True)
+    if packed := entry.embedded.get(split):
+        origin = f"{packed.origin}, verified" + (f"; {packed.remark}" if packed.remark else "")
+        return _real(name, split, official.unpack(packed), "shipped with fwflow", origin)
     if stand_in and name in _stand_ins:
         return _stand_ins[name]()
-    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(name)}")
+    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(entry)}")
 
 
 def where(name: str, data_dir: str | Path | None = None) -> Path | None:
-    """The folder from which `load` takes files of any split, or None.
+    """Return the folder from which `load` reads files of any split, or None.
 
     Examples
     --------
@@ -139,7 +123,7 @@ def where(name: str, data_dir: str | Path | None = None) -> Path | None:
 
 
 class Available(NamedTuple):
-    """A row of `available`: what `load` gives for a name and split, and on which terms."""
+    """A row of `available`: the data that `load` returns for a name and split, and its terms of use."""
 
     name: str
     split: str
@@ -150,9 +134,9 @@ class Available(NamedTuple):
 
 
 def available(data_dir: str | Path | None = None) -> list[Available]:
-    """What `load` would give without a download, one row per data set and split.
+    """List the data that `load` returns without a download, one row per data set and split.
 
-    Files are looked for, not read; ``size`` is in bytes on disk, 0 for what is made on the spot.
+    Files are not read. ``size`` is in bytes on disk, and 0 for generated data.
 
     Examples
     --------
@@ -165,19 +149,17 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
 
 
 def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
-    official = catalogue[name]
-    for folder in _folders(official, data_dir):
-        paths = [] if folder is None else _paths(official, split, folder)
-        if len(paths) == len(_names(official, split)):
-            size = sum(path.stat().st_size for path in paths)
-            return Available(
-                name, split, "stand-in" if split == RECONSTRUCTED else "real", folder, size, official.terms
-            )
-    packed = official.embedded.get(split)
+    entry = catalogue[name]
+    for folder in _folders(entry, data_dir):
+        paths = _paths(entry, split, folder)
+        if len(paths) == len(_names(entry, split)):
+            found: Kind = "stand-in" if split == RECONSTRUCTED else "real"
+            return Available(name, split, found, folder, sum(path.stat().st_size for path in paths), entry.terms)
+    packed = entry.embedded.get(split)
     if packed is not None and packed.path.is_file():
-        terms = f"{official.terms}; {packed.origin}"
+        terms = f"{entry.terms}; {packed.origin}"
         return Available(name, split, "real, embedded", packed.path.parent, packed.path.stat().st_size, terms)
-    return Available(name, split, "stand-in" if name in _stand_ins else "missing", None, 0, official.terms)
+    return Available(name, split, "stand-in" if name in _stand_ins else "missing", None, 0, entry.terms)
 
 
 def _check(name: str) -> str:
@@ -190,69 +172,60 @@ def _splits(name: str) -> tuple[str, ...]:
     return (*catalogue[name].splits, *((RECONSTRUCTED,) if name == "gisette" else ()))
 
 
-def _names(official: Official, split: str) -> list[str]:
-    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in official.splits[split]]
+def _names(entry: Official, split: str) -> list[str]:
+    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in entry.splits[split]]
 
 
-def _paths(official: Official, split: str, folder: Path) -> list[Path]:
-    found = (find(name, folder) for name in _names(official, split))
+def _paths(entry: Official, split: str, folder: Path | None) -> list[Path]:
+    """Return the paths of the files of a split that are in the folder."""
+    found = () if folder is None else (official.find(name, folder) for name in _names(entry, split))
     return [path for path in found if path is not None]
 
 
-def _folders(official: Official, data_dir: str | Path | None) -> tuple[Path | None, Path | None]:
-    """Where this data set would be in the user's directory and in the cache."""
+def _folders(entry: Official, data_dir: str | Path | None) -> tuple[Path | None, Path | None]:
+    """Return the folder of this data set in the user's directory, and that in the cache."""
     given = os.environ.get("FWFLOW_DATA") or None if data_dir is None else data_dir
     if given is not None and not Path(given).expanduser().is_dir():
         argument = "FWFLOW_DATA" if data_dir is None else "data_dir"
         raise InputError(f"{argument} must be a directory with folders such as madelon; {str(given)!r} is not one")
     cache = cache_dir()
     return (
-        None if given is None else Path(given).expanduser() / official.folder,
-        None if cache is None else cache / official.folder,
+        None if given is None else Path(given).expanduser() / entry.folder,
+        None if cache is None else cache / entry.folder,
     )
 
 
 def _read(name: str, split: str, paths: Sequence[Path], pinned: bool) -> Dataset:
-    """Real data from its files; ``pinned`` accepts official content only."""
-    official = catalogue[name]
+    """Read real data from its files; with `pinned`, refuse content that is not official."""
     tables, remarks = [], []
-    for file, path in zip(official.splits[split], paths, strict=True):
-        content = read(file, path)
-        if not is_official(file, content):
+    for file, path in zip(catalogue[name].splits[split], paths, strict=True):
+        content = official.read(file, path)
+        if not official.is_official(file, content):
             if pinned:
                 raise DataError(f"{path} is damaged: it is not the official file. Repair it: fwflow data fetch {name}")
-            remarks.append(f"{file.name} {_difference(content)}")
-        tables.append(parse(file, content, path))
+            unknown = "differs from the official file, and only its structure was checked"
+            remarks.append(f"{file.name} {official.known_variants.get(hashlib.sha256(content).hexdigest(), unknown)}")
+        tables.append(official.parse(file, content, path))
     place = "from the cache" if pinned else "from your directory"
-    return _real(name, split, official.arrays(tables), place, "; ".join(remarks) or "the official files, verified")
+    return _real(name, split, tables, place, "; ".join(remarks) or "the official files, verified")
 
 
-def _embedded(name: str, split: str) -> Dataset:
-    packed = catalogue[name].embedded[split]
-    what = f"{packed.origin}, verified" + (f"; {packed.remark}" if packed.remark else "")
-    return _real(name, split, catalogue[name].arrays(unpack(packed)), "shipped with fwflow", what)
-
-
-def _real(name: str, split: str, arrays: Mapping[str, Array], place: str, what: str) -> Dataset:
-    official = catalogue[name]
-    shape = official.shape or arrays["A"].shape
-    title = official.title if len(official.splits) == 1 else f"{official.title}, {split} split"
-    source = f"{title}, {shape[0]} x {shape[1]}, real data {place}: {what}. {official.terms}."
+def _real(name: str, split: str, tables: Sequence[Array], place: str, origin: str) -> Dataset:
+    entry = catalogue[name]
+    arrays = entry.arrays(tables)
+    shape = entry.shape or arrays["A"].shape
+    title = entry.title if len(entry.splits) == 1 else f"{entry.title}, {split} split"
+    source = f"{title}, {shape[0]} x {shape[1]}, real data {place}: {origin}. {entry.terms}."
     return Dataset(name=name, kind="real", source=source, shape=shape, arrays=arrays)
-
-
-def _difference(content: bytes) -> str:
-    unknown = "differs from the official file, and only its structure was checked"
-    return known_variants.get(hashlib.sha256(content).hexdigest(), unknown)
 
 
 def _reconstructed(path: Path) -> Dataset:
     try:
-        file = load_arrays(path)
-        A, b = file["X"].astype(np.float64), file["y"].astype(np.float64)
-    except (OSError, ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        table = read_table(path)
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    if A.shape != (6000, 5000) or b.shape != (6000,) or not np.isin(b, (-1, 1)).all() or A.min() < 0 or A.max() > 999:
+    A, b = table.X, table.target
+    if A.shape != (6000, 5000) or b is None or not np.isin(b, (-1, 1)).all() or A.min() < 0 or A.max() > 999:
         raise DataError(f"{path}: X must be 6000 x 5000 with values 0..999, and y 6000 labels -1 and +1")
     return Dataset(
         name="gisette",
@@ -260,5 +233,5 @@ def _reconstructed(path: Path) -> Dataset:
         source="A reconstruction of Gisette's training split, 6000 x 5000, not the official one: rebuilt from images "
         "of the digits 4 and 9 with Gisette's feature definitions, its distractor columns resampled.",
         shape=(6000, 5000),
-        arrays={"A": A, "b": b},
+        arrays={"A": A.astype(np.float64, copy=False), "b": np.asarray(b)},
     )

@@ -1,7 +1,7 @@
-"""What runs where real data may not ship? Seeded ratings with the size, the skew and the spectrum of MovieLens 100K.
+"""Stand-in for MovieLens 100K, which may not ship: generated ratings of the same size, skew and spectrum.
 
-The summary figures below, most of them computed from the real ratings, are all that is kept of those. How tastes are
-weighted was tuned until the singular values and the curves of experiment E5 came close to the real ones.
+The summary statistics below, most of them computed from the real ratings, are the only data taken from them. The
+weights of the tastes were tuned until the singular values and the curves of experiment E5 were close to the real ones.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from fwflow._validation import Array
 from fwflow.datasets.dataset import Dataset
 
 SHAPE = (943, 1682)
-#: How often 1, 2, 3, 4 and 5 are given.
+#: Numbers of ratings 1, 2, 3, 4 and 5.
 HISTOGRAM = (6110, 11370, 27145, 34174, 21201)
-#: Ratings per user and per item, at these percentiles.
+#: Percentiles, and the numbers of ratings per user and per item at them.
 PERCENTILES = (0, 5, 10, 25, 50, 75, 90, 95, 99, 100)
 PER_USER = (20, 21, 23, 33, 65, 148, 244, 311, 443, 737)
 PER_ITEM = (1, 1, 2, 6, 27, 80, 169, 230, 369, 583)
-#: Leading singular values of ratings minus 3, zero where unseen. The weights below were chosen to come near them.
+#: Leading singular values of the real ratings minus 3, with zeros for missing ratings. The weights below aim at them.
 SINGULAR_VALUES = (153, 73, 57, 54, 50, 44, 43, 42, 37, 37, 36, 35)
 
-#: Weights of the tastes in what is seen and in what is given: the first is for what is popular, the last two only
-#: divide opinions.
+#: Weights of the 25 tastes in the choice of items and in the ratings. The first taste is popularity; the last two
+#: affect only the ratings.
 SEEN = np.r_[1.4, 1.6 * np.arange(1, 23) ** -0.8, 0.0, 0.0]
 GIVEN = np.r_[0.0, np.full(22, 0.1), 0.4, 0.3]
-#: Weights of the users' and the items' means and of popularity in what is given; the noise of a rating has weight 1.
+#: Weights of the means of users and items and of popularity in the ratings; the noise of a rating has weight 1.
 USERS, ITEMS, POPULARITY = 0.55, 0.5, 1.1
 
 
 def movielens(seed: int = 9) -> Dataset:
-    r"""100,000 ratings 1..5 of 943 x 1682 cells, with the real histogram and numbers per user and per item.
+    r"""Generate 100,000 ratings 1..5 of 943 x 1682 cells, with the real histogram and numbers per user and per item.
 
-    User i comes upon item j at the rate :math:`w_j \exp \sum_k \sigma_k p_{ik} q_{jk}` with Gaussian tastes p and q,
-    and rates what comes first. Ratings have the order of a sum of tastes, means of users and items, and noise.
+    User i meets item j at the rate :math:`w_j \exp \sum_k \sigma_k p_{ik} q_{jk}` with Gaussian tastes p and q, and
+    rates the items met first. The ratings are ordered by a sum of tastes, means of users and items, and noise.
 
-    The default seed is the one of the first dozen on which momentum gains most nearly what it gains on the real
-    ratings; what Midpoint gains is otherwise left to chance.
+    The default seed is the one among the first dozen for which the gain by momentum is closest to that on the real
+    ratings. The gain by Midpoint was not considered.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def movielens(seed: int = 9) -> Dataset:
     q[:, 0] = fame = (fame - fame.mean()) / fame.std()
 
     when = random.exponential(size=SHAPE) / _rates(np.exp(dot(SEEN * p, q.T)), per_user, per_item)
-    when[when.argmin(axis=0), np.arange(SHAPE[1])] = 0.0  # no item goes unseen
+    when[when.argmin(axis=0), np.arange(SHAPE[1])] = 0.0  # Every item is rated at least once.
     last = np.take_along_axis(np.sort(when, axis=1), per_user[:, None].astype(int) - 1, axis=1)
     rows, cols = np.nonzero(when <= last)
 
@@ -75,15 +75,15 @@ def movielens(seed: int = 9) -> Dataset:
 
 
 def _spread(quantiles: tuple[int, ...], count: int) -> Array:
-    """So many numbers with about these quantiles, the least of them exact, that sum to the number of ratings."""
+    """Return `count` numbers with about these quantiles, the smallest exact, that sum to the number of ratings."""
     least = quantiles[0]
     above = np.exp(np.interp(np.linspace(0, 100, count), PERCENTILES, np.log(quantiles))) - least
     return least + above * ((sum(HISTOGRAM) - count * least) / above.sum())
 
 
 def _rates(affinity: Array, per_user: Array, per_item: Array) -> Array:
-    r"""The affinity times a factor per user and per item, such that about so many of each come upon one another by
-    time 1: :math:`\sum_j 1 - e^{-r_{ij}}` of each user i, and likewise of each item.
+    r"""Scale rows and columns of the affinity such that the expected numbers of meetings up to time 1, which are
+    :math:`\sum_j 1 - e^{-r_{ij}}` for user i, are about `per_user` and `per_item`.
     """
     rates = affinity * per_item
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""How do methods compare on a problem of the user's choice? What ``fwflow compare`` runs, on `runs`."""
+"""Comparison of methods on one problem, for ``fwflow compare``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AXES = (*runs.AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for."""
+    """Settings of a comparison, shown in its report."""
 
     problem: str
     methods: tuple[str, ...]
@@ -40,19 +40,17 @@ def compare(
     momenta: Sequence[str],
     *,
     iterations: int,
-    loss: str,
-    radius: float,
     out: Path,
     workers: int | None,
+    **options: Any,
 ) -> tuple[ResultTable, Path]:
-    """Run every method with every variant; returns the table and the path of the page."""
-    name, options = problem, {}
-    if problem not in PROBLEMS:
-        name, options = "file", {"path": str(Path(problem).resolve()), "loss": loss, "radius": radius}
+    """Run every method with every variant on a problem by name, or on a data file with the options of `from_file`."""
+    name = problem if problem in PROBLEMS else "file"
+    options |= {} if problem in PROBLEMS else {"path": problem}
     variants: dict[str, dict[str, Any]] = {"plain": {}}
     variants |= {f"{search} line search": {"line_search": search} for search in line_searches}
     variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}
-    for variant in variants.values():  # a wrong name fails here, not in a worker
+    for variant in variants.values():  # A wrong name fails here and not in a worker process.
         find_line_search(variant.get("line_search"))
         find_momentum(variant.get("momentum"))
     instance = find_problem(name, **options)

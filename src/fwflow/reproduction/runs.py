@@ -67,13 +67,14 @@ def tasks(
 ) -> list[Task]:
     """A run for each of `pairs`."""
     data = find_problem(problem, **options).data
+    data += "".join(_content(str(options.get(name, ""))) for name in ("path", "target_file"))
     shared = {"problem": problem, "options": options, "iterations": iterations}
     return [
         Task(
             key(method, variant),
             run,
             {**shared, "method": method, "variant": variants[variant]},
-            data + _content(method) + _content(str(options.get("path", ""))),
+            data + _content(method),
         )
         for method, variant in pairs(methods, variants)
     ]

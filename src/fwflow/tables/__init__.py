@@ -1,9 +1,9 @@
-"""What does a file of data hold? CSV, libsvm, Parquet, ``.npz`` and ``.mtx`` as one table of named columns.
+"""Reader of data files: CSV, libsvm, Parquet, ``.npz`` and Matrix Market as tables of named columns.
 
-A table is complete or refused: no row and no cell is left out or guessed. Errors are ValueErrors that name the file
-and, as far as the format has them, the line and the column. A number is written in ASCII digits, without underscores.
+A table is read completely or refused: no row or cell is skipped or guessed. Errors are ValueErrors that name the file
+and, if the format has them, the line and the column. Numbers are written in ASCII digits, without underscores.
 
-A compressed file (``.gz``, ``.npz``, Parquet) may unpack to 100 times its size, and to 128 MiB whatever its size. The
+A compressed file (``.gz``, ``.npz``, Parquet) may unpack to 100 times its size, or to 128 MiB if that is more. The
 environment variable ``FWFLOW_MAX_UNPACKED`` sets another number of bytes.
 """
 
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError, suggest
-from fwflow.tables.arrays import read_mtx, read_npy, read_npz, read_parquet
+from fwflow.tables.arrays import read_mtx, read_numpy, read_parquet
 from fwflow.tables.table import Table, Target, Wanted
 from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
 
@@ -24,7 +24,7 @@ __all__ = ["FORMATS", "Table", "Target", "column_names", "read", "read_target"]
 
 Reader = Callable[[Path, Wanted], Table]
 
-#: Readers by the end of a file's name, before a ``.gz`` if there is one.
+#: Readers by the suffix of the file name, before an optional ``.gz``.
 FORMATS: MappingProxyType[str, Reader] = MappingProxyType(
     {
         ".csv": read_csv,
@@ -33,11 +33,11 @@ FORMATS: MappingProxyType[str, Reader] = MappingProxyType(
         ".libsvm": read_libsvm,
         ".txt": read_libsvm,
         ".parquet": read_parquet,
-        ".npz": read_npz,
+        ".npz": read_numpy,
         ".mtx": read_mtx,
     }
 )
-_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": read_csv, ".npy": read_npy}
+_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": read_csv, ".npy": read_numpy}
 
 
 def read(
@@ -50,25 +50,25 @@ def read(
     optional: Collection[str] = (),
     labelled: bool = False,
 ) -> Table:
-    """Read a file whose columns are numbers, but for the target and those that are dropped.
+    """Read a data file. Its columns must be numbers, except for the target and the columns to drop.
 
     Parameters
     ----------
     path : str or Path
-        Its name ends in one of `FORMATS`, or in that and ``.gz``.
+        Its suffix is one in `FORMATS`, with or without ``.gz``.
     target : str, optional
-        The column to predict. Columns without a name are numbered from 1. By default the labels of a libsvm file, or
-        the array ``y`` or ``b`` of an ``.npz``, if there are any.
+        Column to predict. Columns without a name are numbered from 1. Default: the labels of a libsvm file, or the
+        array ``y`` or ``b`` of an ``.npz`` file, if present.
     drop : collection of str
         Columns to leave out.
     header : bool, optional
-        Whether a CSV file begins with the names of its columns. By default it is found out.
+        Whether a CSV file begins with the names of its columns. Default: detected.
     known : collection of str
-        Names that a header would have, as evidence for one.
+        Expected column names. A first row that contains one of them is a header.
     optional : collection of str
-        Which of the target and the columns to leave out may be missing.
+        Names among the target and the columns to drop that may be absent.
     labelled : bool
-        Whether there must be a target.
+        Whether a target is required.
 
     Examples
     --------
@@ -80,13 +80,13 @@ def read(
     (('age', 'visits'), [[31.0, 2.0], [45.0, 7.0]], ('no', 'yes'))
     """
     if target is not None and target in drop:
-        raise InputError(f"--target and --drop both name {target!r}; a column is predicted, or it is left out")
+        raise InputError(f"--target and --drop both name {target!r}; use it in one of them")
     wanted = Wanted(target, frozenset(drop), header, frozenset(known), frozenset(optional), labelled)
     return _read(Path(path), wanted, FORMATS)
 
 
 def read_target(path: str | Path, header: bool | None = None) -> Target:
-    """Read a file with one column, or one array: the target of the rows of another file."""
+    """Read a file of one column or one array as the target of the rows of another file."""
     table = _read(Path(path), Wanted(header=header, alone=True), _TARGETS)
     if table.target is None:
         raise InputError(f"{path} must hold one column; it holds {len(table.names)}")
@@ -94,7 +94,7 @@ def read_target(path: str | Path, header: bool | None = None) -> Target:
 
 
 def column_names(path: str | Path) -> list[str]:
-    """What the columns of a CSV file are called, by its first row; of other files, whose head does not tell, none."""
+    """Return the column names of a CSV file. For other formats the list is empty, as it would take reading the file."""
     return names_of_csv(Path(path)) if FORMATS.get(_suffix(Path(path))) is read_csv else []
 
 
@@ -105,12 +105,12 @@ def _suffix(path: Path) -> str:
 def _read(path: Path, wanted: Wanted, readers: Any) -> Table:
     suffix = _suffix(path)
     if path.is_dir():
-        raise InputError(f"{path} is a folder; a table is one file, ending in {', '.join(readers)}")
+        raise InputError(f"{path} is a folder; give a file that ends in {', '.join(readers)}")
     if suffix not in readers:
-        raise InputError(f"{path}: files ending in {suffix!r} are not known; {suggest(suffix, readers)}, also with .gz")
+        raise InputError(f"{path}: unknown file suffix {suffix!r}; {suggest(suffix, readers)}, also with .gz")
     try:
         return readers[suffix](path, wanted)
     except (EOFError, zlib.error) as error:
-        raise InputError(f"{path} is cut short or damaged: {error}") from error
+        raise InputError(f"{path} is truncated or damaged: {error}") from error
     except MemoryError as error:
         raise InputError(f"{path} does not fit into memory: {error}") from error

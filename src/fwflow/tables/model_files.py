@@ -1,4 +1,4 @@
-"""What was fitted? A linear model with the names of its columns, kept in one file of arrays and JSON."""
+"""Fitted linear models with the names of their columns, in files of arrays and JSON."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from fwflow.run.result import Result
 @storable("fitted-linear-model", valid=lambda model: model._consistent)
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A linear model, and how it was found.
+    """Linear model, and a description of the run that found it.
 
     Attributes
     ----------
     coefficients : (n,) array
     names : tuple of str
-        Of the columns that the coefficients belong to, all different.
+        Names of the columns of the coefficients, all different.
     intercept : float
-        Zero where none was fitted.
+        Constant term; zero if none was fitted.
     loss : str
         A name in ``fwflow.objectives.losses.losses``.
     constraint : str
-        The set, as in ``l1:10``.
+        Constraint set, such as ``l1:10``.
     target : str
-        The column that is predicted; empty if it has no name.
+        Name of the predicted column; empty if it has none.
     classes : tuple of two str, or None
         For a loss of class labels, the classes of a negative and of a positive score.
     dropped : tuple of str
         Columns of the data that were left out.
     data : str
-        Where the data was read from.
+        Path of the data file.
     rows : int
-        How many there were.
+        Number of rows of the data.
     method, message : str
-        What ran, and how it ended.
+        Optimisation method, and a sentence on how the run ended.
     certified : bool
-        Whether the gap, verified at the coefficients, is within the tolerance that was asked for.
+        Whether the duality gap, verified at the coefficients, is within the tolerance.
     fun, gap : float
-        Objective and certified gap at the coefficients.
+        Objective and verified duality gap at the coefficients.
     iterations : int
     passes, seconds : float
-        Passes over the data, and time.
+        Passes over the data, and time in seconds.
     written : str
-        When, in ISO 8601.
+        Date and time of the run in ISO 8601.
 
     Examples
     --------
@@ -88,34 +88,17 @@ class FittedModel:
 
     @classmethod
     def of(
-        cls,
-        result: Result,
-        names: Sequence[str],
-        *,
-        loss: str,
-        constraint: str,
-        rows: int,
-        target: str = "",
-        classes: tuple[str, str] | None = None,
-        dropped: Sequence[str] = (),
-        data: str = "",
-        intercept: float = 0.0,
-        message: str = "",
+        cls, result: Result, names: Sequence[str], *, loss: str, constraint: str, rows: int, **more: Any
     ) -> FittedModel:
-        """The model that a run has found, dated now."""
+        """Return the model of a run, dated now. Further fields may be given by name."""
+        defaults: dict[str, Any] = {"intercept": 0.0, "target": "", "classes": None, "dropped": (), "data": ""}
         return cls(
             coefficients=np.asarray(result.x),
             names=tuple(names),
-            intercept=float(intercept),
             loss=loss,
             constraint=constraint,
-            target=target,
-            classes=classes,
-            dropped=tuple(dropped),
-            data=data,
             rows=rows,
             method=str(result.method),
-            message=message or result.message,
             certified=bool(result.success),
             fun=float(result.fun),
             gap=float(result.gap),
@@ -123,6 +106,7 @@ class FittedModel:
             passes=float(result.n_design),
             seconds=float(result.state.elapsed),
             written=datetime.now(UTC).isoformat(timespec="seconds"),
+            **(defaults | {"message": result.message} | more),
         )
 
     @property
@@ -138,37 +122,37 @@ class FittedModel:
         )
 
     def scores(self, X: Any) -> Array:
-        """``X @ coefficients + intercept``."""
+        """Return ``X @ coefficients + intercept``."""
         return np.asarray(dot(X, self.coefficients) + self.intercept)
 
     def predict(self, X: Any) -> Array:
-        """Numbers or, with the logistic loss, classes. A score of zero is the first class."""
+        """Return the scores or, for a loss of class labels, the classes. A score of zero gives the first class."""
         scores = self.scores(X)
         return scores if self.classes is None else np.array(self.classes, dtype=object)[(scores > 0).astype(int)]
 
     def probabilities(self, X: Any) -> Array:
-        """Of the second class, with the logistic loss."""
+        """Return the probabilities of the second class under the logistic loss."""
         z = self.scores(X)
         e = np.exp(-np.abs(z))
         return np.where(z >= 0, 1.0, e) / (1 + e)
 
     @property
     def nonzero(self) -> int:
-        """How many coefficients are not zero."""
+        """Number of nonzero coefficients."""
         return int(np.count_nonzero(self.coefficients))
 
     def largest(self, count: int) -> list[tuple[str, float]]:
-        """Names and values of the coefficients that are largest in size, none of them zero."""
+        """Return names and values of the nonzero coefficients of largest absolute value."""
         order = np.argsort(-np.abs(self.coefficients), kind="stable")[: min(count, self.nonzero)]
         return [(self.names[j], float(self.coefficients[j])) for j in order]
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file, completely or not at all: arrays and JSON in an ``.npz``, with a checksum."""
+        """Write the model to an ``.npz`` file with a checksum. An error leaves an existing file unchanged."""
         _storage.save(self, path)
 
     @staticmethod
     def load(path: str | Path) -> FittedModel:
-        """Read a model written by `save`. Nothing in the file is run; one that is damaged or no model is refused."""
+        """Read a model written by `save`; refuse other and damaged files. No code from the file is executed."""
         try:
             return _storage.load(path, FittedModel)
         except ValueError as error:

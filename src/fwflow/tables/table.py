@@ -1,4 +1,4 @@
-"""What is a table? Its numbers and their columns, and which of the columns of a file are asked for."""
+"""Tables of numbers with named columns, the choice of columns of a file, and the errors that all readers share."""
 
 from __future__ import annotations
 
@@ -14,45 +14,33 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array, InputError, is_plain
 
-#: A number per row or, where one of them is no number, a text per row.
+#: A number per row; or a text per row, if some rows do not hold numbers.
 Target = Array | tuple[str, ...]
 
-#: What stands where a value is missing, in lower case.
+#: Texts that mean a missing value, in lower case. "none" and "-" are not among them, as both are usual class labels.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
 
-#: White space that may stand around a cell. Python strips more, such as no-break spaces and separators of records.
+#: White space that may surround a cell. str.strip() removes more, such as no-break spaces and record separators.
 BLANKS = " \t\r\n"
 
+# Number of column names that an error message shows, chosen without tuning.
 _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers in named columns, and the target of each row.
-
-    Attributes
-    ----------
-    X : (m, n) array or CSC matrix
-    names : tuple of str
-        Of the columns of X, all different.
-    target : array, tuple of str, or None
-    target_name : str
-    place : callable
-        Where row i stands in the file, in words.
-    implied : bool
-        Whether columns that the file does not mention are columns of zeros.
-    """
+    """Rows of numbers in named columns, and the target of each row."""
 
     path: Path
-    X: Any
-    names: tuple[str, ...]
+    X: Any  # Array or CSC matrix.
+    names: tuple[str, ...]  # Names of the columns of X, all different.
     target: Target | None
     target_name: str
-    place: Callable[[int], str]
-    implied: bool = False
+    place: Callable[[int], str]  # Position of row i in the file as text, for error messages.
+    implied: bool = False  # Whether columns that the file does not mention are columns of zeros.
 
     def columns(self, names: Sequence[str]) -> Any:
-        """The matrix with these columns in this order; missing and surplus ones are refused by name."""
+        """Return the matrix with these columns in this order; refuse the table if it has other columns."""
         places = {name: j for j, name in enumerate(self.names)}
         missing = [name for name in names if name not in places]
         surplus = sorted(places.keys() - set(names), key=places.__getitem__)
@@ -60,8 +48,8 @@ class Table:
             used = np.diff(self.X.indptr) > 0
             surplus = [name for name in surplus if used[places[name]]]
         if surplus or (missing and not self.implied):
-            faults = [f"lacks {listed('column', missing)}"] if missing and not self.implied else []
-            faults += [f"has {listed('column', surplus)} too many (--drop leaves one out)"] if surplus else []
+            faults = [f"lacks {listed(missing)}"] if missing and not self.implied else []
+            faults += [f"has {listed(surplus)} too many (--drop leaves one out)"] if surplus else []
             raise InputError(f"{self.path} {' and '.join(faults)}")
         if names == self.names:
             return self.X
@@ -73,7 +61,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns of a file are asked for; see `read`."""
+    """Choice of columns of a file: the arguments of `read`."""
 
     target: str | None = None
     drop: frozenset[str] = frozenset()
@@ -81,47 +69,70 @@ class Wanted:
     known: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
     labelled: bool = False
-    alone: bool = False  # the one column of the file is the target
+    alone: bool = False  # Whether the only column of the file is the target.
 
     def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> tuple[list[int], int | None]:
-        """Positions of the columns of X and of the target, which the file may have besides its columns."""
+        """Return the positions of the columns of X, and that of the target if it is one of the columns."""
         if self.alone and len(names) == 1:
             return [], 0
         for option, name in [("--target", self.target), *(("--drop", name) for name in sorted(self.drop))]:
             if name is not None and name not in names and name not in self.optional:
                 raise InputError(f"{path} has no column {name!r} ({option}); {_near(name, names)}")
         if self.labelled and self.target is None and not own_target:
-            raise InputError(f"{path}: which column is to be predicted? --target names it; {listed('column', names)}")
+            raise InputError(f"{path}: the column to predict must be named with --target; it has {listed(names)}")
         counts = Counter(name for name in names if name not in self.drop)
         if twice := [name for name, count in counts.items() if count > 1]:
-            where = [str(j + 1) for j, name in enumerate(names) if name == twice[0]]
-            raise InputError(
-                f"{path}: columns {' and '.join(where)} are both called {twice[0]!r}; rename one, or drop them"
-            )
+            where = " and ".join(str(j + 1) for j, name in enumerate(names) if name == twice[0])
+            raise InputError(f"{path}: columns {where} are both called {twice[0]!r}; rename one, or drop them")
         kept = [j for j, name in enumerate(names) if name not in self.drop]
         target = next((j for j in kept if names[j] == self.target), None)
         features = [j for j in kept if j != target]
         if not features and not self.alone:
-            left_out = f"; --drop leaves out {listed('column', sorted(self.drop))}" if self.drop else ""
-            raise InputError(f"{path} has no column to predict from; {listed('column', names)}{left_out}")
+            left_out = f"; --drop leaves out {listed(sorted(self.drop))}" if self.drop else ""
+            raise InputError(f"{path} has no column to predict from; it has {listed(names)}{left_out}")
         return features, target
 
 
-def listed(what: str, names: Collection[str]) -> str:
-    """Columns in words, not too many of them."""
+def from_matrix(
+    path: Path,
+    wanted: Wanted,
+    X: Any,
+    names: Sequence[str],
+    labels: tuple[str, Target] | None,
+    place: Callable[[int], str],
+    implied: bool = False,
+) -> Table:
+    """Return the wanted columns of a matrix. The target is one of them, or the labels with their name."""
+    features, column = wanted.divide(path, names, own_target=labels is not None)
+    name, target = labels or ("", None)
+    if column is not None:
+        values = X[:, [column]]
+        numbers = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)[:, 0]
+        name, target = names[column], finite_target(path, numbers, place, names[column])
+    kept = X if len(features) == len(names) else X[:, features]
+    return Table(path, kept, tuple(names[j] for j in features), target, name, place, implied)
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the first few names as text."""
     few = ", ".join(map(repr, list(names)[:_SHOWN]))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{what}{'s' if len(names) != 1 else ''} {few}{more}"
+    return f"column{'s' if len(names) != 1 else ''} {few}{more}"
+
+
+def column_text(j: int, names: Sequence[str]) -> str:
+    """Return the number and the name of a column as text."""
+    return f"column {j + 1}" + (f" ({names[j]!r})" if names[j] != str(j + 1) else "")
 
 
 def _near(name: str, names: Sequence[str]) -> str:
     same = [other for other in names if other.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:2000], n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed('column', names)}"
+    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed(names)}"
 
 
 def as_target(path: Path, cells: Sequence[str], place: Callable[[int], str], name: str) -> Target:
-    """Cells as numbers if all of them are, else as text; a missing one is refused."""
+    """Return cells as numbers if all of them are numbers, else as text; refuse missing cells."""
     texts = [cell.strip(BLANKS) for cell in cells]
     absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
     if absent:
@@ -133,36 +144,35 @@ def as_target(path: Path, cells: Sequence[str], place: Callable[[int], str], nam
         numbers = np.array(texts, dtype=np.float64)
     except ValueError:
         return tuple(texts)
-    refuse_infinite(path, numbers, place, name)
-    return numbers
+    return finite_target(path, numbers, place, name)
 
 
-def refuse_infinite(path: Path, target: Array, place: Callable[[int], str], name: str) -> None:
-    """Refuse a target that is no number somewhere."""
+def finite_target(path: Path, target: Array, place: Callable[[int], str], name: str) -> Array:
+    """Return a target of numbers; refuse numbers that are not finite."""
     good = np.isfinite(target)
     if not good.all():
         i = int(good.argmin())
         raise InputError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {target[i]}")
+    return target
 
 
-def refuse_missing(path: Path, where: str, cell: str, rows: int, of: int) -> InputError:
-    """The error for cells without a value."""
-    found = f"{cell!r}" if cell else "empty"
-    rows_have = "1 row has missing cells" if rows == 1 else f"{rows} of {of} rows have missing cells"
-    return InputError(f"{path}, {where} is {found}; {rows_have}: fill them in, or leave those rows out")
+def as_text(label: Any) -> str:
+    """Return a label as it is written in files: 1.0 becomes 1."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def refuse_missing(path: Path, place: str, found: str, rows: int, of: int) -> InputError:
+    """Return the error for missing cells, of which `place` is the first."""
+    have = "1 row has missing cells" if rows == 1 else f"{rows} of {of} rows have missing cells"
+    return InputError(f"{path}, {place} is {found}; {have}: fill them in, or leave those rows out")
 
 
 def refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
-    """The error for columns that are not numbers, each with what it holds."""
+    """Return the error for columns of text, given as pairs of a name and an example of the content."""
     columns = dict(found)
     name, holds = next(iter(columns.items()))
     verb, them = ("holds", "it") if len(columns) == 1 else ("hold", "them")
     return InputError(
-        f"{path}: {listed('column', columns)} {verb} no numbers ({name!r}: {holds}); "
+        f"{path}: {listed(columns)} {verb} no numbers ({name!r}: {holds}); "
         f"drop {them} (--drop {name!r}), or encode {them} as numbers"
     )
-
-
-def row_place(i: int) -> str:
-    """Where row i stands in a file that has no lines."""
-    return f"row {i + 1}"

@@ -1,4 +1,4 @@
-"""Tables in text: CSV with or without a header, and libsvm. Read in blocks of lines, each parsed as a whole."""
+"""Readers of text files: CSV with or without a header, in blocks of lines, and libsvm."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -17,58 +18,93 @@ import scipy.sparse as sp
 
 from fwflow._storage.files import opened
 from fwflow._validation import Array, InputError, is_plain, parsed
-from fwflow.tables.table import BLANKS, MISSING, Table, Target, Wanted, as_target, refuse_missing, refuse_text
+from fwflow.tables.table import (
+    BLANKS,
+    MISSING,
+    Table,
+    Wanted,
+    as_target,
+    column_text,
+    from_matrix,
+    refuse_missing,
+    refuse_text,
+)
 
-# Cells that are text before they are numbers; they take some ten times the memory of those.
+# Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
 _CELLS = 2**18
 _DELIMITERS = ",;\t"
-# Lines in which the first two rows are looked for; a name between quotation marks may take several.
+# Lines in which the first two rows are searched, chosen without tuning. A quoted name may span several lines.
 _HEAD = 50
 
 
 @contextmanager
 def _text(path: Path) -> Iterator[TextIO]:
-    """A file as text; what is not UTF-8 is refused with the line."""
+    """Open a file as text; refuse a file that is not UTF-8 with the number of the line."""
     try:
         with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
             yield text
     except UnicodeDecodeError as error:
         with opened(path) as file:
-            number = next(i for i, line in enumerate(file, 1) if not _decodes(line))
+            number = next(i for i, line in enumerate(file, 1) if line.decode("utf-8", "ignore").encode() != line)
         raise InputError(f"{path}, line {number} is not UTF-8: save the file in that encoding") from error
 
 
-def _decodes(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def read_csv(path: Path, wanted: Wanted) -> Table:
-    """Cells between commas, semicolons or tabs. Lines that begin with # are remarks if they come first."""
+    """Read cells between commas, semicolons or tabs. Lines before the first row that begin with # are comments."""
     with _text(path) as file:
         rows = _rows(path, file)
         first, header, names = _head(path, rows, wanted)
         features, target = wanted.divide(path, names)
-        cells = _Cells(path, names, features)
-        texts: list[str] = []
+        lines, texts, blocks = array("q"), list[str](), list[Array]()
         rows = rows if header else chain([first], rows)
         while block := list(islice(rows, max(1, _CELLS // len(names)))):
-            _same_lengths(path, block, len(names))
-            cells.add(block)
+            for line, row in block:
+                if len(row) != len(names):
+                    raise InputError(f"{path}, line {line} has {len(row)} cells, where the first row has {len(names)}")
+            lines.extend(line for line, _ in block)
+            cells = [row if len(features) == len(names) else [row[j] for j in features] for _, row in block]
+            blocks.append(_numbers(cells).reshape(len(block), len(features)))
             if target is not None:
                 texts += [row[target] for _, row in block]
-    X = cells.numbers()
-    picked = tuple(names[j] for j in features)
-    if target is None:
-        return Table(path, X, picked, None, "", cells.place)
-    return Table(path, X, picked, as_target(path, texts, cells.place, names[target]), names[target], cells.place)
+    if not blocks:
+        raise InputError(f"{path} has no rows, only column names")
+    X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    if not (good := np.isfinite(X)).all():
+        raise _bad_cells(path, names, features, ~good, header)
+
+    def place(i: int) -> str:
+        return f"line {lines[i]}"
+
+    name = "" if target is None else names[target]
+    labels = None if target is None else as_target(path, texts, place, name)
+    return Table(path, X, tuple(names[j] for j in features), labels, name, place)
+
+
+def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: Array, header: bool) -> InputError:
+    """Read the file again, and return the error for its cells that are not finite numbers."""
+    first: dict[int, tuple[int, str]] = {}  # By column, line and content of the first cell that is text.
+    count: Counter[int] = Counter()  # By column, the number of cells that are text.
+    missing: dict[int, tuple[str, str]] = {}  # By line, place and content of the first missing cell.
+    with _text(path) as file:
+        for (line, row), wrong in zip(islice(_rows(path, file), int(header), None), bad, strict=False):
+            for j in (features[k] for k in np.flatnonzero(wrong).tolist()):
+                if row[j].lower() in MISSING:
+                    missing.setdefault(line, (f"line {line}, {column_text(j, names)}", row[j]))
+                else:
+                    first.setdefault(j, (line, row[j]))
+                    count[j] += 1
+    # A column is text if more than half of its cells are. Otherwise these cells are errors in a column of numbers.
+    if text := sorted(j for j in count if 2 * count[j] > len(bad)):
+        return refuse_text(path, ((names[j], "line {} is {!r}".format(*first[j])) for j in text))
+    if first:
+        j, (line, cell) = min(first.items(), key=lambda item: item[1][0])
+        return InputError(f"{path}, line {line}, {column_text(j, names)} must be a finite number; it is {cell!r}")
+    place, cell = next(iter(missing.values()))
+    return refuse_missing(path, place, repr(cell) if cell else "empty", len(missing), len(bad))
 
 
 def names_of_csv(path: Path) -> list[str]:
-    """The names of the columns, as the first row has them."""
+    """Return the names of the columns."""
     with _text(path) as file:
         return _head(path, _rows(path, file), Wanted())[2]
 
@@ -77,7 +113,7 @@ Row = tuple[int, list[str]]
 
 
 def _head(path: Path, rows: Iterator[Row], wanted: Wanted) -> tuple[Row, bool, list[str]]:
-    """The first row, whether it is a header, and the names of the columns."""
+    """Return the first row, whether it is a header, and the names of the columns."""
     first = next(rows, None)
     if first is None:
         raise InputError(f"{path} is empty")
@@ -86,7 +122,7 @@ def _head(path: Path, rows: Iterator[Row], wanted: Wanted) -> tuple[Row, bool, l
 
 
 def _rows(path: Path, file: TextIO) -> Iterator[Row]:
-    """Rows that are not blank, stripped, each with the number of its last line."""
+    """Yield the rows that are not blank, each with the number of its last line."""
     skipped, first = 0, ""
     for first in file:
         if first.strip() and not first.startswith("#"):
@@ -106,28 +142,22 @@ def _rows(path: Path, file: TextIO) -> Iterator[Row]:
 
 
 def _delimiter(head: Sequence[str]) -> str:
-    """The sign that divides the first two rows into equally many cells, and into most."""
+    """Return the delimiter that divides the first two rows into equally many cells, and into the most cells."""
 
-    def fit(sign: str) -> tuple[bool | int, ...]:
-        rows = filter(None, csv.reader(head, delimiter=sign, skipinitialspace=True, strict=True))
+    def fit(delimiter: str) -> tuple[bool | int, ...]:
+        rows = filter(None, csv.reader(head, delimiter=delimiter, skipinitialspace=True, strict=True))
         lengths: list[int] = []
         try:
             lengths.extend(len(row) for row in islice(rows, 2))
-        except csv.Error:  # something follows a closing quotation mark, or none closes
+        except csv.Error:  # Text follows a closing quotation mark, or none closes.
             return False, *lengths[:1], 0
         return lengths[0] == lengths[-1] > 1, lengths[0]
 
     return max(_DELIMITERS, key=fit)
 
 
-def _same_lengths(path: Path, block: Sequence[Row], length: int) -> None:
-    for line, cells in block:
-        if len(cells) != length:
-            raise InputError(f"{path}, line {line} has {len(cells)} cells, where the first row has {length}")
-
-
 def _is_header(cells: Sequence[str], wanted: Wanted) -> bool:
-    """Whether cells are names of columns: known ones, or some name, and numbers that just count the columns."""
+    """Return whether cells are column names: one is expected, or some are no numbers and all numbers count columns."""
     asked = (wanted.target, *wanted.drop, *wanted.known)
     expected = {name for name in asked if name is not None and parsed(name) is None}
     if expected & set(cells):
@@ -140,63 +170,8 @@ def _is_header(cells: Sequence[str], wanted: Wanted) -> bool:
     )
 
 
-class _Cells:
-    """Blocks of rows as numbers, and what is found in their place, told once all is read."""
-
-    def __init__(self, path: Path, names: Sequence[str], features: Sequence[int]) -> None:
-        self._path, self._names, self._features = path, names, features
-        self._blocks: list[Array] = []
-        self._lines = array("q")
-        self._first: dict[int, tuple[int, str]] = {}  # the line and the cell of the first that is no number, by column
-        self._wrong: dict[int, int] = {}  # how many are neither numbers nor missing, by column
-        self._missing: tuple[int, int, str] | None = None
-        self._lacking = 0  # rows with missing cells
-
-    def place(self, i: int) -> str:
-        """Where row i stands."""
-        return f"line {self._lines[i]}"
-
-    def add(self, block: Sequence[Row]) -> None:
-        """More rows."""
-        self._lines.extend(line for line, _ in block)
-        every = len(self._features) == len(self._names)
-        rows = [row if every else [row[j] for j in self._features] for _, row in block]
-        numbers = _numbers(rows).reshape(len(rows), len(self._features))
-        self._blocks.append(numbers)
-        lacking = set()
-        for i, k in np.argwhere(~np.isfinite(numbers)).tolist():
-            (line, row), j = block[i], self._features[k]
-            if row[j].lower() in MISSING:
-                lacking.add(i)
-                self._missing = self._missing or (line, j, row[j])
-            else:
-                self._first.setdefault(j, (line, row[j]))
-                self._wrong[j] = self._wrong.get(j, 0) + 1
-        self._lacking += len(lacking)
-
-    def numbers(self) -> Array:
-        """All rows, if every cell is a number."""
-        rows = len(self._lines)
-        if not rows:
-            raise InputError(f"{self._path} has no rows, only the names of columns")
-        if text := [j for j, count in self._wrong.items() if 2 * count > rows]:
-            held = ((self._names[j], "line {} is {!r}".format(*self._first[j])) for j in sorted(text))
-            raise refuse_text(self._path, held)
-        if self._first:
-            j, (line, cell) = min(self._first.items(), key=lambda item: item[1][0])
-            raise InputError(f"{self._path}, {self._cell(line, j)} must be a finite number; it is {cell!r}")
-        if self._missing:
-            line, j, cell = self._missing
-            raise refuse_missing(self._path, self._cell(line, j), cell, self._lacking, rows)
-        return self._blocks[0] if len(self._blocks) == 1 else np.concatenate(self._blocks)
-
-    def _cell(self, line: int, j: int) -> str:
-        named = f" ({self._names[j]!r})" if self._names[j] != str(j + 1) else ""
-        return f"line {line}, column {j + 1}{named}"
-
-
 def _numbers(rows: Sequence[Sequence[str]]) -> Array:
-    """Cells as numbers, NaN where they are none. NumPy converts as `float` does, so it gets plain text alone."""
+    """Return cells as numbers, and NaN for text. NumPy accepts all that `float` accepts, so it gets plain text only."""
     try:
         if all(is_plain("".join(row)) for row in rows):
             return np.array(rows, dtype=np.float64)
@@ -207,7 +182,7 @@ def _numbers(rows: Sequence[Sequence[str]]) -> Array:
 
 
 def read_libsvm(path: Path, wanted: Wanted) -> Table:
-    """A label, and pairs of an index and a value. Columns are called by their index, from 0 if that occurs, else 1."""
+    """Read lines of a label and pairs INDEX:VALUE. The index is the name of a column; the first one is 0 or 1."""
     labels: list[str] = []
     lines, indices, values, ends = array("q"), array("q"), array("d"), array("q", [0])
     with _text(path) as file:
@@ -216,6 +191,8 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
             if not content:
                 continue
             label, *pairs = content.split() if content.isascii() else re.split(f"[{BLANKS}]+", content)
+            if ":" in label:
+                raise InputError(f"{path}, line {number} must begin with a label; it begins with {label!r}")
             pairs = [pair for pair in pairs if not pair.startswith("qid:")]
             try:
                 if pairs:
@@ -237,21 +214,13 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
 
     entries, places, indptr = np.array(values), np.array(indices, dtype=np.int64), np.array(ends)
     _check_entries(path, entries, places, indptr, place)
-    if ":" in "".join(labels):
-        i = next(i for i, label in enumerate(labels) if ":" in label)
-        raise InputError(f"{path}, {place(i)} must begin with a label; it begins with {labels[i]!r}")
     base = int(places.min(initial=1))
     width = int(places.max(initial=base)) + 1 - base
     X = sp.csr_array((entries, places - base, indptr), shape=(len(labels), width)).tocsc()
     X.sum_duplicates()
+    target = as_target(path, labels, place, "label")
     names = tuple(map(str, range(base, base + width)))
-    features, column = wanted.divide(path, names, own_target=True)
-    kept = X if len(features) == width else X[:, features]
-    target: Target = as_target(path, labels, place, "label")
-    if column is not None:
-        target = X[:, [column]].toarray()[:, 0]
-    name = "label" if column is None else names[column]
-    return Table(path, kept, tuple(names[j] for j in features), target, name, place, implied=True)
+    return from_matrix(path, wanted, X, names, ("label", target), place, implied=True)
 
 
 def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
@@ -263,6 +232,7 @@ def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
 
 
 def _check_entries(path: Path, values: Array, indices: Array, ends: Array, place: Callable[[int], str]) -> None:
+    """Refuse values that are not finite, indices that are too large, and indices that occur twice in a row."""
     wrong = np.flatnonzero(~np.isfinite(values) | (indices < 0) | (indices >= 2**31))
     if len(wrong):
         i = int(wrong[0])
