@@ -120,10 +120,7 @@ class ActiveSetMethod(KeepsAtoms):
     def __post_init__(self) -> None:
         whole(self.prune, "prune", 1)
 
-    @property
-    def oracle_only(self) -> bool:
-        """Gradients are asked for the oracle's answer and the scores of atoms alone."""
-        return True
+    oracle_only = True
 
     @property
     def uses_iterate(self) -> bool:

@@ -70,21 +70,10 @@ class BlockCoordinate(Method):
             raise InputError(f"order={self.order!r} is not known; {suggest(self.order, get_args(Order))}")
         whole(self.seed, "seed", 0)
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 1000
-
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
+    uses_iterate = False
+    check_every = 1000
+    lifts = False
+    descends = True
 
     def init(self, problem: Problem, x: Point) -> BlockGaps:
         if problem.constraint.factors is None:

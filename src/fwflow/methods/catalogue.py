@@ -73,34 +73,13 @@ class MethodEntry:
         return self.begin_anywhere or self.make
 
 
-def _searching(kind: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
-    """Return a constructor of methods that take a line search."""
-
-    def make(problem: Problem, x: Point, line_search: Any = None) -> Method:
-        return kind(**fixed) if line_search is None else kind(line_search, **fixed)
-
-    return make
-
-
-def _plain(kind: Callable[[], Method]) -> Callable[..., Method]:
-    """Return a constructor of methods that find their own step sizes."""
-    return lambda problem, x: kind()
+def _of(kind: Callable[..., Method], **defaults: Any) -> Callable[..., Method]:
+    """Return a constructor of methods of one class; the options that were given replace its defaults."""
+    return lambda problem, x, **options: kind(**defaults | options)
 
 
 def _corrective(problem: Problem, x: Point) -> Method:
     return SpanCorrective() if x.factored else Corrective()
-
-
-def _polished(problem: Problem, x: Point) -> Method:
-    return Sequence(AcceleratedProjectedGradient(), Corrective())
-
-
-def _lazy(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
-    return LazyFrankWolfe(tableaus["euler"], schedule, line_search)
-
-
-def _boosted(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
-    return Multistep(tableaus["euler"], schedule, line_search or ExactSearch(), Boosted())
 
 
 def _flow(problem: Problem, x: Point) -> Method:
@@ -127,13 +106,13 @@ def _lazily(name: str) -> str:
 
 def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
     """Return the entry of a tableau that is known by a name."""
-
-    def make(problem: Problem, x: Point, schedule: Any, line_search: Any = None, momentum: Any = None) -> Method:
-        return Multistep(tableau, schedule, line_search, momentum)
-
     summary = f"tableau with {tableau.stages} stage{'s' * (tableau.stages > 1)}, of order {tableau.order}"
     return MethodEntry(
-        summary, LABELS.get(name, name), make, (SCHEDULE, LINE_SEARCH, MOMENTUM), colour=COLOURS.get(name)
+        summary,
+        LABELS.get(name, name),
+        _of(Multistep, tableau=tableau),
+        (SCHEDULE, LINE_SEARCH, MOMENTUM),
+        colour=COLOURS.get(name),
     )
 
 
@@ -143,35 +122,33 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
         "away": MethodEntry(
             "active set of vertices; steps toward the best or away from the worst",
             "Away-step",
-            _searching(AwayStep),
+            _of(AwayStep),
             (LINE_SEARCH,),
         ),
         "pairwise": MethodEntry(
             "active set of vertices; moves weight from the worst to the best",
             "Pairwise",
-            _searching(Pairwise),
+            _of(Pairwise),
             (LINE_SEARCH,),
         ),
         "blended-pairwise": MethodEntry(
             "pairwise among the known vertices while that pays, else toward a new one",
             "Blended pairwise",
-            _searching(BlendedPairwise),
+            _of(BlendedPairwise),
             (LINE_SEARCH,),
         ),
-        "lazy-away": MethodEntry(_lazily("away"), "Away-step, lazy", _searching(AwayStep, lazy=True), (LINE_SEARCH,)),
-        "lazy-pairwise": MethodEntry(
-            _lazily("pairwise"), "Pairwise, lazy", _searching(Pairwise, lazy=True), (LINE_SEARCH,)
-        ),
+        "lazy-away": MethodEntry(_lazily("away"), "Away-step, lazy", _of(AwayStep, lazy=True), (LINE_SEARCH,)),
+        "lazy-pairwise": MethodEntry(_lazily("pairwise"), "Pairwise, lazy", _of(Pairwise, lazy=True), (LINE_SEARCH,)),
         "lazy-blended-pairwise": MethodEntry(
             _lazily("blended-pairwise"),
             "Blended pairwise, lazy",
-            _searching(BlendedPairwise, lazy=True),
+            _of(BlendedPairwise, lazy=True),
             (LINE_SEARCH,),
         ),
         "blended": MethodEntry(
             "descends on the simplex of the known vertices while that pays (blended conditional gradients)",
             "Blended",
-            _searching(Blended),
+            _of(Blended),
             (LINE_SEARCH,),
         ),
         "corrective": MethodEntry(
@@ -182,13 +159,13 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
         "apg": MethodEntry(
             "accelerated projected gradient",
             "Projected gradient",
-            _plain(AcceleratedProjectedGradient),
+            _of(AcceleratedProjectedGradient),
             needs="a set with a projection",
         ),
         "polished": MethodEntry(
             "apg until x is sparse, then corrective",
             "Polished",
-            _polished,
+            _of(Sequence, first=AcceleratedProjectedGradient(), second=Corrective()),
             needs="a set with a projection",
         ),
         "flow": MethodEntry(
@@ -196,41 +173,41 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "The flow itself",
             _flow,
             needs="a polytope; second derivatives",
-            begin_anywhere=_plain(BoxNewton),  # the exact flow on a box begins at a corner
+            begin_anywhere=_of(BoxNewton),  # the exact flow on a box begins at a corner
         ),
         "decomposition-invariant": MethodEntry(
             "pairwise steps without an active set",
             "Decomposition-invariant",
-            _plain(DecompositionInvariant),
+            _of(DecompositionInvariant),
             needs="a set that knows the smallest face of a point",
         ),
         "sliding": MethodEntry(
             "conditional gradient sliding: fewer gradients, more oracle calls",
             "Gradient sliding",
-            _plain(GradientSliding),
+            _of(GradientSliding),
         ),
         "block": MethodEntry(
             "one block at a time, at the cost of its own columns",
             "Block-coordinate",
-            _plain(BlockCoordinate),
+            _of(BlockCoordinate),
             needs="a product of sets",
         ),
         "stochastic": MethodEntry(
             "gradients from batches of rows, and a verified gap at the end",
             "Stochastic",
-            _plain(Stochastic),
+            _of(Stochastic),
             needs="an objective that is a mean over rows",
         ),
         "lazy-fw": MethodEntry(
             "Frank-Wolfe with a cache of vertices, for oracles that cost more than gradients",
             "FW, lazy",
-            _lazy,
+            _of(LazyFrankWolfe),
             (SCHEDULE, LINE_SEARCH),
         ),
         "boosted": MethodEntry(
             "Frank-Wolfe along a mixture of vertices that is closer to the gradient",
             "Boosted",
-            _boosted,
+            _of(Multistep, tableau=tableaus["euler"], line_search=ExactSearch(), momentum=Boosted()),
             (SCHEDULE, LINE_SEARCH),
         ),
     }

@@ -24,10 +24,11 @@ from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
-from fwflow.methods.corrective import Pool, events
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.face import Face
+from fwflow.methods.restricted.flow_events import events
+from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.objectives.quadratic_models import NOWHERE, Model
 from fwflow.points.gradients import DenseGradient, as_gradient
 from fwflow.points.point import Lifted, Point
@@ -130,14 +131,8 @@ class ExactFlow(Method):
     foresee: int = 16
     among: int = 128
 
-    @property
-    def lifts(self) -> bool:
-        """Images of the oracle's answers are made here, for the few that enter."""
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
+    lifts = False
+    descends = True
 
     def active_set(self, memory: FaceMemory | None) -> ActiveSet | None:
         if memory is None or not memory.face.affine:
@@ -223,10 +218,10 @@ class ExactFlow(Method):
         if len(sides) < len(names):
             return ()
         left = np.stack(sides)
-        pool = Pool((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
+        working = WorkingSet((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
-        following = events(pool, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
+        following = events(working, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
         faces = [one for one, _ in islice(following, self.foresee)]
         if problem.late:
             return ()

@@ -61,17 +61,13 @@ class Sliding(Method):
     tau_end: float
     step_length: float
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
+    uses_iterate = False
 
     @property
     def check_every(self) -> int:
         return self.steps
 
-    @property
-    def lifts(self) -> bool:
-        return True
+    lifts = True
 
     @property
     def steps(self) -> int:

@@ -67,13 +67,8 @@ class LazyFrankWolfe(Multistep):
         check_tableau(self.tableau)
         whole(self.cache, "cache", 1)
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 20
+    uses_iterate = False
+    check_every = 20
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> LazyMemory:
         return LazyMemory(**vars(super().init_from(problem, x, active)))

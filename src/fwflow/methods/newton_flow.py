@@ -12,9 +12,11 @@ from fwflow._validation import Array
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
-from fwflow.methods.corrective import Corrective, Pool, minimise_on
+from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import box_bounds
 from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.newton import minimise_on
+from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import OneHot
 
@@ -37,9 +39,7 @@ class FlowNewton(KeepsAtoms):
     first: int = 50
     accuracy: float = 1e-4
 
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         count = max(self.first, 2 * len(memory.active))
@@ -56,13 +56,8 @@ class BoxNewton(Method):
     first: int = 50
     accuracy: float = 1e-4
 
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
+    lifts = False
+    descends = True
 
     def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
         x, known = iterate.point, iterate.known
@@ -80,8 +75,8 @@ class BoxNewton(Method):
         if len(units) < len(chosen):
             return Proposal(x, 0.0, None, known=known, mixture=True)
         rest = _added(x, units, -values[chosen])
-        pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
-        found = minimise_on(problem, x, pool, self.accuracy * known.gap)
+        working = WorkingSet(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
+        found = minimise_on(problem, x, working, self.accuracy * known.gap)
         return Proposal(_added(rest, units, found), 1.0, None)
 
 

@@ -53,17 +53,9 @@ class AcceleratedProjectedGradient(Method):
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
         return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
 
-    @property
-    def check_every(self) -> int:
-        return 20
-
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def uses_iterate(self) -> bool:
-        return False
+    check_every = 20
+    lifts = False
+    uses_iterate = False
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored or problem.constraint.project(x.x) is None:

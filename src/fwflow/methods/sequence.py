@@ -64,9 +64,7 @@ class Sequence(Method):
     def uses_iterate(self) -> bool:
         return self.first.uses_iterate
 
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def init(self, problem: Problem, x: Point) -> SequenceMemory:
         return SequenceMemory(self.first.init(problem, x))

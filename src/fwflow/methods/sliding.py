@@ -86,17 +86,9 @@ class GradientSliding(Method):
     is a quarter of what it was, all begins anew from x, which makes the rate linear where f is strongly convex.
     """
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 20
-
-    @property
-    def lifts(self) -> bool:
-        return False
+    uses_iterate = False
+    check_every = 20
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> SlidingGradients:
         return self.init_from(problem, x, ActiveSet.starting_at(x))

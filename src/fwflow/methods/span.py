@@ -65,10 +65,7 @@ class SpanCorrective(Method):
     projections: int = 4
     turns: int = 8
 
-    @property
-    def lifts(self) -> bool:
-        """Only the singular vectors of the oracle's answer are used."""
-        return False
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
         f, _ = _asked(problem)

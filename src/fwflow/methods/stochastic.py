@@ -152,13 +152,8 @@ class Stochastic(Method):
     def uses_iterate(self) -> bool:
         return self.estimator == "spider"
 
-    @property
-    def check_every(self) -> int:
-        return 10
-
-    @property
-    def lifts(self) -> bool:
-        return False
+    check_every = 10
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> Any:
         if problem.objective.n_rows is None or problem.objective.batch(np.zeros(0, dtype=np.intp)) is None:

@@ -138,9 +138,7 @@ class Switching(Method):
     def oracle_only(self) -> bool:
         return all(method.oracle_only for method in self.candidates)
 
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def init(self, problem: Problem, x: Point) -> Race:
         return self._begun(self.candidates[0].init(problem, x))
