@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError
-from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
+from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Pairwise
 from fwflow.methods.base import Method
-from fwflow.methods.blended import Blended
 from fwflow.methods.block import BlockCoordinate
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
