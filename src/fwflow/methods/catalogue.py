@@ -1,6 +1,6 @@
-"""The table of methods: the names of ``minimize(method=...)``, and what each method is, needs and takes.
+"""Table of the methods: name, description, constructor, options and requirements.
 
-`minimize`, `fwflow list` and the figures read this table. Tableaus are methods too. Their entries follow from the
+`minimize`, `fwflow list` and the figures read this table. Tableaus are methods too, with entries made from the
 catalogue of tableaus.
 """
 
@@ -38,7 +38,7 @@ SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method by name.
+    """Entry of one method.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class MethodEntry:
     label : str
         The name in figures and tables.
     make : callable
-        ``make(problem, x, **options) -> Method``, where options are those of `takes` that were given.
+        ``make(problem, x, **options) -> Method``, where the options are given arguments of `minimize` in `takes`.
     takes : tuple of str
-        Arguments of `minimize` that belong to the method, besides those of every run.
+        Arguments of `minimize` that belong to the method.
     needs : str
         Requirements on the set or the objective; empty if there are none.
     colour : int, optional
-        The place in the palette of figures, for methods that always have the same colour.
+        Index in the palette of figures, for methods that always have the same colour.
     begin_anywhere : callable, optional
-        Another constructor, for a method that must begin at a special point.
+        Constructor for a start at any point, if `make` returns a method that must start at a special point.
     """
 
     summary: str
@@ -65,11 +65,6 @@ class MethodEntry:
     needs: str = ""
     colour: int | None = None
     begin_anywhere: Callable[..., Method] | None = None
-
-    @property
-    def anywhere(self) -> Callable[..., Method]:
-        """The constructor for a method that takes over from another one, at whatever point that has reached."""
-        return self.begin_anywhere or self.make
 
 
 def _of(kind: Callable[..., Method], **defaults: Any) -> Callable[..., Method]:
@@ -87,7 +82,7 @@ def _flow(problem: Problem, x: Point) -> Method:
     if x.factored or not C.polytope:
         raise InputError(
             f"following the flow needs a polytope of vectors, and {C!r} is not known to be one; "
-            "a set of your own says so by polytope = True"
+            "if your own set is a polytope, set polytope = True"
         )
     box = C.bounds(x.x.shape) is not None
     if f.quadratic:
@@ -100,11 +95,11 @@ def _flow(problem: Problem, x: Point) -> Method:
 
 
 def _lazily(name: str) -> str:
-    return f"{name}, asking the oracle only when the known vertices promise too little"
+    return f"{name}, with an oracle call only if no known vertex promises enough progress"
 
 
 def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
-    """Return the entry of a tableau that is known by a name."""
+    """Return the entry of a tableau with a name."""
     summary = f"tableau with {tableau.stages} stage{'s' * (tableau.stages > 1)}, of order {tableau.order}"
     return MethodEntry(
         summary,
@@ -115,23 +110,23 @@ def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
     )
 
 
-#: The methods that are not tableaus, by name. The automatic choice is not in it, because it chooses among them.
+#: The methods that are not tableaus, by name. The automatic choice is not an entry, because it chooses among them.
 VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
     {
         "away": MethodEntry(
-            "active set of vertices; steps toward the best or away from the worst",
+            "active set of vertices; steps toward the best vertex or away from the worst",
             "Away-step",
             _of(AwayStep),
             (LINE_SEARCH,),
         ),
         "pairwise": MethodEntry(
-            "active set of vertices; moves weight from the worst to the best",
+            "active set of vertices; moves weight from the worst vertex to the best",
             "Pairwise",
             _of(Pairwise),
             (LINE_SEARCH,),
         ),
         "blended-pairwise": MethodEntry(
-            "pairwise among the known vertices while that pays, else toward a new one",
+            "pairwise steps among the known vertices while they promise enough progress, else toward a new vertex",
             "Blended pairwise",
             _of(BlendedPairwise),
             (LINE_SEARCH,),
@@ -145,7 +140,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             (LINE_SEARCH,),
         ),
         "blended": MethodEntry(
-            "descends on the simplex of the known vertices while that pays (blended conditional gradients)",
+            "blended conditional gradients: gradient steps on the weights of the known vertices, else a new vertex",
             "Blended",
             _of(Blended),
             (LINE_SEARCH,),
@@ -168,17 +163,17 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             needs="a set with a projection",
         ),
         "flow": MethodEntry(
-            "the Frank-Wolfe flow itself, followed from event to event",
+            "the Frank-Wolfe flow, followed from event to event",
             "The flow itself",
             _flow,
             needs="a polytope; second derivatives",
-            begin_anywhere=_of(BoxNewton),  # the exact flow on a box begins at a corner
+            begin_anywhere=_of(BoxNewton),  # the exact flow on a box starts at a corner
         ),
         "decomposition-invariant": MethodEntry(
             "pairwise steps without an active set",
             "Decomposition-invariant",
             _of(DecompositionInvariant),
-            needs="a set that knows the smallest face of a point",
+            needs="a set that knows the minimal face of a point",
         ),
         "sliding": MethodEntry(
             "conditional gradient sliding: fewer gradients, more oracle calls",
@@ -186,13 +181,13 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             _of(GradientSliding),
         ),
         "block": MethodEntry(
-            "one block at a time, at the cost of its own columns",
+            "one block per step, at the cost of the columns of the block",
             "Block-coordinate",
             _of(BlockCoordinate),
             needs="a product of sets",
         ),
         "stochastic": MethodEntry(
-            "gradients from batches of rows, and a verified gap at the end",
+            "gradients from batches of rows; the final gap is verified",
             "Stochastic",
             _of(Stochastic),
             needs="an objective that is a mean over rows",
@@ -204,7 +199,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             (SCHEDULE, LINE_SEARCH),
         ),
         "boosted": MethodEntry(
-            "Frank-Wolfe along a mixture of vertices that is closer to the gradient",
+            "Frank-Wolfe along a mixture of vertices that is better aligned with the gradient",
             "Boosted",
             _of(Multistep, tableau=tableaus["euler"], line_search=ExactSearch(), momentum=Boosted()),
             (SCHEDULE, LINE_SEARCH),
@@ -218,4 +213,4 @@ METHODS: Mapping[str, MethodEntry] = MappingProxyType(
 )
 
 AUTO = "auto"
-AUTO_SUMMARY = "chooses by what the objective and the set offer, and switches when progress is slow"
+AUTO_SUMMARY = "chooses by the capabilities of the objective and the set, and switches when progress is slow"

@@ -1,4 +1,4 @@
-"""Decomposition-invariant pairwise steps: away from the worst vertex of the minimal face of x, without an active set."""
+"""Decomposition-invariant pairwise Frank-Wolfe: pairwise steps on the minimal face of x, without an active set."""
 
 from __future__ import annotations
 

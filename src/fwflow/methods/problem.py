@@ -155,7 +155,7 @@ class Problem:
         return limit
 
     def lmo(self, g: Gradient, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
-        """Return the vertex of the oracle, with its image if `lift`. For dense vertices the image costs a pass over A."""
+        """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
         asked = g.question()
@@ -165,7 +165,7 @@ class Problem:
     def evaluate(
         self, point: Point, hint: Lifted | None = None, lift: bool = True, gradient: Gradient | None = None
     ) -> Evaluation:
-        r"""Return the gradient (unless it is given), the vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
+        r"""Return the gradient (unless given), the vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
         g = self.gradient(point) if gradient is None else gradient
         inner = g.inner(point)
         s = self.lmo(g, hint, lift, inner)

@@ -1,7 +1,7 @@
-"""One method after another: projected gradient until x is sparse, then corrections on its support.
+"""Two methods in sequence: projected gradient until x is sparse, then corrections of its nonzero coefficients.
 
-Projected steps find the support of a sparse solution quickly. They are slow to find its values where columns are
-correlated. Corrections find the values of a small support at once, but build the support one pass at a time.
+Projected steps find the support of a sparse solution quickly, but its values slowly if columns are correlated.
+Corrections find the values of a small support in one step, but add to the support only a few vertices per pass.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition
 from fwflow.points.point import Point
 
-# x has few non-zeros if they are at most this share of the rows and of the columns of the data, and at most so many.
+# x has few nonzero coefficients if they are at most this fraction of the rows and of the columns of the data, and at
+# most this number. Chosen without tuning.
 _SHARE, _MOST = 1 / 8, 1000
+#: Number of steps between two counts of the nonzero coefficients. Chosen without tuning.
+SUPPORT_EVERY = 20
 # What is left of the weight of a decomposition below this is rounding, and not a share of the centre.
 _ROUNDED = 1e-14
 
@@ -27,7 +30,7 @@ _ROUNDED = 1e-14
 @storable("sequence-memory")
 @dataclass(frozen=True)
 class SequenceMemory:
-    """The memory of the method that runs, and whether that is the second one."""
+    """Memory of the method that runs, and whether it is the second one."""
 
     memory: Any
     second: bool = False
@@ -35,21 +38,21 @@ class SequenceMemory:
 
 @dataclass(frozen=True)
 class Sequence(Method):
-    """One method until x has few non-zeros, then another one on the vertices that they name.
+    """One method until x has few nonzero coefficients, then another one on the vertices that these determine.
 
     Parameters
     ----------
     first, second : Method
-        The second one keeps an active set.
+        The second method keeps an active set.
     every : int
-        Number of steps between two counts of the non-zeros.
+        Number of steps between two counts of the nonzero coefficients.
     share : float
-        The non-zeros are few if they are at most this share of the rows and of the columns of the data.
+        The nonzero coefficients are few if they are at most this fraction of the rows and of the columns of the data.
     """
 
     first: Method
     second: Method
-    every: int = 20
+    every: int = SUPPORT_EVERY
     share: float = _SHARE
 
     @property
@@ -74,7 +77,12 @@ class Sequence(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: SequenceMemory) -> Proposal:
         if memory.second:
-            return self._step_of_second(problem, iterate, memory.memory)
+            known = iterate.known or problem.evaluate(iterate.point)
+            if known.vertex.image is None:
+                known = known._replace(vertex=problem.objective.lift(known.vertex.vertex))
+            proposal = self.second.step(problem, iterate._replace(known=known), memory.memory)
+            own = SequenceMemory(proposal.memory, second=True)
+            return proposal._replace(memory=own, known=problem.evaluate(proposal.point))
         proposal = self.first.step(problem, iterate, memory.memory)
         proposal = proposal._replace(memory=SequenceMemory(proposal.memory))
         if problem.late or (iterate.k + 1) % self.every or not few(problem, proposal.point, self.share):
@@ -86,17 +94,9 @@ class Sequence(Method):
         own = SequenceMemory(self.second.init_from(problem, point, active), second=True)
         return proposal._replace(point=point, memory=own, known=problem.evaluate(point))
 
-    def _step_of_second(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
-        known = iterate.known or problem.evaluate(iterate.point)
-        if known.vertex.image is None:
-            known = known._replace(vertex=problem.objective.lift(known.vertex.vertex))
-        proposal = self.second.step(problem, iterate._replace(known=known), memory)
-        own = SequenceMemory(proposal.memory, second=True)
-        return proposal._replace(memory=own, known=problem.evaluate(proposal.point))
-
 
 def few(problem: Problem, x: Point, share: float = _SHARE) -> bool:
-    """Return whether x has few non-zeros, and there is a model of f to correct their values with."""
+    """Return whether x has few nonzero coefficients and f has a model with which to correct them."""
     rows = problem.objective.image_size
     if rows is None or x.factored or problem.model(x) is None:
         return False
