@@ -243,7 +243,7 @@ class Switching(Method):
     def _switched(
         self, problem: Problem, k: int, proposal: Proposal, i: int, why: str, likely: float = 0.0
     ) -> Proposal:
-        """Return the proposal with candidate i as the next method, at the current point or at its own if that is better."""
+        """Switch to candidate i, at the current point or at its own last point if that is better."""
         memory, best, method = proposal.memory, proposal.memory.trial.best, self.candidates[i]
         point, own = _start(problem, method, proposal.point, memory.candidates[i].memory, memory.spent / 2)
         memory = replace(
