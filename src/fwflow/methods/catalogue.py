@@ -23,10 +23,10 @@ from fwflow.methods.multistep import Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient
-from fwflow.methods.sequence import Sequence
 from fwflow.methods.sliding import GradientSliding
 from fwflow.methods.span import SpanCorrective
 from fwflow.methods.stochastic import Stochastic
+from fwflow.methods.switching import Switching
 from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.searches import ExactSearch
@@ -94,10 +94,6 @@ def _flow(problem: Problem, x: Point) -> Method:
     return BoxNewton() if box else FlowNewton()
 
 
-def _lazily(name: str) -> str:
-    return f"{name}, with an oracle call only if no known vertex promises enough progress"
-
-
 def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
     """Return the entry of a tableau with a name."""
     summary = f"tableau with {tableau.stages} stage{'s' * (tableau.stages > 1)}, of order {tableau.order}"
@@ -110,35 +106,31 @@ def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
     )
 
 
+# Name, label, class and summary of the methods that also have a lazy variant.
+_ACTIVE_SET = (
+    ("away", "Away-step", AwayStep, "active set of vertices; steps toward the best vertex or away from the worst"),
+    ("pairwise", "Pairwise", Pairwise, "active set of vertices; moves weight from the worst vertex to the best"),
+    (
+        "blended-pairwise",
+        "Blended pairwise",
+        BlendedPairwise,
+        "pairwise steps among the known vertices while they promise enough progress, else toward a new vertex",
+    ),
+)
+
 #: The methods that are not tableaus, by name. The automatic choice is not an entry, because it chooses among them.
 VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
     {
-        "away": MethodEntry(
-            "active set of vertices; steps toward the best vertex or away from the worst",
-            "Away-step",
-            _of(AwayStep),
-            (LINE_SEARCH,),
-        ),
-        "pairwise": MethodEntry(
-            "active set of vertices; moves weight from the worst vertex to the best",
-            "Pairwise",
-            _of(Pairwise),
-            (LINE_SEARCH,),
-        ),
-        "blended-pairwise": MethodEntry(
-            "pairwise steps among the known vertices while they promise enough progress, else toward a new vertex",
-            "Blended pairwise",
-            _of(BlendedPairwise),
-            (LINE_SEARCH,),
-        ),
-        "lazy-away": MethodEntry(_lazily("away"), "Away-step, lazy", _of(AwayStep, lazy=True), (LINE_SEARCH,)),
-        "lazy-pairwise": MethodEntry(_lazily("pairwise"), "Pairwise, lazy", _of(Pairwise, lazy=True), (LINE_SEARCH,)),
-        "lazy-blended-pairwise": MethodEntry(
-            _lazily("blended-pairwise"),
-            "Blended pairwise, lazy",
-            _of(BlendedPairwise, lazy=True),
-            (LINE_SEARCH,),
-        ),
+        **{name: MethodEntry(text, label, _of(kind), (LINE_SEARCH,)) for name, label, kind, text in _ACTIVE_SET},
+        **{
+            f"lazy-{name}": MethodEntry(
+                f"{name}, with an oracle call only if no known vertex promises enough progress",
+                f"{label}, lazy",
+                _of(kind, lazy=True),
+                (LINE_SEARCH,),
+            )
+            for name, label, kind, _ in _ACTIVE_SET
+        },
         "blended": MethodEntry(
             "blended conditional gradients: gradient steps on the weights of the known vertices, else a new vertex",
             "Blended",
@@ -159,7 +151,12 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
         "polished": MethodEntry(
             "apg until x is sparse, then corrective",
             "Polished",
-            _of(Sequence, first=AcceleratedProjectedGradient(), second=Corrective()),
+            _of(
+                Switching,
+                names=("apg", "corrective"),
+                candidates=(AcceleratedProjectedGradient(), Corrective()),
+                once=True,
+            ),
             needs="a set with a projection",
         ),
         "flow": MethodEntry(

@@ -2,9 +2,9 @@ r"""Corrective steps for factored matrices: first within a span of singular vect
 
 With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and X
 and the small M have the same nuclear norm. Projected gradient steps on M need an SVD of its size and products with the
-observed entries, and they find the rank. The factors of :math:`X = A B^T` with :math:`\|A\|^2 + \|B\|^2 \le 2r` represent
-the whole ball. Conjugate gradient steps on them find the span, for which adding vectors would take hundreds of passes.
-Memory stays O(nnz + rank (rows + cols)).
+observed entries, and they find the rank. The factors of :math:`X = A B^T` with
+:math:`\|A\|^2 + \|B\|^2 \le 2r` represent the whole ball. Conjugate gradient steps on them find the span, for
+which adding vectors would take hundreds of passes. Memory stays O(nnz + rank (rows + cols)).
 
 Semidefinite matrices are :math:`X = P M P^T` and :math:`X = A A^T` with :math:`\|A\|^2 \le r`. Their steps have Q = P,
 B = A and the symmetric part of the gradient. If all members have the same trace, the factors stay on a sphere.

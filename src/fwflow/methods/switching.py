@@ -22,7 +22,7 @@ from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import Decomposition
-from fwflow.methods.sequence import SUPPORT_EVERY, decomposed, few
+from fwflow.methods.sequence import decomposed, few
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point, unmoved
 
@@ -40,6 +40,8 @@ _MARGIN = 1.5
 _STILL = 3
 # A gap below this many times its rounding error is no reason to switch, because no method can reduce it.
 _ROUNDING = 1e3
+# Number of steps between two counts of the nonzero coefficients of x.
+_SUPPORT_EVERY = 20
 
 
 @storable("seat")
@@ -116,10 +118,13 @@ class Switching(Method):
     candidates : tuple of Method
         A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set
         can decompose x and they are few or affordable by now. Otherwise x is its first atom.
+    once : bool
+        Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
     """
 
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
+    once: bool = False
 
     descends = True
 
@@ -153,7 +158,7 @@ class Switching(Method):
         return self.candidates[i].active_set(memory.candidates[i].memory)
 
     def ran(self, choice: Choice, memory: SwitchingMemory) -> Choice:
-        if not memory.changes:
+        if self.once or not memory.changes:
             return choice
         switches = [f"switched to {self.names[i]} at step {k}, because {why}" for k, i, why in memory.changes]
         if len(switches) > 3:
@@ -192,10 +197,14 @@ class Switching(Method):
         stuck = trial.still >= _STILL
         if proposal.finished:
             return proposal
-        if method.finds_support and (iterate.k + 1) % SUPPORT_EVERY == 0:
+        if method.finds_support and (iterate.k + 1) % _SUPPORT_EVERY == 0:
             correcting = [i for i, other in enumerate(self.candidates) if other.corrects]
-            if correcting and math.isnan(memory.candidates[correcting[0]].rate) and few(problem, proposal.point):
+            untried = correcting and math.isnan(memory.candidates[correcting[0]].rate)
+            decomposable = not self.once or problem.constraint.decomposed(proposal.point.x) is not None
+            if untried and few(problem, proposal.point) and decomposable:
                 return self._switched(problem, iterate.k, proposal, correcting[0], "x has few nonzero coefficients")
+        if self.once:
+            return proposal
         least = 2 if memory.changes or memory.atoms > work.FEW_ATOMS else method.least_steps
         most = max(100, iterate.k // 2)
         if not stuck and (trial.steps < least or (trial.spent < trial.budget and trial.steps < most)):
@@ -235,7 +244,7 @@ class Switching(Method):
         """Switch from a method that failed to the first one without a trial; raise the error if there is none."""
         i = memory.trial.index
         untried = [j for j, other in enumerate(memory.candidates) if j != i and math.isnan(other.rate)]
-        if not untried:
+        if self.once or not untried:
             raise trouble
         here = Proposal(iterate.point, 0.0, memory.with_candidate(i, rate=0.0), mixture=True)
         return self._switched(problem, iterate.k, here, untried[0], f"{self.names[i]} failed ({trouble})")
