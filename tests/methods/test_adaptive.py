@@ -120,7 +120,7 @@ def test_where_correcting_costs_too_much_another_takes_over():
     race = Switching(("corrective", "blended-pairwise"), (Slow(), BlendedPairwise()))
     r = fw.minimize(f, C, method=race, tol=0, rtol=1e-3)
     assert r.success
-    assert r.state.memory.trial.index == 1
+    assert r.state.memory.trial.current == 1
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time, searched
 from fwflow.methods.problem import Evaluation, Problem
-from fwflow.points.point import Lifted, Point
+from fwflow.methods.restricted.atoms import added
+from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
 from fwflow.steps.searches import ExactSearch
 
@@ -100,11 +101,11 @@ class BlockCoordinate(Method):
                 away = _away(problem, C, g, own, s)
                 toward, limit = (s - own, 1.0) if away is None else away
                 shift = problem.objective.lift_block(place, toward, x.x.shape)
-                while not problem.defined_at(_shifted(x, shift, limit)) and limit > 1e-15:
+                while not problem.defined_at(added(x, [shift], [limit])) and limit > 1e-15:
                     limit /= 2
-                line = problem.along(x, _shifted(x, shift, 1.0), iterate.fun, gradient)
+                line = problem.along(x, added(x, [shift], [1.0]), iterate.fun, gradient)
                 length = float(searched(problem, ExactSearch(), line, limit, limit, None)[0])
-                point, following = _shifted(x, shift, length), BlockGaps(gaps, evaluations)
+                point, following = added(x, [shift], [length]), BlockGaps(gaps, evaluations)
                 return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
         finished = self.order != "gap" and not problem.late
         return Proposal(x, 0.0, BlockGaps(gaps, evaluations), float(gaps.sum()), finished=finished)
@@ -137,16 +138,6 @@ def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> t
     toward = s - np.asarray(away, dtype=g.dtype).reshape(-1)
     limit = C.max_step(x, toward)
     return None if limit is None else (toward, limit)
-
-
-def _shifted(x: Point, shift: Lifted, length: float) -> Point:
-    moved = x.x.copy()
-    shift.add_to(moved, length)
-    if x.image is None:
-        return Point(moved)
-    image = x.image.copy()
-    shift.add_image_to(image, length)
-    return Point(moved, image)
 
 
 def _block_gaps(problem: Problem, x: Point, known: Evaluation) -> Array:

@@ -93,7 +93,7 @@ class _CachedOracle(StageOracle):
         g = as_gradient(g)
         inner = g.inner(x_bar)
         if self.cached is not None:
-            scores = self.cached.scores(g)
+            scores = g.scores(self.cached)
             best = int(scores.argmin())
             if inner - scores[best] >= self.least / 2:
                 self.used[best] = self.k

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fwflow._numerics import smallest
-from fwflow._validation import Array
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import box_bounds
 from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import added
 from fwflow.methods.restricted.newton import minimise_on
 from fwflow.methods.restricted.working_set import WorkingSet
-from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import OneHot
 
 
@@ -72,17 +70,7 @@ class BoxNewton(Method):
         units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in in_time(problem, chosen.tolist())]
         if len(units) < len(chosen):
             return Proposal(x, 0.0, None, known=known, mixture=True)
-        rest = _added(x, units, -values[chosen])
+        rest = added(x, units, -values[chosen])
         working = WorkingSet(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
         found = minimise_on(problem, x, working, self.accuracy * known.gap)
-        return Proposal(_added(rest, units, found), 1.0, None)
-
-
-def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
-    """Return x plus multiples of unit vectors."""
-    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
-    for unit, value in zip(units, values.tolist(), strict=True):
-        unit.vertex.add_to(moved, value)
-        if image is not None and unit.image is not None:
-            unit.image.add_to(image, value)
-    return Point(moved, image)
+        return Proposal(added(rest, units, found), 1.0, None)

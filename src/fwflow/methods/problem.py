@@ -52,7 +52,8 @@ class Problem:
 
     def value(self, point: Point) -> float:
         """Return f at a point; raise `NumericalTrouble` if it is not a finite number."""
-        self._check_domain(point)
+        if self.objective.domain is not None:
+            self._check_domain(point)
         value = self.raw_value(point)
         if not math.isfinite(value):
             raise NumericalTrouble(f"the objective is {value}")
@@ -60,7 +61,8 @@ class Problem:
 
     def gradient(self, point: Point) -> Gradient:
         """Return the gradient at a point; raise `NumericalTrouble` if it is not finite."""
-        self._check_domain(point)
+        if self.objective.domain is not None:
+            self._check_domain(point)
         g = self._gradient(point)
         if not g.finite():
             raise NumericalTrouble(_NOT_FINITE)
@@ -109,8 +111,7 @@ class Problem:
         return together
 
     def _check_domain(self, point: Point) -> None:
-        domain = self.objective.domain
-        if domain is not None and not domain(point):
+        if not self.defined_at(point):
             raise NumericalTrouble("the point lies outside the objective's domain")
 
     def defined_at(self, point: Point) -> bool:

@@ -57,14 +57,14 @@ class Candidate(NamedTuple):
     pace: float = math.nan
 
 
-@storable("turn", valid=lambda trial: trial.index >= 0)
+@storable("turn", valid=lambda trial: trial.current >= 0)
 class Trial(NamedTuple):
-    """Index of the method that runs, its budget of work, the work and steps so far, and the smallest gaps.
+    """Index of the current method, its budget of work, the work and steps so far, and the smallest gaps.
 
     `still` counts the last steps that did not change x. `before` and `best` are the gaps before the trial and now.
     """
 
-    index: int
+    current: int
     budget: float = _FIRST
     spent: float = 0.0
     steps: int = 0
@@ -77,10 +77,10 @@ class Trial(NamedTuple):
         before = gap if self.before == math.inf else self.before
         best = min(self.best, gap if proposal.known is None else proposal.known.gap)
         still = self.still + 1 if best == self.best and unmoved(x, proposal.point) else 0
-        return Trial(self.index, self.budget, self.spent + work, self.steps + 1, still, before, best)
+        return Trial(self.current, self.budget, self.spent + work, self.steps + 1, still, before, best)
 
 
-@storable("race", valid=lambda memory: memory.trial.index < len(memory.candidates))
+@storable("race", valid=lambda memory: memory.trial.current < len(memory.candidates))
 @dataclass(frozen=True)
 class SwitchingMemory:
     """All candidates, the current trial, the first gap, and step, index and reason of every switch."""
@@ -98,7 +98,7 @@ class SwitchingMemory:
     @property
     def atoms(self) -> int:
         """Number of atoms of the current method; 0 if it keeps none."""
-        kept = _kept(self.candidates[self.trial.index].memory)
+        kept = _kept(self.candidates[self.trial.current].memory)
         return 0 if kept is None else len(kept)
 
     def with_candidate(self, i: int, **changes: Any) -> SwitchingMemory:
@@ -154,7 +154,7 @@ class Switching(Method):
         return SwitchingMemory((Candidate(memory), *(Candidate() for _ in self.names[1:])), Trial(0))
 
     def active_set(self, memory: SwitchingMemory) -> Decomposition | None:
-        i = memory.trial.index
+        i = memory.trial.current
         return self.candidates[i].active_set(memory.candidates[i].memory)
 
     def ran(self, choice: Choice, memory: SwitchingMemory) -> Choice:
@@ -164,10 +164,10 @@ class Switching(Method):
         if len(switches) > 3:
             switches[1:-2] = [f"{len(switches) - 3} more switches"]
         why = "; ".join([f"started with {choice}, because {choice.why}", *switches])
-        return Choice(self.names[memory.trial.index], why)
+        return Choice(self.names[memory.trial.current], why)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SwitchingMemory) -> Proposal:
-        i, known, counts = memory.trial.index, iterate.known, problem.counts
+        i, known, counts = memory.trial.current, iterate.known, problem.counts
         method, own = self.candidates[i], memory.candidates[i]
         before = counts.n_grad, counts.n_lmo, counts.n_design
         if method.uses_iterate:
@@ -193,7 +193,7 @@ class Switching(Method):
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
         """Return the proposal, with another method for the next step if the trial is over and one is better."""
         memory, trial = proposal.memory, proposal.memory.trial
-        method, name, known = self.candidates[trial.index], self.names[trial.index], iterate.known
+        method, name, known = self.candidates[trial.current], self.names[trial.current], iterate.known
         stuck = trial.still >= _STILL
         if proposal.finished:
             return proposal
@@ -213,12 +213,12 @@ class Switching(Method):
             return proposal
         progress = _progress(trial.before, trial.best)
         gain = 0.0 if stuck else progress + method.optimism
-        memory = memory.with_candidate(trial.index, rate=gain / trial.spent, pace=gain / trial.steps)
+        memory = memory.with_candidate(trial.current, rate=gain / trial.spent, pace=gain / trial.steps)
         left = [self._remaining_work(problem, proposal.point, memory, i) for i in range(len(self.names))]
         best = int(np.argmin(left))
-        if best == trial.index or left[trial.index] <= _MARGIN * left[best]:
-            budget = memory.candidates[trial.index].spent / 2
-            again = Trial(trial.index, budget, before=trial.best, best=trial.best)
+        if best == trial.current or left[trial.current] <= _MARGIN * left[best]:
+            budget = memory.candidates[trial.current].spent / 2
+            again = Trial(trial.current, budget, before=trial.best, best=trial.best)
             return proposal._replace(memory=replace(memory, trial=again))
         fell = (
             f"reduced the gap only by a factor of {trial.before / trial.best:.3g}"
@@ -242,7 +242,7 @@ class Switching(Method):
         self, problem: Problem, iterate: Iterate, memory: SwitchingMemory, trouble: NumericalTrouble
     ) -> Proposal:
         """Switch from a method that failed to the first one without a trial; raise the error if there is none."""
-        i = memory.trial.index
+        i = memory.trial.current
         untried = [j for j, other in enumerate(memory.candidates) if j != i and math.isnan(other.rate)]
         if self.once or not untried:
             raise trouble

@@ -44,7 +44,7 @@ class Atoms(Sequence[Atom]):
 
     @property
     def _rows(self) -> Array | None:
-        """Indices of the atoms stored as sparse rows. They depend on earlier atoms, and the rounding of sums on them."""
+        """Indices of the sparse rows, which depend on earlier atoms, and on which the rounding of sums depends."""
         return self._stack.sparse if "_stack" in self.__dict__ else None
 
     @overload
@@ -85,10 +85,6 @@ class Atoms(Sequence[Atom]):
         for i in stack.rest.tolist():
             out[i] = self._items[i].dot(g)
         return out
-
-    def scores(self, g: Gradient) -> Array:
-        """Return the inner product of a gradient with every atom."""
-        return g.scores(self)
 
     def mixed(self, weights: Array, like: Array) -> Array:
         """Return the weighted sum of the atoms."""
@@ -328,7 +324,7 @@ class ActiveSet(Decomposition):
         return np.zeros(1, dtype=np.intp)
 
     def scores(self, g: Gradient) -> Array:
-        return self.atoms.scores(g)
+        return g.scores(self.atoms)
 
     def weighted(self, weights: Array) -> ActiveSet:
         return ActiveSet(self.atoms, weights).pruned()
@@ -364,6 +360,16 @@ class ActiveSet(Decomposition):
 
     def single(self) -> ActiveSet:
         return self
+
+
+def added(x: Point, atoms: Sequence[Atom], values: Iterable[float]) -> Point:
+    """Return x plus multiples of atoms, with its image."""
+    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
+    for atom, value in zip(atoms, values, strict=True):
+        atom.add_to(moved, float(value))
+        if image is not None:
+            atom.add_image_to(image, float(value))
+    return Point(moved, image)
 
 
 def caratheodory(active: ActiveSet) -> ActiveSet:
