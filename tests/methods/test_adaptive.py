@@ -10,6 +10,7 @@ from fwflow.datasets import load
 from fwflow.methods import Iterate, Method, Proposal
 from fwflow.methods.active import BlendedPairwise
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.switching import Switching
 from fwflow.objectives.base import NumericalTrouble
 from tests.catalogue import design, targets
@@ -199,3 +200,18 @@ def test_nobody_else_is_told():
         fw.minimize(fw.LinearModel(design(30, 20), targets(30)), C, method="fw", tol=1e-9, max_iter=300),
     ):
         assert "To converge faster" not in r.message
+
+
+def test_a_run_that_switches_once_does_not_switch_for_slow_progress():
+    f, C = unscaled(), fw.L1Ball(5.0)
+    once, many = (
+        Switching(("apg", "corrective"), (AcceleratedProjectedGradient(), Corrective()), once=once)
+        for once in (True, False)
+    )
+    slow = fw.minimize(f, C, method=once, tol=0, max_iter=19)
+    assert not slow.state.memory.changes
+    assert fw.minimize(f, C, method=many, tol=0, rtol=1e-9).state.memory.changes
+    race = Switching(("flow", "corrective"), (Failing(), Corrective()), once=True)
+    assert (
+        fw.minimize(fw.Quadratic(np.eye(3), [1.0, 2.0, 3.0]), fw.Simplex(), method=race).status is fw.Status.NUMERICAL
+    )

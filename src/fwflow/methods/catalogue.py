@@ -38,32 +38,21 @@ SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """Entry of one method.
+    """Entry of one method."""
 
-    Attributes
-    ----------
-    summary : str
-        One line for lists.
-    label : str
-        The name in figures and tables.
-    make : callable
-        ``make(problem, x, **options) -> Method``, where the options are given arguments of `minimize` in `takes`.
-    takes : tuple of str
-        Arguments of `minimize` that belong to the method.
-    needs : str
-        Requirements on the set or the objective; empty if there are none.
-    colour : int, optional
-        Index in the palette of figures, for methods that always have the same colour.
-    begin_anywhere : callable, optional
-        Constructor for a start at any point, if `make` returns a method that must start at a special point.
-    """
-
+    #: One line for lists.
     summary: str
+    #: Name in figures and tables.
     label: str
+    #: ``make(problem, x, **options) -> Method``, where the options are given arguments of `minimize` in `takes`.
     make: Callable[..., Method]
+    #: Arguments of `minimize` that belong to the method.
     takes: tuple[str, ...] = ()
+    #: Requirements on the set or the objective; empty if there are none.
     needs: str = ""
+    #: Index in the palette of figures, for methods that always have the same colour.
     colour: int | None = None
+    #: Constructor for a start at any point, if `make` returns a method that must start at a special point.
     begin_anywhere: Callable[..., Method] | None = None
 
 

@@ -10,7 +10,7 @@ Every trial starts at the current point.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +124,7 @@ class Switching(Method):
 
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
-    once: bool = False
+    once: bool = field(default=False, repr=False)  # the candidates identify a saved state
 
     descends = True
 

@@ -20,15 +20,16 @@ from fwflow._validation import Array
 from fwflow.methods.clock import Late, never
 from fwflow.objectives.quadratic_models import gram
 
-# None of these values was tuned.
+# All values below were chosen without tuning.
 # Curvature of directions without curvature, relative to the largest one. The step along them ends at a bound.
 _RIDGE = 1e-12
 # Largest entry of a Newton step. The simplices have width one, so longer steps end at the same bounds.
 _LONGEST = 4.0
 # Fractions of the Newton step that are tried.
 _SHARES = (1.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-9, 2.0**-14)
-# Number of projected steps before an interior-point phase, and the ratio of its final to its initial gap.
-_PATIENCE, _INTERIOR = 8, 1e-11
+# Number of projected steps before an interior-point phase, and the ratio of its final to its initial gap. Both phases
+# alternate for at most this number of rounds.
+_PATIENCE, _INTERIOR, _ROUNDS = 8, 1e-11, 10
 # With more weights than the first number, conjugate gradients replace the Cholesky factor: at most this many steps,
 # until the slopes are this fraction of the first. Up to the last number of weights, the factor is used if they fail.
 _MANY, _GRADIENTS, _SLOPES, _LARGE = 500, 60, 0.1, 3000
@@ -118,30 +119,13 @@ class Factored:
 
 
 def minimise_on_simplices(
-    K: Array | Factored,
-    slopes: Array,
-    values: Array,
-    starts: Array,
-    tol: float = 0.0,
-    most: int = 10,
-    late: Late = never,
+    K: Array | Factored, slopes: Array, values: Array, starts: Array, tol: float = 0.0, late: Late = never
 ) -> Array:
     r"""Return weights w that minimise :math:`\langle g, d\rangle + d^T K d / 2`, d = w - v, with sum one per block.
 
-    Parameters
-    ----------
-    K : (k, k) array, or Factored
-        Symmetric. If it is not positive semidefinite, the function decreases but the result may not be a minimum.
-    slopes, values : (k,) array
-        The gradient g at the weights v, from which the search starts.
-    starts : (B,) array of int
-        First index of every block.
-    tol : float
-        Gap over all blocks at which to stop. Rounding errors stop the search too.
-    most : int
-        Maximum number of rounds of several Newton steps.
-    late : callable
-        Function that returns whether to stop early, with the weights reached so far.
+    K is symmetric. If it is not positive semidefinite, the function decreases, but the result may not be a minimum.
+    `slopes` is the gradient g at the weights `values`, and `starts` has the first index of every block. The search ends
+    when the gap over all blocks is at most `tol` or a rounding error, or when `late` returns True.
 
     Examples
     --------
@@ -151,12 +135,12 @@ def minimise_on_simplices(
     array([0.25, 0.75, 1.  , 0.  ])
     """
     program = _Program(K, slopes, values, starts, late)
-    if len(values) > _MANY and (any(program.projected(tol) for _ in range(most)) or len(values) > _LARGE):
+    if len(values) > _MANY and (any(program.projected(tol) for _ in range(_ROUNDS)) or len(values) > _LARGE):
         return program.w
     if late():
         return program.w
     dense = _Dense(K if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts, late)
-    for _ in range(most):
+    for _ in range(_ROUNDS):
         if dense.projected(tol):
             break
         dense.interior(tol)

@@ -17,20 +17,13 @@ from fwflow.sets.vectors import L1Ball, Simplex
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Condition on the singular values or eigenvalues of the members of a set.
+    """Condition on the singular values or eigenvalues of the members of a set."""
 
-    Attributes
-    ----------
-    radius : float
-        Largest sum of the moduli of these values.
-    sign : int
-        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
-    exact : bool
-        Whether all members have the same sum.
-    """
-
+    #: Largest sum of the moduli of these values.
     radius: float
+    #: Sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
     sign: int = 0
+    #: Whether all members have the same sum.
     exact: bool = False
 
     @classmethod
