@@ -166,7 +166,7 @@ def _evaluated(problem: Problem, x: Point, g: Gradient, hint: Lifted | None) -> 
 
 
 def _rebuilt(problem: Problem, iterate: Iterate, active: Decomposition, point: Point) -> Point:
-    """Return the point, in some steps computed anew from its atoms unless rounding moves that out of the domain."""
+    """Return the point, recomputed from its atoms every 100 steps unless rounding moves it out of the domain of f."""
     if iterate.k % _REBUILD_EVERY != _REBUILD_EVERY - 1:
         return point
     rebuilt = active.point(iterate.point)

@@ -13,7 +13,7 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time, searched
-from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import added
 from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
@@ -83,12 +83,15 @@ class BlockCoordinate(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: BlockGaps) -> Proposal:
         x, gaps, evaluations = iterate.point, memory.gaps.copy(), memory.evaluations
-        gradient = None if iterate.known is None else iterate.known.gradient
-        if iterate.known is not None:
-            gaps = _block_gaps(problem, x, iterate.known)
+        factors, gradient, known = problem.constraint.factors, None, iterate.known
+        assert factors is not None  # `init` has checked it
+        if known is not None:
+            gradient = known.gradient
+            terms = np.asarray(gradient) * (x.x - np.asarray(known.vertex.vertex))
+            gaps = np.add.reduceat(terms, [place.start for place, _ in factors])
         for _ in in_time(problem, range(2 * len(gaps))):  # every order visits each block in this many evaluations
             b = self._chosen(gaps, evaluations)
-            place, C = _factors(problem)[b]
+            place, C = factors[b]
             g = problem.partial(x, place) if gradient is None else np.asarray(gradient)[place]
             if g is None:
                 gradient = problem.gradient(x)
@@ -124,11 +127,6 @@ class BlockCoordinate(Method):
         return int(rng.choice(blocks, p=likely / likely.sum()))
 
 
-def _factors(problem: Problem) -> tuple[tuple[slice, ConstraintSet], ...]:
-    assert problem.constraint.factors is not None  # `init` has checked it
-    return problem.constraint.factors
-
-
 def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
     """Return the direction from the worst vertex of the face of x to s, and the largest step; None if C knows none."""
     away = C.away_vertex(g, x)
@@ -138,8 +136,3 @@ def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> t
     toward = s - np.asarray(away, dtype=g.dtype).reshape(-1)
     limit = C.max_step(x, toward)
     return None if limit is None else (toward, limit)
-
-
-def _block_gaps(problem: Problem, x: Point, known: Evaluation) -> Array:
-    terms = np.asarray(known.gradient) * (x.x - np.asarray(known.vertex.vertex))
-    return np.add.reduceat(terms, [place.start for place, _ in _factors(problem)])
