@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.methods.active import ActiveSet
-from fwflow.methods.corrective import Corrective, Pool, follow
+from fwflow.methods.corrective import Corrective
+from fwflow.methods.restricted.flow_events import minimise_model
+from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.objectives.quadratic_models import CoordinateModel
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import OneHot
@@ -122,8 +124,8 @@ def test_one_vertex_at_a_time_is_fully_corrective():
 
 def simplex_qp(H, c, start):
     n = len(c)
-    pool = Pool(tuple(range(n)), start, np.zeros(n), np.full(n, np.inf), affine=True)
-    return follow(CoordinateModel(1.0, -c), pool, np.eye(n), H, np.zeros(n), start, H @ start + c)
+    working = WorkingSet(tuple(range(n)), start, np.zeros(n), np.full(n, np.inf), affine=True)
+    return minimise_model(CoordinateModel(1.0, -c), working, np.eye(n), H, np.zeros(n), start, H @ start + c)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)

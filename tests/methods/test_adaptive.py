@@ -10,6 +10,7 @@ from fwflow.datasets import load
 from fwflow.methods import Iterate, Method, Proposal
 from fwflow.methods.active import BlendedPairwise
 from fwflow.methods.corrective import Corrective
+from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.switching import Switching
 from fwflow.objectives.base import NumericalTrouble
 from tests.catalogue import design, targets
@@ -66,10 +67,12 @@ def test_a_change_is_told_and_keeps_what_there_is():
     r = fw.minimize(unscaled(), fw.L1Ball(5.0), tol=0, rtol=1e-9)
     assert r.success
     assert r.method == "corrective"
-    assert r.method.why.startswith("apg at first, because projected steps find the support")
+    assert r.method.why.startswith("started with apg, because projected steps find the nonzero coefficients")
     changes = [change[0] for change in r.state.memory.changes]
     assert changes
-    assert f"from step {changes[-1]} on corrective, because apg gained" in r.method.why
+    assert (
+        f"switched to corrective at step {changes[-1]}, because apg reduced the gap only by a factor of" in r.method.why
+    )
     for k in changes:
         assert r.trace["fun"][k] <= r.trace["fun"][k - 1] * (1 + 1e-12)
     np.testing.assert_allclose(r.active_set.x, r.x, atol=1e-12)
@@ -104,7 +107,7 @@ def test_the_gap_is_that_of_the_iterate():
 def test_a_run_goes_on_where_it_stopped(f, C, tmp_path):
     options = {"tol": 0, "rtol": 1e-9}
     whole = fw.minimize(f, C, max_iter=400, **options)
-    changes = [change[0] for change in whole.state.memory.changes] if "at first" in whole.method.why else []
+    changes = [change[0] for change in whole.state.memory.changes] if "started with" in whole.method.why else []
     for stop in {k for at in (whole.nit // 2, *changes) for k in (at - 1, at, at + 1) if 0 < k < whole.nit}:
         part = fw.minimize(f, C, max_iter=stop, **options)
         part.state.save(tmp_path / "state")
@@ -118,7 +121,7 @@ def test_where_correcting_costs_too_much_another_takes_over():
     race = Switching(("corrective", "blended-pairwise"), (Slow(), BlendedPairwise()))
     r = fw.minimize(f, C, method=race, tol=0, rtol=1e-3)
     assert r.success
-    assert r.state.memory.turn.who == 1
+    assert r.state.memory.trial.current == 1
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,9 @@ class Still(Method):
         return Proposal(iterate.point, 0.0, None)
 
 
-@pytest.mark.parametrize(("first", "why"), [(Failing(), "failed (no idea)"), (Still(), "gained 0.0 digits")], ids=repr)
+@pytest.mark.parametrize(
+    ("first", "why"), [(Failing(), "failed (no idea)"), (Still(), "did not reduce the gap")], ids=repr
+)
 def test_one_who_fails_or_stands_still_is_replaced(first, why):
     f, C = fw.LinearModel(design(12, 6), targets(12)), fw.ConvexHull(design(9, 6))
     race = Switching(("flow", "corrective"), (first, Corrective()))
@@ -194,4 +199,19 @@ def test_nobody_else_is_told():
         fw.minimize(f, C, method="fw", tol=1e-9, max_iter=20),
         fw.minimize(fw.LinearModel(design(30, 20), targets(30)), C, method="fw", tol=1e-9, max_iter=300),
     ):
-        assert "What would help" not in r.message
+        assert "To converge faster" not in r.message
+
+
+def test_a_run_that_switches_once_does_not_switch_for_slow_progress():
+    f, C = unscaled(), fw.L1Ball(5.0)
+    once, many = (
+        Switching(("apg", "corrective"), (AcceleratedProjectedGradient(), Corrective()), once=once)
+        for once in (True, False)
+    )
+    slow = fw.minimize(f, C, method=once, tol=0, max_iter=19)
+    assert not slow.state.memory.changes
+    assert fw.minimize(f, C, method=many, tol=0, rtol=1e-9).state.memory.changes
+    race = Switching(("flow", "corrective"), (Failing(), Corrective()), once=True)
+    assert (
+        fw.minimize(fw.Quadratic(np.eye(3), [1.0, 2.0, 3.0]), fw.Simplex(), method=race).status is fw.Status.NUMERICAL
+    )

@@ -8,9 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.corrective import Corrective
-from fwflow.methods.projected import AcceleratedProjectedGradient
-from fwflow.methods.sequence import Sequence
 from tests.catalogue import OBJECTIVES, SETS, design, labels, targets
 from tests.test_optima import ACCURACY, CONSTRAINTS, assert_bounds, optimum, solve
 
@@ -90,14 +87,12 @@ def test_sets_without_a_projection_say_so():
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize(
-    "method",
-    ["apg", Sequence(AcceleratedProjectedGradient(), Corrective(), every=3, share=1.0)],
-    ids=["apg", "polished"],
-)
+@pytest.mark.parametrize("method", ["apg", "polished"])
 @pytest.mark.parametrize("objective_name", OBJECTIVES)
 @pytest.mark.parametrize("set_name", VECTORS)
-def test_optima_agree_with_an_independent_solver(set_name, objective_name, method):
+def test_optima_agree_with_an_independent_solver(set_name, objective_name, method, monkeypatch):
+    monkeypatch.setattr("fwflow.methods.switching._SUPPORT_EVERY", 3)
+    monkeypatch.setattr("fwflow.methods.sequence._SHARE", 1.0)
     C, (n,) = SETS[set_name]
     best = optimum(set_name, objective_name)
     r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method=method, tol=1e-7, max_iter=5000)

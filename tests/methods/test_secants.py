@@ -154,7 +154,9 @@ def test_what_a_step_that_did_not_help_has_told_is_kept(monkeypatch: pytest.Monk
     known = []
     descend = corrective.minimise_by_secants
 
-    def nowhere(self: corrective.Descent, problem: object, end: object) -> tuple[float, corrective.Descent]:
+    def nowhere(
+        self: corrective.QuasiNewtonState, problem: object, end: object
+    ) -> tuple[float, corrective.QuasiNewtonState]:
         return 0.0, self._replace(secants=self.secants.seen(np.ones(5), np.ones(5)))
 
     def watched(*arguments: object, **options: object) -> object:
@@ -162,7 +164,7 @@ def test_what_a_step_that_did_not_help_has_told_is_kept(monkeypatch: pytest.Monk
         known.append(at.secants.steps[-1] if at.secants else None)
         return values, at
 
-    monkeypatch.setattr(corrective.Descent, "towards", nowhere)
+    monkeypatch.setattr(corrective.QuasiNewtonState, "towards", nowhere)
     monkeypatch.setattr(corrective, "minimise_by_secants", watched)
     fw.minimize(f, fw.ConvexHull(np.eye(5)), method="corrective", max_iter=3)
     assert known

@@ -1,4 +1,4 @@
-"""Which method? Names, tableaus and objects, resolved in one place."""
+"""The rules that propose the next point, and the choice of one from the arguments of `minimize`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fwflow._validation import InputError
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.catalogue import AUTO, VARIANTS, MethodEntry, tableau_entry
+from fwflow.methods.catalogue import AUTO, VARIANTS, tableau_entry
 from fwflow.methods.lazy import LazyFrankWolfe
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.problem import Problem
@@ -42,7 +42,7 @@ __all__ = [
 #: Names of all methods that are not tableaus.
 methods: tuple[str, ...] = (AUTO, *VARIANTS)
 
-#: What runs unless told otherwise; passing another schedule, even an equal one, asks for a tableau.
+#: Schedule of runs without another one. Passing a schedule, even an equal one, selects a tableau.
 DEFAULT_SCHEDULE = OpenLoop()
 
 
@@ -52,7 +52,7 @@ class UncertifiedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Request:
-    """How `minimize` was asked to step, checked but not yet resolved."""
+    """Arguments of `minimize` that determine the method, after validation."""
 
     method: str | Tableau | Method
     schedule: Schedule
@@ -62,7 +62,7 @@ class Request:
 
     @classmethod
     def checked(cls, method: Any, schedule: Any, line_search: Any, momentum: Any) -> Request:
-        """From arguments as users give them."""
+        """Validate the arguments of a user."""
         if not isinstance(schedule, Schedule):
             raise InputError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
         name = method if isinstance(method, str) else ""
@@ -74,53 +74,47 @@ class Request:
         return cls(method, schedule, find_line_search(line_search), find_momentum(momentum), name)
 
     @property
-    def plain(self) -> bool:
-        """Whether no schedule, line search or momentum is asked for."""
-        return self.schedule is DEFAULT_SCHEDULE and self.search is None and self.momentum is None
-
-
-_ASKED = "it was asked for"
-_PREFERRED = "a schedule, line search or momentum was asked for, which belong to tableaus"
+    def options(self) -> dict[str, Any]:
+        """The given options among schedule, line search and momentum."""
+        schedule = None if self.schedule is DEFAULT_SCHEDULE else self.schedule
+        given = {"line_search": self.search, "momentum": self.momentum, "schedule": schedule}
+        return {option: value for option, value in given.items() if value is not None}
 
 
 def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, Choice]:
-    """Return the method that runs, and its name.
+    """Return the method that runs, and its name with the reason.
 
     The automatic choice with a schedule, line search or momentum is plain Frank-Wolfe with those.
     """
-    method, name = request.method, request.name
+    method, name, options, why = request.method, request.name, request.options, "the caller chose it"
     if isinstance(method, Method):
-        if not request.plain:
+        if options:
             raise InputError(
                 "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
             )
-        return method, Choice(name, _ASKED)
-    if method == AUTO and request.plain:
+        return method, Choice(name, why)
+    if method == AUTO and not options:
         candidates, why = choose(problem, x)
-        found = tuple(VARIANTS[candidate].anywhere(problem, x) for candidate in candidates)
+        entries = [VARIANTS[candidate] for candidate in candidates]
+        found = tuple((entry.begin_anywhere or entry.make)(problem, x) for entry in entries)
         return found[0] if len(found) == 1 else Switching(candidates, found), Choice(candidates[0], why)
-    why = _PREFERRED if method == AUTO else _ASKED
-    name = "fw" if method == AUTO else name
+    if method == AUTO:
+        name, why = "fw", "a schedule, line search or momentum was given, and these belong to tableaus"
     if method in VARIANTS:
-        return _made(VARIANTS[name], name, request, problem, x), Choice(name, why)
-    tableau = method if isinstance(method, Tableau) else find_tableau(name)
-    if not request.schedule.certifies(tableau):
-        warnings.warn(
-            f"tableau {tableau.name!r} is not certified for {request.schedule}: iterates may leave the set. "
-            "The result's feasible field tells whether the returned point did.",
-            UncertifiedWarning,
-            stacklevel=3,
-        )
-    return _made(tableau_entry(tableau, name), name, request, problem, x), Choice(name, why)
-
-
-def _made(entry: MethodEntry, name: str, request: Request, problem: Problem, x: Point) -> Method:
-    """Return the method of an entry with the options that were given, or say which of them it does not take."""
-    given = {"line_search": request.search, "momentum": request.momentum}
-    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-    if request.schedule is not DEFAULT_SCHEDULE or "schedule" in entry.takes:
-        options["schedule"] = request.schedule
+        entry = VARIANTS[name]
+    else:
+        tableau = method if isinstance(method, Tableau) else find_tableau(name)
+        entry = tableau_entry(tableau, name)
+        if not request.schedule.certifies(tableau):
+            warnings.warn(
+                f"tableau {tableau.name!r} is not certified for {request.schedule}: iterates may leave the set. "
+                "The field `feasible` of the result tells whether the returned point is in the set.",
+                UncertifiedWarning,
+                stacklevel=3,
+            )
     for option in options:
         if option not in entry.takes:
             raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
-    return entry.make(problem, x, **options)
+    if "schedule" in entry.takes:
+        options["schedule"] = request.schedule
+    return entry.make(problem, x, **options), Choice(name, why)

@@ -1,7 +1,7 @@
-"""Methods that keep x as weights on an active set of vertices: away-step, pairwise and blended pairwise Frank-Wolfe.
+"""Methods that keep x as weights on an active set: away-step, pairwise, blended pairwise and blended Frank-Wolfe.
 
-Where the optimum lies on a face, plain Frank-Wolfe zig-zags towards it; a method that can take weight away from
-vertices that were a mistake converges linearly on polytopes.
+If the optimum lies on a face, plain Frank-Wolfe zig-zags towards it. A method that can remove weight from a vertex
+converges linearly on polytopes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fwflow._storage import storable
 from fwflow._validation import Array, whole
 from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import searched
+from fwflow.methods.clock import search_along
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
@@ -29,22 +29,24 @@ from fwflow.steps.searches import ExactSearch, LineSearch
 
 Terms = list[tuple[float, Atom]]
 
-# Steps that blended pairwise steps need if all goes well: in any case, and for each atom of the solution.
+# Number of steps of a favourable run of blended pairwise Frank-Wolfe: constant part, and part per atom of the solution.
+# Chosen without tuning.
 _LIKELY_STEPS, _LIKELY_STEPS_PER_ATOM = 300, 50
-# After so many steps x is put together anew from its atoms, free of accumulated rounding.
+# Number of steps after which x is computed anew from its atoms, which removes accumulated rounding errors. Chosen
+# without tuning.
 _REBUILD_EVERY = 100
-# A result has no more atoms than dimensions, and one. A run keeps so many times that, as few cost steps: reduced
-# from 1.5 times on, products took up to 1.9 times those of runs that keep all; from 10 times on, 1.1 times on average.
-_MOST_TIMES = 10
-# To be rid of an atom takes the square of the dimension: in more than these, longer than the step that brought it.
-_MOST_DIMENSIONS = 1000
+# A run reduces its active set when there are more than this many atoms per dimension. Measured: compared with runs that
+# keep all atoms, a limit of 1.5 took up to 1.9 times as many products, and a limit of 10 took 1.1 times on average.
+_ATOMS_PER_DIMENSION = 10
+# Largest dimension in which an active set is reduced. Removing an atom takes the square of the dimension, which beyond
+# this takes longer than the step that added it.
+_REDUCIBLE_DIMENSION = 1000
 
 
 @storable("atom-memory")
 @dataclass(frozen=True)
 class AtomMemory:
-    """The active set, and what else a method needs: the line search's memory, what gradients have told of curvature,
-    and for lazy methods the gap to be expected and the oracle's hint."""
+    """Active set, memory of the line search, secant pairs, and for lazy methods the expected gap and oracle hint."""
 
     active: Decomposition
     search: Any = None
@@ -56,13 +58,13 @@ class AtomMemory:
 @storable("block-memory")
 @dataclass(frozen=True)
 class BlockMemory(AtomMemory):
-    """With a number that turns slopes within blocks into the weights to shift."""
+    """Atom memory with the factor between slopes within blocks and the weights to move."""
 
     reach: float = np.inf
 
 
 class KeepsAtoms(Method):
-    """A method with an active set, which begins with all weight on one point, or with a given mixture."""
+    """Method with an active set, which starts with all weight on one point or with a given decomposition."""
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:
         return AtomMemory(ActiveSet.starting_at(x))
@@ -76,12 +78,12 @@ class KeepsAtoms(Method):
 
 
 def _reduced(active: ActiveSet, n: int, times: int) -> ActiveSet:
-    """The same point from an affine basis of its atoms, if they are more than so many times their dimension n."""
-    return caratheodory(active) if n <= _MOST_DIMENSIONS and len(active) > times * n + 1 else active
+    """Return the point from an affine basis of its atoms, if there are more than `times` atoms per dimension."""
+    return caratheodory(active) if n <= _REDUCIBLE_DIMENSION and len(active) > times * n + 1 else active
 
 
 class KeepsBlocks(KeepsAtoms):
-    """The same, with a mixture for every set of which the constraint set is the sum, where it tells what they are."""
+    """Method with one active set for every summand of the constraint set, if the set knows its summands."""
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:
         C = problem.constraint
@@ -100,30 +102,27 @@ class KeepsBlocks(KeepsAtoms):
 
 @dataclass(frozen=True)
 class ActiveSetMethod(KeepsAtoms):
-    """Steps that shift weight between atoms.
+    """Steps that move weight between atoms.
 
     Parameters
     ----------
     line_search : LineSearch
     lazy : bool
-        Try the atoms before the oracle: one that promises half of the gap last seen will do (Braun, Pokutta & Zink,
-        2017). For sets whose oracle costs more than a gradient; the gap is then known only where it is checked.
+        Try the atoms before the oracle: an atom is used if it promises half of the last gap (Braun, Pokutta & Zink,
+        2017). This is for sets whose oracle costs more than a gradient. The gap is known only where it is checked.
     prune : int
-        x is put together from an affine basis of its atoms whenever they are more than so many times its dimension (of
-        at most 1000), and one: 1 keeps the bound of Caratheodory at the price of more steps.
+        The active set is reduced to an affine basis when it has more than this many atoms per dimension, in dimensions
+        up to 1000. With 1 it satisfies the bound of Caratheodory, at the cost of more steps.
     """
 
     line_search: LineSearch = field(default_factory=ExactSearch)
     lazy: bool = False
-    prune: int = field(default=_MOST_TIMES, repr=False)  # states of any are alike
+    prune: int = field(default=_ATOMS_PER_DIMENSION, repr=False)  # states do not depend on it
+
+    oracle_only = True  # gradients are used for the oracle and for the scores of atoms only
 
     def __post_init__(self) -> None:
         whole(self.prune, "prune", 1)
-
-    @property
-    def oracle_only(self) -> bool:
-        """Gradients are asked for the oracle's answer and the scores of atoms alone."""
-        return True
 
     @property
     def uses_iterate(self) -> bool:
@@ -138,52 +137,40 @@ class ActiveSetMethod(KeepsAtoms):
         return self.line_search.descends
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
-        x, known = iterate.point, iterate.known
-        active, expected, hint = memory.active.single(), memory.expected, memory.hint
+        x, known, hint, active = iterate.point, iterate.known, memory.hint, memory.active.single()
+        g = problem.gradient(x) if known is None else known.gradient
+        scores = active.scores(g)
         if known is None:
-            g = problem.gradient(x)
-            scores = active.scores(g)
-            known = self._cached(problem, active, scores, x, g, expected, hint)
-        else:
-            scores = active.scores(known.gradient)
+            best = int(scores.argmin())
+            gap = g.inner(x) - float(scores[best])
+            enough = gap >= memory.expected / 2
+            known = Evaluation(g, active.atoms[best], gap) if enough else _evaluated(problem, x, g, hint)
         if known.vertex.vertex is not None:
             hint = known.vertex
-        expected = min(expected, known.gap)
         terms, limit = self.direction(active, scores, known, x)
-        limit = problem.segment_inside(x, terms, limit)
-        line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
-        length, search = searched(problem, self.line_search, line, min(1.0, limit), limit, memory.search)
-        length = float(length)
+        point, length, limit, search = search_along(problem, self.line_search, iterate, g, terms, limit, memory.search)
         moved = active.moved(length, terms)
         moved = moved if problem.late else _reduced(moved, math.prod(x.x.shape), self.prune)
-        point = x.mix((length * w, atom) for w, atom in terms)
-        if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
-            rebuilt = moved.point(x)
-            point = rebuilt if problem.defined_at(rebuilt) else point  # rounding may decide, on the border
-        following = AtomMemory(moved, search, expected, hint)
+        following = AtomMemory(moved, search, min(memory.expected, known.gap), hint)
+        point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, known.gap, mixture=0 <= length <= limit)
-
-    def _cached(
-        self,
-        problem: Problem,
-        active: ActiveSet,
-        scores: Array,
-        x: Point,
-        g: Gradient,
-        expected: float,
-        hint: Lifted | None,
-    ) -> Evaluation:
-        """What is known of x with an atom in the oracle's place, if one promises half of the expected gap."""
-        best = int(scores.argmin())
-        gap = g.inner(x) - float(scores[best])
-        if gap >= expected / 2:
-            return Evaluation(g, active.atoms[best], gap)
-        s = problem.lmo(g, hint)
-        return Evaluation(g, s, g.inner(x) - g.dot(s.vertex))
 
     @abstractmethod
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
-        """Along which ``sum of w (atom - x)`` to move, and how far that is possible."""
+        """Return the terms of the direction ``sum of w (atom - x)``, and the largest feasible step along it."""
+
+
+def _evaluated(problem: Problem, x: Point, g: Gradient, hint: Lifted | None) -> Evaluation:
+    s = problem.lmo(g, hint)
+    return Evaluation(g, s, g.inner(x) - g.dot(s.vertex))
+
+
+def _rebuilt(problem: Problem, iterate: Iterate, active: Decomposition, point: Point) -> Point:
+    """Return the point, recomputed from its atoms every 100 steps unless rounding moves it out of the domain of f."""
+    if iterate.k % _REBUILD_EVERY != _REBUILD_EVERY - 1:
+        return point
+    rebuilt = active.point(iterate.point)
+    return rebuilt if problem.defined_at(rebuilt) else point
 
 
 @dataclass(frozen=True)
@@ -208,11 +195,28 @@ class Pairwise(ActiveSetMethod):
 
 
 @dataclass(frozen=True)
+class Blended(ActiveSetMethod):
+    """Gradient steps on the simplex of weights; the oracle is called where these promise too little progress.
+
+    Blended conditional gradients of Braun, Pokutta, Tu & Wright (2019). It is lazy by default.
+    """
+
+    lazy: bool = True
+
+    def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
+        fall = scores - scores.mean()  # the weights keep their sum
+        if not fall.max() > 0 or np.ptp(scores) < known.gap:
+            return [(1.0, known.vertex)], 1.0
+        longest = float((active.weights[fall > 0] / fall[fall > 0]).min())
+        return [(-longest * w, atom) for w, atom in zip(fall.tolist(), active.atoms, strict=True)], 1.0
+
+
+@dataclass(frozen=True)
 class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
 
-    It needs no swap steps, and its active sets stay small. Where the set is a sum of sets, weight moves in all of their
-    mixtures at once.
+    There are no swap steps, and the active sets stay small. If the set is a sum of sets, weight moves in all their
+    active sets in the same step.
     """
 
     least_steps = 100
@@ -229,39 +233,34 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
         scores, starts = active.scores(g), active.starts
         gap = block_gap(scores, active.weights, starts)
         if known is None and gap < memory.expected / 2:
-            s = problem.lmo(g, hint)
-            known = Evaluation(g, s, g.inner(x) - g.dot(s.vertex))
+            known = _evaluated(problem, x, g, hint)
         if known is not None:
             gap, hint = known.gap, known.vertex
         reach = memory.reach if isinstance(memory, BlockMemory) else np.inf
         promise = float((np.maximum.reduceat(scores, starts) - np.minimum.reduceat(scores, starts)).sum())
-        local = known is None or promise >= gap
-        if local:
+        terms: Terms
+        if local := known is None or promise >= gap:
             toward, reach = _shifts(active, scores, reach)
-            limit = float(toward.max()) or 1.0
-            toward = toward / limit  # a direction of a length that rounding leaves alone
+            longest = float(toward.max()) or 1.0
+            toward = toward / longest  # the direction has size one, so that rounding does not depend on its length
             terms = [(float(toward[i]), active.atoms[i]) for i in np.flatnonzero(toward).tolist()]
         else:
             assert known is not None
             parts = parts_of(problem.constraint, known.vertex.vertex)
-            if parts is None:  # the set does not know those of its own vertex
+            if parts is None:  # the set cannot split its own vertex
                 single = active.single().lifted(problem.objective)
                 return super().step(problem, iterate, replace(memory, active=single))
-            active, terms, limit = with_parts(problem, known, active, [parts]), [(1.0, known.vertex)], 1.0
+            active, terms, longest = with_parts(problem, known, active, [parts]), [(1.0, known.vertex)], 1.0
             toward = active.at(parts) - active.weights
-        whole, limit = limit, problem.segment_inside(x, terms, limit)
-        line = problem.along(x, x.mix(terms), iterate.fun, g)
-        length, search = searched(problem, self.line_search, line, min(1.0, limit), limit, memory.search)
-        length = float(length)
+        point, length, limit, search = search_along(
+            problem, self.line_search, iterate, g, terms, longest, memory.search
+        )
         moved = active.weighted(active.weights + length * toward)
         moved = moved if problem.late else moved.few(self.prune)
-        point = x.mix((length * w, atom) for w, atom in terms)
-        if iterate.k % _REBUILD_EVERY == _REBUILD_EVERY - 1:
-            rebuilt = moved.point(x)
-            point = rebuilt if problem.defined_at(rebuilt) else point
         if local and length > 0:
-            reach *= length / whole if length < limit else 2.0
+            reach *= length / longest if length < limit else 2.0
         following = BlockMemory(moved, search, min(memory.expected, gap), hint, reach=reach)
+        point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, gap, mixture=0 <= length <= limit)
 
     def direction(self, active: ActiveSet, scores: Array, known: Evaluation, x: Point) -> tuple[Terms, float]:
@@ -272,9 +271,10 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
 
 
 def _shifts(active: BlockSet, scores: Array, reach: float) -> tuple[Array, float]:
-    """From the worst to the best atom of every block, changes of weights that lead downhill steepest; and the reach.
+    """Return the weights to move from the worst to the best atom of every block, and the reach.
 
-    The weight of the worst bounds each, and the reach, by which line searches tell how curved f is, their lengths.
+    The directional derivative per unit of length is the largest possible. The weight of the worst atom bounds each
+    entry. The reach bounds the lengths and is adapted by the line searches, which measure the curvature of f.
     """
     best, worst = best_and_worst(scores, active.weights, active.starts)
     weights, fall = active.weights[worst], scores[worst] - scores[best]

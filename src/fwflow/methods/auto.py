@@ -1,4 +1,4 @@
-"""Which method for this problem? One table of rules, from which the choice and the documentation are made."""
+"""Rules by which ``method="auto"`` chooses methods for a problem."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.spectrum import correctable
 from fwflow.points.point import Point
 
+# Ratio of columns to rows from which on a pass over the data costs more than correcting the weights of a sparse
+# solution. Chosen without tuning.
+_WIDE = 10
+
 
 class Choice(str):
-    """The name of a method that ran, and why it was chosen."""
+    """Name of the method that ran, with the reason `why` it was chosen."""
 
     why: str
 
@@ -27,7 +31,7 @@ class Choice(str):
 
 @dataclass(frozen=True)
 class Rule:
-    """Candidates for the problems that it applies to, in order of preference, and in words for which and why."""
+    """Methods in order of preference, the problems that they are for in words, the reason, and the condition."""
 
     candidates: tuple[str, ...]
     objective: str
@@ -40,27 +44,18 @@ def _projects(problem: Problem, x: Point) -> bool:
     return not x.factored and problem.constraint.project(x.x) is not None
 
 
-def _boxed(problem: Problem, x: Point) -> bool:
-    return not x.factored and problem.constraint.bounds(x.x.shape) is not None
-
-
 def _correctable(problem: Problem, x: Point) -> bool:
     return not x.factored and problem.model(x) is not None
 
 
-def _wide(problem: Problem, x: Point) -> bool:
-    image_map = problem.objective.image_map
-    return image_map is not None and math.prod(x.x.shape) >= _WIDE * image_map.size
+def _passes_dominate(problem: Problem, x: Point) -> bool:
+    """Return whether a pass over the data costs more than a correction of weights."""
+    f = problem.objective
+    wide = f.image_map is not None and math.prod(x.x.shape) >= _WIDE * f.image_map.size
+    return f.data_cost.remote or (wide and f.quadratic)
 
 
-def _far(problem: Problem, x: Point) -> bool:
-    return problem.objective.data_cost.remote
-
-
-# From so many columns per row on, passes over the data cost more than correcting the weights of a sparse solution.
-_WIDE = 10
-
-#: The first that applies is taken.
+#: The first rule that applies is used.
 RULES = (
     Rule(
         ("corrective",),
@@ -73,74 +68,60 @@ RULES = (
         ("apg", "flow"),
         "linear model, quadratic, or hess_product given",
         "box",
-        "projections onto a box cost nothing, and Newton's method on the entries that move goes on where they crawl",
-        lambda p, x: _boxed(p, x) and _correctable(p, x),
+        "projections onto a box are cheap, and Newton's method on the free entries takes over if they are slow",
+        lambda p, x: not x.factored and p.constraint.bounds(x.x.shape) is not None and _correctable(p, x),
     ),
     Rule(
         ("corrective", "apg", "blended-pairwise"),
         "squared loss, ten times as many columns as rows; any linear model of data on disk or on a cluster",
         "with a projection",
-        "passes over the data are what costs, and corrective steps need few",
-        lambda p, x: _projects(p, x) and _correctable(p, x) and (_far(p, x) or (_wide(p, x) and p.objective.quadratic)),
+        "passes over the data are the main cost, and corrective steps need few of them",
+        lambda p, x: _projects(p, x) and _correctable(p, x) and _passes_dominate(p, x),
     ),
     Rule(
         ("apg", "corrective", "blended-pairwise"),
         "any other, black boxes too",
         "with a projection",
-        "projected steps find the support, corrective steps its values",
+        "projected steps find the nonzero coefficients, and corrective steps find their values",
         _projects,
     ),
     Rule(
         ("blended-pairwise",),
         "matrix completion",
         "any other",
-        "steps that move weight between vertices need gradients and the oracle alone",
+        "steps that move weight between vertices need only gradients and the oracle",
         lambda p, x: x.factored,
     ),
     Rule(
         ("corrective", "blended-pairwise"),
         "any other, black boxes too",
         "without a projection",
-        "weights are corrected at the price of one pass over the data, or of a gradient or two",
+        "a correction of all weights costs one pass over the data, or a few gradients",
         lambda p, x: True,
     ),
 )
 
 
 def choose(problem: Problem, x: Point) -> tuple[tuple[str, ...], str]:
-    """What ``method="auto"`` runs from a starting point: the candidates, and why the first of them."""
+    """Return the methods that ``method="auto"`` tries from a starting point, in order, and the reason."""
     rule = next(rule for rule in RULES if rule.applies(problem, x))
     return rule.candidates, rule.why
 
 
 def advice(problem: Problem, x: Point, ran: str) -> str:
-    """What would help a run of a black box that crawls: a method, a derivative, or a property of the set."""
+    """Return advice for a slow run of a black box: a method, a derivative, or a property of the set."""
     C, (names, _) = problem.constraint, choose(problem, x)
     better = [name for name in names if name != ran]
     helps = []
     if ran not in names:
-        helps.append(f'method="{names[0]}", which runs if method is left alone')
+        helps.append(f'method="{names[0]}", which is the default for this problem')
     elif better:
         helps.append(" or ".join(f'method="{name}"' for name in better))
     if problem.model(x) is None:
-        helps.append(
-            "second derivatives, Smooth(..., hess_product=...), for exact corrections of the weights of vertices"
-        )
+        helps.append("second derivatives, Smooth(..., hess_product=...), for exact corrections of weights")
     if C.project(x.x) is None:
-        helps.append("a projection, which is the member project of a set, for accelerated projected steps")
+        helps.append("a set with a projection (`project`), for accelerated projected steps")
     if not C.polytope:
-        helps.append('if the set is a polytope, polytope = True on it, for method="flow"')
-    return f"{_CRAWLS} What would help: {'; '.join(helps) or 'a better scaled function'}."
-
-
-_CRAWLS = "Over the last third of the oracle calls the gap has not fallen tenfold."
-
-
-def rules_table() -> str:
-    """The rules as a table in Markdown."""
-    rows = [f"| {r.objective} | {r.constraint} | {_listed(r, '`')} | {r.why} |" for r in RULES]
-    return "\n".join(["| objective | set | first, and if that crawls | because |", "|---|---|---|---|", *rows])
-
-
-def _listed(rule: Rule, mark: str = "") -> str:
-    return ", ".join(f'{mark}"{name}"{mark}' for name in rule.candidates)
+        helps.append('polytope = True on the set, if it is a polytope, for method="flow"')
+    slow = "The gap fell by less than a factor of 10 in the last third of the oracle calls."
+    return f"{slow} To converge faster, provide: {'; '.join(helps) or 'a better scaled function'}."

@@ -1,4 +1,4 @@
-"""What proposes the next point? The interface between the loop and a method."""
+"""Interface between the loop and a method: iterate, proposal, and the base class of methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fwflow.points.point import Point
 
 
 class Iterate(NamedTuple):
-    """Where a step begins: x^(k) with its value and, unless None, its gradient, vertex and gap."""
+    """The point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
 
     k: int
     point: Point
@@ -23,67 +23,66 @@ class Iterate(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The next point, the step length that led to it, and the method's memory for the step after."""
+    """The next point, the step length that led to it, and the memory of the method for the following step."""
 
     point: Point
     step: float
     memory: Any
-    #: A guess at the gap there, from methods that look elsewhere; a small one makes the loop compute it.
+    #: Estimate of the gap at the point. The loop computes the gap if the estimate is small.
     gap_estimate: float = math.nan
-    #: What is known of the point already, if the method had to find out.
+    #: Gradient, vertex and gap at the point, if the method has computed them.
     known: Evaluation | None = None
-    #: Whether the point is a convex combination of the iterate and of members of the set, and so a member.
+    #: Whether the point is a convex combination of the iterate and of members of the set, and therefore a member.
     mixture: bool = False
-    #: There is nothing left to do: the point is where it was.
+    #: Whether the method cannot improve the point further.
     finished: bool = False
 
 
 class Method(ABC):
-    """A pure rule: the loop hands in an iterate and the method's memory, and gets a proposal.
+    """Rule that proposes the next point from an iterate and the memory of the method.
 
-    No stopping, timing or tracing here. A new method needs `step`; every other member says what else it can do, or
-    what it can do without, and its default is right for a method that builds on the gradient at the iterate and
-    remembers nothing.
+    A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
+    members are right for a method that uses the gradient at the iterate and has no memory.
     """
 
     @property
     def uses_iterate(self) -> bool:
-        """Whether `step` builds on the evaluation at the iterate, so that its gap costs nothing extra."""
+        """Whether `step` uses the evaluation at the iterate, so that the gap there has no extra cost."""
         return True
 
     @property
     def check_every(self) -> int:
-        """How often the loop computes the gap, where `step` does not need it."""
+        """Number of iterations between two computations of the gap, if `step` does not need it."""
         return 1
 
     @property
     def lifts(self) -> bool:
-        """Whether the image of the vertex at the iterate is made use of: for dense vertices it is a pass over A."""
+        """Whether `step` uses the image of the vertex at the iterate. For dense vertices it costs a pass over A."""
         return True
 
     @property
     def oracle_only(self) -> bool:
-        """Whether gradients are only added up and handed to the oracle, so that they may be lazy."""
+        """Whether gradients are only added, scaled and passed to the oracle, so that they may be lazy."""
         return False
 
     @property
     def descends(self) -> bool:
-        """Whether f is never meant to rise: the run then returns the best point it has had."""
+        """Whether f is not meant to increase. The run then returns its best point."""
         return False
 
-    #: Number of steps that a run gives the method at least, before another one may take its place.
+    #: Minimum number of steps before a run replaces the method by another one.
     least_steps: int = 10
-    #: Decimal digits of the gap that the method may gain beyond what its last steps show.
+    #: Expected reduction of the gap, as a power of ten, beyond that of the last steps. Chosen without tuning.
     optimism: float = 0.1
-    #: Whether the method finds the non-zeros of a sparse solution long before their values.
+    #: Whether the method finds the nonzero coefficients of a sparse solution long before their values.
     finds_support: bool = False
-    #: Whether the method corrects the weights of all vertices in a step, so that few of them are solved at once.
+    #: Whether a step corrects the weights of all vertices, so that a solution with few vertices takes few steps.
     corrects: bool = False
 
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        """Return the work of a run from x if all goes well, in the unit of ``methods.work``, given the atoms of x.
+        """Return the work of a favourable run from x, which has that many atoms, in the unit of ``methods.work``.
 
-        The default is that of corrections, which find a sparse solution in few steps.
+        The default is the work of corrections, which find a sparse solution in few steps.
         """
         atoms = min(atoms, work.FEW_ATOMS)
         correction = work.correction(problem, x, atoms, work.FEW_ATOMS / work.FEW_STEPS)
@@ -91,29 +90,29 @@ class Method(ABC):
 
     @property
     def signature(self) -> str:
-        """By which a state knows its own method."""
+        """Text that identifies the method in a saved state."""
         return repr(self)
 
     def init(self, problem: Problem, x: Point) -> Any:
-        """The memory before the first step."""
+        """Return the memory before the first step."""
         return None
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> Any:
-        """The memory before the first step from a point that is known as a mixture of vertices."""
+        """Return the memory before the first step from a point with a known decomposition into vertices."""
         return self.init(problem, x)
 
     def resumed(self, problem: Problem, x: Point, memory: Any) -> Any:
-        """The memory before a step from x, to which others have come since this memory was made."""
+        """Return the memory before a step from x, where x was reached by another method since `memory` was made."""
         return self.init(problem, x)
 
     @abstractmethod
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
-        """One step."""
+        """Return the proposal of one step."""
 
     def active_set(self, memory: Any) -> Decomposition | None:
-        """The iterate as a mixture of vertices, if the memory tells."""
+        """Return the decomposition of the iterate into vertices, if the memory contains it."""
         return None
 
     def ran(self, choice: Choice, memory: Any) -> Choice:
-        """What has run and why, given what was chosen at the start: another answer from a method that changes."""
+        """Return the method that ran last and the reason; methods that switch override it."""
         return choice

@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe on products of sets: a step looks at one block, and costs what that block costs."""
+"""Block-coordinate Frank-Wolfe on products of sets: a step evaluates and moves one block."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time, searched
-from fwflow.methods.problem import Evaluation, Problem
-from fwflow.points.gradients import Gradient
-from fwflow.points.point import Lifted, Point
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import added
+from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
 from fwflow.steps.searches import ExactSearch
 
 Order = Literal["cyclic", "random", "gap"]
 
-# The share of steps that looks at any block, whatever gap it had: others may have changed that since.
-_ANY = 0.1
+# Fraction of the steps that choose a block uniformly, because the recorded gaps may be out of date. Chosen without
+# tuning.
+_UNIFORM = 0.1
 
 
 @storable("block-gaps")
 @dataclass(frozen=True)
 class BlockGaps:
-    """The gap of every block when it was last looked at, and how many looks there were."""
+    """Gap of every block at its last evaluation, and the number of evaluations."""
 
     gaps: Array
-    looks: int = 0
+    evaluations: int = 0
 
 
 @dataclass(frozen=True)
 class BlockCoordinate(Method):
     r"""Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
 
-    They lead from the worst vertex of the face on which a block's part of x is to the oracle's, where the block's set
-    tells that vertex, and else from x.
+    A step goes from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block knows
+    its faces, and otherwise from x.
 
-    For a linear model a look at a block is a product with its columns, and a step another: n_design counts both as
-    their share of a pass. A look counts as a gradient and as an oracle call; a step takes as many as it needs to find a
-    block that moves. The gap of the whole is computed where the last gaps of the blocks add up to little.
+    For a linear model, evaluating a block is a product with its columns, and a step is another one. n_design counts
+    both as fractions of a pass. An evaluation counts as one gradient and one oracle call. A step evaluates blocks until
+    one of them moves. The full gap is computed when the last gaps of the blocks have a small sum.
 
     Parameters
     ----------
     order : {"cyclic", "random", "gap"}
-        One after the other, in a new random order every time round, or with probability proportional to the gaps that
-        the blocks had when last looked at (Osokin et al., 2016).
+        Order of the blocks: cyclic, a new random permutation in every round, or random with probabilities proportional
+        to the last gaps of the blocks (Osokin et al., 2016).
     seed : int
 
     Examples
@@ -65,26 +66,15 @@ class BlockCoordinate(Method):
     order: Order = "cyclic"
     seed: int = 0
 
+    uses_iterate = False
+    check_every = 1000
+    lifts = False
+    descends = True
+
     def __post_init__(self) -> None:
         if self.order not in get_args(Order):
             raise InputError(f"order={self.order!r} is not known; {suggest(self.order, get_args(Order))}")
         whole(self.seed, "seed", 0)
-
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 1000
-
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
 
     def init(self, problem: Problem, x: Point) -> BlockGaps:
         if problem.constraint.factors is None:
@@ -92,13 +82,16 @@ class BlockCoordinate(Method):
         return BlockGaps(np.full(len(problem.constraint.factors), np.inf))
 
     def step(self, problem: Problem, iterate: Iterate, memory: BlockGaps) -> Proposal:
-        x, gaps, looks = iterate.point, memory.gaps.copy(), memory.looks
-        gradient = None if iterate.known is None else iterate.known.gradient
-        if iterate.known is not None:
-            gaps = _block_gaps(problem, x, iterate.known)
-        for _ in in_time(problem, range(2 * len(gaps))):  # so that any order has been round once
-            b = self._chosen(gaps, looks)
-            place, C = _factors(problem)[b]
+        x, gaps, evaluations = iterate.point, memory.gaps.copy(), memory.evaluations
+        factors, gradient, known = problem.constraint.factors, None, iterate.known
+        assert factors is not None  # `init` has checked it
+        if known is not None:
+            gradient = known.gradient
+            terms = np.asarray(gradient) * (x.x - np.asarray(known.vertex.vertex))
+            gaps = np.add.reduceat(terms, [place.start for place, _ in factors])
+        for _ in in_time(problem, range(2 * len(gaps))):  # every order visits each block in this many evaluations
+            b = self._chosen(gaps, evaluations)
+            place, C = factors[b]
             g = problem.partial(x, place) if gradient is None else np.asarray(gradient)[place]
             if g is None:
                 gradient = problem.gradient(x)
@@ -106,37 +99,36 @@ class BlockCoordinate(Method):
             problem.counts.n_lmo += 1
             own, s = x.x[place], np.asarray(C.lmo(g), dtype=g.dtype).reshape(-1)
             noise = 8 * float(np.finfo(g.dtype).eps) * float(dot(np.abs(g), np.abs(s) + np.abs(own)))
-            gaps[b], looks = float(dot(g, own - s)), looks + 1
+            gaps[b], evaluations = float(dot(g, own - s)), evaluations + 1
             if gaps[b] > noise:
                 away = _away(problem, C, g, own, s)
                 toward, limit = (s - own, 1.0) if away is None else away
                 shift = problem.objective.lift_block(place, toward, x.x.shape)
-                point, length = _moved(problem, iterate, shift, limit, gradient)
-                following = BlockGaps(gaps, looks)
+                while not problem.defined_at(added(x, [shift], [limit])) and limit > 1e-15:
+                    limit /= 2
+                line = problem.along(x, added(x, [shift], [1.0]), iterate.fun, gradient)
+                length = float(searched(problem, ExactSearch(), line, limit, limit, None)[0])
+                point, following = added(x, [shift], [length]), BlockGaps(gaps, evaluations)
                 return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
-        return Proposal(
-            x, 0.0, BlockGaps(gaps, looks), float(gaps.sum()), finished=self.order != "gap" and not problem.late
-        )
+        finished = self.order != "gap" and not problem.late
+        return Proposal(x, 0.0, BlockGaps(gaps, evaluations), float(gaps.sum()), finished=finished)
 
-    def _chosen(self, gaps: Array, looks: int) -> int:
+    def _chosen(self, gaps: Array, evaluations: int) -> int:
         blocks = len(gaps)
         if self.order == "cyclic":
-            return looks % blocks
+            return evaluations % blocks
         if self.order == "random":
-            return int(np.random.default_rng([self.seed, looks // blocks]).permutation(blocks)[looks % blocks])
-        rng, likely = np.random.default_rng([self.seed, looks]), np.maximum(gaps, 0.0)
-        if rng.random() < _ANY or not 0 < likely.sum() < math.inf:
+            return int(
+                np.random.default_rng([self.seed, evaluations // blocks]).permutation(blocks)[evaluations % blocks]
+            )
+        rng, likely = np.random.default_rng([self.seed, evaluations]), np.maximum(gaps, 0.0)
+        if rng.random() < _UNIFORM or not 0 < likely.sum() < math.inf:
             return int(rng.integers(blocks))
         return int(rng.choice(blocks, p=likely / likely.sum()))
 
 
-def _factors(problem: Problem) -> tuple[tuple[slice, ConstraintSet], ...]:
-    assert problem.constraint.factors is not None  # or it would not have begun
-    return problem.constraint.factors
-
-
 def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
-    """The way from the worst vertex of the face of x to s, and how far that is possible; None if C cannot tell."""
+    """Return the direction from the worst vertex of the face of x to s, and the largest step; None if C knows none."""
     away = C.away_vertex(g, x)
     if away is None:
         return None
@@ -144,30 +136,3 @@ def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> t
     toward = s - np.asarray(away, dtype=g.dtype).reshape(-1)
     limit = C.max_step(x, toward)
     return None if limit is None else (toward, limit)
-
-
-def _moved(
-    problem: Problem, iterate: Iterate, shift: Lifted, limit: float, gradient: Gradient | None
-) -> tuple[Point, float]:
-    """After an exact line search along a shift, up to a limit."""
-    x = iterate.point
-    while not problem.defined_at(_shifted(x, shift, limit)) and limit > 1e-15:
-        limit /= 2
-    line = problem.along(x, _shifted(x, shift, 1.0), iterate.fun, gradient)
-    length, _ = searched(problem, ExactSearch(), line, limit, limit, None)
-    return _shifted(x, shift, float(length)), float(length)
-
-
-def _shifted(x: Point, shift: Lifted, length: float) -> Point:
-    moved = x.x.copy()
-    shift.add_to(moved, length)
-    if x.image is None:
-        return Point(moved)
-    image = x.image.copy()
-    shift.add_image_to(image, length)
-    return Point(moved, image)
-
-
-def _block_gaps(problem: Problem, x: Point, known: Evaluation) -> Array:
-    terms = np.asarray(known.gradient) * (x.x - np.asarray(known.vertex.vertex))
-    return np.add.reduceat(terms, [place.start for place, _ in _factors(problem)])

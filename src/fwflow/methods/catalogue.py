@@ -1,6 +1,6 @@
-"""The table of methods: the names of ``minimize(method=...)``, and what each method is, needs and takes.
+"""Table of the methods: name, description, constructor, options and requirements.
 
-`minimize`, `fwflow list` and the figures read this table. Tableaus are methods too. Their entries follow from the
+`minimize`, `fwflow list` and the figures read this table. Tableaus are methods too, with entries made from the
 catalogue of tableaus.
 """
 
@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError
-from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
+from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Pairwise
 from fwflow.methods.base import Method
-from fwflow.methods.blended import Blended
 from fwflow.methods.block import BlockCoordinate
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
@@ -24,10 +23,10 @@ from fwflow.methods.multistep import Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient
-from fwflow.methods.sequence import Sequence
 from fwflow.methods.sliding import GradientSliding
 from fwflow.methods.span import SpanCorrective
 from fwflow.methods.stochastic import Stochastic
+from fwflow.methods.switching import Switching
 from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.searches import ExactSearch
@@ -39,68 +38,31 @@ SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method by name.
+    """Entry of one method."""
 
-    Attributes
-    ----------
-    summary : str
-        One line for lists.
-    label : str
-        The name in figures and tables.
-    make : callable
-        ``make(problem, x, **options) -> Method``, where options are those of `takes` that were given.
-    takes : tuple of str
-        Arguments of `minimize` that belong to the method, besides those of every run.
-    needs : str
-        Requirements on the set or the objective; empty if there are none.
-    colour : int, optional
-        The place in the palette of figures, for methods that always have the same colour.
-    begin_anywhere : callable, optional
-        Another constructor, for a method that must begin at a special point.
-    """
-
+    #: One line for lists.
     summary: str
+    #: Name in figures and tables.
     label: str
+    #: ``make(problem, x, **options) -> Method``, where the options are given arguments of `minimize` in `takes`.
     make: Callable[..., Method]
+    #: Arguments of `minimize` that belong to the method.
     takes: tuple[str, ...] = ()
+    #: Requirements on the set or the objective; empty if there are none.
     needs: str = ""
+    #: Index in the palette of figures, for methods that always have the same colour.
     colour: int | None = None
+    #: Constructor for a start at any point, if `make` returns a method that must start at a special point.
     begin_anywhere: Callable[..., Method] | None = None
 
-    @property
-    def anywhere(self) -> Callable[..., Method]:
-        """The constructor for a method that takes over from another one, at whatever point that has reached."""
-        return self.begin_anywhere or self.make
 
-
-def _searching(kind: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
-    """Return a constructor of methods that take a line search."""
-
-    def make(problem: Problem, x: Point, line_search: Any = None) -> Method:
-        return kind(**fixed) if line_search is None else kind(line_search, **fixed)
-
-    return make
-
-
-def _plain(kind: Callable[[], Method]) -> Callable[..., Method]:
-    """Return a constructor of methods that find their own step sizes."""
-    return lambda problem, x: kind()
+def _of(kind: Callable[..., Method], **defaults: Any) -> Callable[..., Method]:
+    """Return a constructor of methods of one class; the options that were given replace its defaults."""
+    return lambda problem, x, **options: kind(**defaults | options)
 
 
 def _corrective(problem: Problem, x: Point) -> Method:
     return SpanCorrective() if x.factored else Corrective()
-
-
-def _polished(problem: Problem, x: Point) -> Method:
-    return Sequence(AcceleratedProjectedGradient(), Corrective())
-
-
-def _lazy(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
-    return LazyFrankWolfe(tableaus["euler"], schedule, line_search)
-
-
-def _boosted(problem: Problem, x: Point, schedule: Any, line_search: Any = None) -> Method:
-    return Multistep(tableaus["euler"], schedule, line_search or ExactSearch(), Boosted())
 
 
 def _flow(problem: Problem, x: Point) -> Method:
@@ -109,7 +71,7 @@ def _flow(problem: Problem, x: Point) -> Method:
     if x.factored or not C.polytope:
         raise InputError(
             f"following the flow needs a polytope of vectors, and {C!r} is not known to be one; "
-            "a set of your own says so by polytope = True"
+            "if your own set is a polytope, set polytope = True"
         )
     box = C.bounds(x.x.shape) is not None
     if f.quadratic:
@@ -121,57 +83,47 @@ def _flow(problem: Problem, x: Point) -> Method:
     return BoxNewton() if box else FlowNewton()
 
 
-def _lazily(name: str) -> str:
-    return f"{name}, asking the oracle only when the known vertices promise too little"
-
-
 def tableau_entry(tableau: Tableau, name: str) -> MethodEntry:
-    """Return the entry of a tableau that is known by a name."""
-
-    def make(problem: Problem, x: Point, schedule: Any, line_search: Any = None, momentum: Any = None) -> Method:
-        return Multistep(tableau, schedule, line_search, momentum)
-
+    """Return the entry of a tableau with a name."""
     summary = f"tableau with {tableau.stages} stage{'s' * (tableau.stages > 1)}, of order {tableau.order}"
     return MethodEntry(
-        summary, LABELS.get(name, name), make, (SCHEDULE, LINE_SEARCH, MOMENTUM), colour=COLOURS.get(name)
+        summary,
+        LABELS.get(name, name),
+        _of(Multistep, tableau=tableau),
+        (SCHEDULE, LINE_SEARCH, MOMENTUM),
+        colour=COLOURS.get(name),
     )
 
 
-#: The methods that are not tableaus, by name. The automatic choice is not in it, because it chooses among them.
+# Name, label, class and summary of the methods that also have a lazy variant.
+_ACTIVE_SET = (
+    ("away", "Away-step", AwayStep, "active set of vertices; steps toward the best vertex or away from the worst"),
+    ("pairwise", "Pairwise", Pairwise, "active set of vertices; moves weight from the worst vertex to the best"),
+    (
+        "blended-pairwise",
+        "Blended pairwise",
+        BlendedPairwise,
+        "pairwise steps among the known vertices while they promise enough progress, else toward a new vertex",
+    ),
+)
+
+#: The methods that are not tableaus, by name. The automatic choice is not an entry, because it chooses among them.
 VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
     {
-        "away": MethodEntry(
-            "active set of vertices; steps toward the best or away from the worst",
-            "Away-step",
-            _searching(AwayStep),
-            (LINE_SEARCH,),
-        ),
-        "pairwise": MethodEntry(
-            "active set of vertices; moves weight from the worst to the best",
-            "Pairwise",
-            _searching(Pairwise),
-            (LINE_SEARCH,),
-        ),
-        "blended-pairwise": MethodEntry(
-            "pairwise among the known vertices while that pays, else toward a new one",
-            "Blended pairwise",
-            _searching(BlendedPairwise),
-            (LINE_SEARCH,),
-        ),
-        "lazy-away": MethodEntry(_lazily("away"), "Away-step, lazy", _searching(AwayStep, lazy=True), (LINE_SEARCH,)),
-        "lazy-pairwise": MethodEntry(
-            _lazily("pairwise"), "Pairwise, lazy", _searching(Pairwise, lazy=True), (LINE_SEARCH,)
-        ),
-        "lazy-blended-pairwise": MethodEntry(
-            _lazily("blended-pairwise"),
-            "Blended pairwise, lazy",
-            _searching(BlendedPairwise, lazy=True),
-            (LINE_SEARCH,),
-        ),
+        **{name: MethodEntry(text, label, _of(kind), (LINE_SEARCH,)) for name, label, kind, text in _ACTIVE_SET},
+        **{
+            f"lazy-{name}": MethodEntry(
+                f"{name}, with an oracle call only if no known vertex promises enough progress",
+                f"{label}, lazy",
+                _of(kind, lazy=True),
+                (LINE_SEARCH,),
+            )
+            for name, label, kind, _ in _ACTIVE_SET
+        },
         "blended": MethodEntry(
-            "descends on the simplex of the known vertices while that pays (blended conditional gradients)",
+            "blended conditional gradients: gradient steps on the weights of the known vertices, else a new vertex",
             "Blended",
-            _searching(Blended),
+            _of(Blended),
             (LINE_SEARCH,),
         ),
         "corrective": MethodEntry(
@@ -182,55 +134,60 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
         "apg": MethodEntry(
             "accelerated projected gradient",
             "Projected gradient",
-            _plain(AcceleratedProjectedGradient),
+            _of(AcceleratedProjectedGradient),
             needs="a set with a projection",
         ),
         "polished": MethodEntry(
             "apg until x is sparse, then corrective",
             "Polished",
-            _polished,
+            _of(
+                Switching,
+                names=("apg", "corrective"),
+                candidates=(AcceleratedProjectedGradient(), Corrective()),
+                once=True,
+            ),
             needs="a set with a projection",
         ),
         "flow": MethodEntry(
-            "the Frank-Wolfe flow itself, followed from event to event",
+            "the Frank-Wolfe flow, followed from event to event",
             "The flow itself",
             _flow,
             needs="a polytope; second derivatives",
-            begin_anywhere=_plain(BoxNewton),  # the exact flow on a box begins at a corner
+            begin_anywhere=_of(BoxNewton),  # the exact flow on a box starts at a corner
         ),
         "decomposition-invariant": MethodEntry(
             "pairwise steps without an active set",
             "Decomposition-invariant",
-            _plain(DecompositionInvariant),
-            needs="a set that knows the smallest face of a point",
+            _of(DecompositionInvariant),
+            needs="a set that knows the minimal face of a point",
         ),
         "sliding": MethodEntry(
             "conditional gradient sliding: fewer gradients, more oracle calls",
             "Gradient sliding",
-            _plain(GradientSliding),
+            _of(GradientSliding),
         ),
         "block": MethodEntry(
-            "one block at a time, at the cost of its own columns",
+            "one block per step, at the cost of the columns of the block",
             "Block-coordinate",
-            _plain(BlockCoordinate),
+            _of(BlockCoordinate),
             needs="a product of sets",
         ),
         "stochastic": MethodEntry(
-            "gradients from batches of rows, and a verified gap at the end",
+            "gradients from batches of rows; the final gap is verified",
             "Stochastic",
-            _plain(Stochastic),
+            _of(Stochastic),
             needs="an objective that is a mean over rows",
         ),
         "lazy-fw": MethodEntry(
             "Frank-Wolfe with a cache of vertices, for oracles that cost more than gradients",
             "FW, lazy",
-            _lazy,
+            _of(LazyFrankWolfe),
             (SCHEDULE, LINE_SEARCH),
         ),
         "boosted": MethodEntry(
-            "Frank-Wolfe along a mixture of vertices that is closer to the gradient",
+            "Frank-Wolfe along a mixture of vertices that is better aligned with the gradient",
             "Boosted",
-            _boosted,
+            _of(Multistep, tableau=tableaus["euler"], line_search=ExactSearch(), momentum=Boosted()),
             (SCHEDULE, LINE_SEARCH),
         ),
     }
@@ -242,4 +199,4 @@ METHODS: Mapping[str, MethodEntry] = MappingProxyType(
 )
 
 AUTO = "auto"
-AUTO_SUMMARY = "chooses by what the objective and the set offer, and switches when progress is slow"
+AUTO_SUMMARY = "chooses by the capabilities of the objective and the set, and switches when progress is slow"

@@ -1,12 +1,12 @@
-r"""The flow followed exactly: from event to event, with no time step.
+r"""Exact Frank-Wolfe flow of a quadratic over a polytope: from event to event, without a time step.
 
 With tau the integral of gamma, the flow is x' = s - x. While the same vertices V minimise the linear function, s is the
-minimiser of f over their hull: then all that carry weight stay tied and the others fall behind. So x moves straight
-towards s, and for a quadratic the gradient goes linearly from that at x to that at s as theta = 1 - exp(-tau) goes from
-0 to 1. The next event, a vertex that becomes as good as those in V, is a ratio test. If none comes, s is optimal.
+minimiser of f over their hull, because vertices with weight must stay tied. So x moves straight towards s, and the
+gradient of a quadratic changes linearly from that at x to that at s as theta = 1 - exp(-tau) goes from 0 to 1. The next
+event is a vertex that becomes as good as those in V; a ratio test finds it. If there is none, s is optimal.
 
-It ends: a vertex that enters lies below the others for the gradient at s, so every s has a lower value than the one
-before, and each is the minimiser over the hull of one of finitely many sets of vertices.
+The flow has finitely many events: a vertex that enters is better than those in V for the gradient at s, so every s has
+a lower value than the one before, and each is the minimiser over the hull of one of finitely many sets of vertices.
 """
 
 from __future__ import annotations
@@ -24,45 +24,48 @@ from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
-from fwflow.methods.corrective import Pool, events
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.face import Face
+from fwflow.methods.restricted.flow_events import events
+from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.objectives.quadratic_models import NOWHERE, Model
 from fwflow.points.gradients import DenseGradient, as_gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 
-#: Keys of faces, and gradients.
+#: Keys of predicted faces, and the gradients at their minimisers.
 Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
 
-# Entries of A from which on a pass costs more than looking ahead.
+# Number of entries of A from which on a pass costs more than predicting events. Chosen without tuning.
 _WORTH_FORESEEING = 10**6
-# Answers of an oracle that differ by no more than this, in every entry and in their products with a gradient, are one.
+# Vertices are equal if their entries and their products with the gradients differ by at most this, relatively. Chosen
+# without tuning.
 _SAME = 1e-10
-# Events without a decrease of f beyond its rounding after which the flow ends, besides two for each vertex of the face.
+# Number of events without a decrease of f beyond rounding after which the flow ends, plus two per vertex of the face.
+# Chosen without tuning.
 _IDLE = 20
-# A vertex whose image is this much shorter than that of the vertex that others are counted from takes its place; and an
-# image that has become this much shorter is computed anew.
+# Ratio of image norms below which a vertex replaces the centre of the face, and an image is computed anew, because the
+# difference of the longer ones has lost its precision. Chosen without tuning.
 _SHORT = 1e-3
 
 
 @storable("event")
 @dataclass(frozen=True, eq=False)
 class Event:
-    """Something became tied, and the flow turned towards another target, straight until the next event.
+    """Change of the face, after which the flow moves straight to another target until the next event.
 
     Attributes
     ----------
     tau : float
-        When: the integral of gamma up to here.
+        Time of the event, as the integral of gamma.
     target : Vertex
-        Where to: a point of the set, as a flat vector.
+        Target of the flow after the event, as a flat vector.
     entered, left : tuple
-        What became tied, and what fell behind: vertices, or on boxes, whose faces have too many of them, indices of
-        entries that leave a bound and that come to one.
+        Vertices that enter and leave the face. On boxes, whose faces have too many vertices: indices of the entries
+        that leave a bound and that reach one.
     active : tuple
-        All that carry weight, or move, from now on.
+        All vertices or entries of the face after the event.
     """
 
     tau: float
@@ -72,14 +75,14 @@ class Event:
     active: tuple[Any, ...]
 
     def time(self, c: float = 2.0) -> float:
-        """When, in the time of the schedule c / (c + t)."""
+        """Return the time of the event in the schedule c / (c + t)."""
         return float(c * np.expm1(self.tau / c))
 
 
 @storable("face-memory")
 @dataclass(frozen=True, eq=False)
 class FaceMemory:
-    """The face on which the flow slides, the gradient and time at its last event, and all events so far."""
+    """Current face with the names of its keys, gradient and time at the last event, and all events so far."""
 
     face: Face
     names: dict[Any, Any]
@@ -87,57 +90,50 @@ class FaceMemory:
     tau: float = 0.0
     scale: float = 0.0
     events: tuple[Event, ...] = ()
-    #: Faces that are likely to come, by their keys, and the gradients at their minimisers.
     foreseen: Foreseen = ()
-    #: The largest scale so far, the lowest value of f, and the events since f has fallen by more than its rounding.
+    #: Largest scale, lowest value of f, and number of events since f decreased by more than rounding.
     peak: float = 0.0
     lowest: float = math.inf
     idle: int = 0
 
     def at(self, scale: float, fun: float, eps: float) -> FaceMemory:
-        """Return the memory at an iterate, where products with the gradient have that size."""
+        """Return the memory at an iterate where products with the gradient have the size `scale`."""
         peak = max(self.peak, scale)
         fell = fun < self.lowest - eps * peak
         return replace(self, scale=scale, peak=peak, lowest=min(fun, self.lowest), idle=0 if fell else self.idle + 1)
 
     def noise(self, x: Point) -> float:
-        """Rounding of inner products with the gradient at x."""
+        """Return a bound on the rounding error of inner products with the gradient at x."""
         return 50 * self.scale * float(np.finfo(x.x.dtype).eps)
 
     def above_rounding(self, x: Point, sides: tuple[Array, Array], below: float) -> bool:
-        """Whether a derivative along a generator with these sides is negative by more than the data are rounded."""
+        """Return whether a derivative of ``-below`` along a generator exceeds the rounding error of the data."""
         left = sides[0] - self.face.centre[0]
         return below > float(np.finfo(x.x.dtype).eps) * float(self.face.noise(left))
 
 
 @dataclass(frozen=True)
 class ExactFlow(Method):
-    """One event per iteration. The iterates are the targets s, whose gradients tell the next event anyway.
+    """One event of the flow per iteration. The iterates are the targets s, whose gradients determine the next event.
 
-    That is one pass over the data and one oracle call per event, and some more of these for sets whose ratio test has
-    no closed form. Where a pass serves several vectors at once, events are foreseen on the vertices that are nearly
-    tied: one pass gives all their gradients, each event is then decided by the gradient over all vertices, and what was
-    foreseen wrongly is forgotten.
+    An event costs one pass over the data and one oracle call, and further calls if the ratio test of the set has no
+    closed form. If one pass can compute several gradients, events are predicted among the vertices that are nearly
+    tied, and one pass computes all their gradients. Each event is still decided by the gradient over all vertices, and
+    wrong predictions are dropped.
 
     Parameters
     ----------
     foresee : int
-        Events per pass, at most.
+        Maximum number of predicted events per pass.
     among : int
-        Vertices among which they are foreseen.
+        Number of vertices among which events are predicted.
     """
 
     foresee: int = 16
     among: int = 128
 
-    @property
-    def lifts(self) -> bool:
-        """Images of the oracle's answers are made here, for the few that enter."""
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
+    lifts = False
+    descends = True
 
     def active_set(self, memory: FaceMemory | None) -> ActiveSet | None:
         if memory is None or not memory.face.affine:
@@ -147,16 +143,20 @@ class ExactFlow(Method):
     def step(self, problem: Problem, iterate: Iterate, memory: FaceMemory | None) -> Proposal:
         x, known = iterate.point, iterate.known
         assert known is not None
-        if memory is None:
-            return self._begun(problem, x, known)
         ahead = np.asarray(known.gradient, dtype=np.float64)
+        if memory is None:
+            face, names, target = self._begin(problem, x, known.vertex)
+            memory = FaceMemory(face, names, ahead, scale=abs(x.dot(ahead)) + known.gap)
+            return self._proposal(memory, target, 0.0, tuple(names))
         memory = memory.at(abs(x.dot(ahead)) + known.gap, iterate.fun, float(np.finfo(x.x.dtype).eps))
-        if memory.idle > _IDLE + 2 * len(memory.face.keys):  # what is left of f is rounding of what it was
+        if memory.idle > _IDLE + 2 * len(memory.face.keys):  # f decreases only by rounding errors
             return Proposal(x, 0.0, memory, known=known, mixture=True, finished=True)
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised(lambda: problem.late)
-            if face.dropped[:1] != ((key, joined.values[-1]),):  # else it did not move: rounding had made it up
+            if face.dropped[:1] != (
+                (key, joined.values[-1]),
+            ):  # otherwise it did not move, and the event was a rounding error
                 break
         else:
             again = None if problem.late else self._again(problem, iterate, memory)
@@ -172,7 +172,7 @@ class ExactFlow(Method):
         return proposal if problem.late else self._with_gradient(problem, proposal, ahead, known.vertex.vertex)
 
     def _again(self, problem: Problem, iterate: Iterate, memory: FaceMemory) -> Proposal | None:
-        """The minimum on the face once more, where time was over before it was found or rounding has hidden it."""
+        """Minimise on the face again, if the time limit or rounding errors stopped the first minimisation."""
         assert iterate.known is not None
         if iterate.known.gap <= memory.noise(iterate.point):
             return None
@@ -186,18 +186,11 @@ class ExactFlow(Method):
         return Proposal(target, 0.0, following, mixture=face.affine)
 
     def _fresh(self, problem: Problem, x: Point, face: Face) -> Face:
-        """The face, free of rounding that has come from much larger numbers."""
+        """Return the face with its base computed anew, without accumulated rounding errors."""
         return face
 
-    def _begun(self, problem: Problem, x: Point, known: Evaluation) -> Proposal:
-        """How the flow begins at x: towards the vertex that is best there."""
-        face, names, target = self._begin(problem, x, known.vertex)
-        gradient = np.asarray(known.gradient, dtype=np.float64)
-        memory = FaceMemory(face, names, gradient, scale=abs(x.dot(gradient)) + known.gap)
-        return self._proposal(memory, target, 0.0, tuple(names))
-
     def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
-        """The proposal with its evaluation, if that was foreseen or can be had together with others."""
+        """Return the proposal with its evaluation, if the gradient was predicted or is computed with others."""
         memory = proposal.memory
         if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
             memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
@@ -209,7 +202,7 @@ class ExactFlow(Method):
         return proposal._replace(memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
 
     def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
-        """Faces that are likely to come, and the gradients at their minimisers from one pass."""
+        """Return the predicted faces, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
         if self.foresee < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_FORESEEING:
             return ()
@@ -223,10 +216,10 @@ class ExactFlow(Method):
         if len(sides) < len(names):
             return ()
         left = np.stack(sides)
-        pool = Pool((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
+        working = WorkingSet((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
-        following = events(pool, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
+        following = events(working, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
         faces = [one for one, _ in islice(following, self.foresee)]
         if problem.late:
             return ()
@@ -244,7 +237,7 @@ class ExactFlow(Method):
         return Proposal(target, theta, replace(memory, events=(*memory.events, event)), mixture=memory.face.affine)
 
     def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
-        """The face of the first vertex alone."""
+        """Return the face at the start, the names of its keys, and the first target."""
         model, vertex = _model(problem, x), problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1], centre=sides).joined(vertex.vertex.key, sides, 1.0)
@@ -253,9 +246,9 @@ class ExactFlow(Method):
     def _events(
         self, problem: Problem, x: Point, best: Lifted, ahead: Array, memory: FaceMemory
     ) -> Iterator[tuple[float, Any, Any, Face]]:
-        """What first becomes tied, and should rounding have made that up, what does so next.
+        """Yield theta, key, name and face of the first vertex that becomes tied, and of the next ones if needed.
 
-        The gradient goes from that of the memory to `ahead`, for which the oracle's answer is `best`; x is the target.
+        The gradient changes from that of the memory to `ahead`, whose best vertex is `best`; x is the target.
         """
         start, noise = memory.gradient, memory.noise(x)
         levels = (x.dot(start), x.dot(ahead))
@@ -268,7 +261,9 @@ class ExactFlow(Method):
             sides = memory.face.model.sides(problem.objective.lift(vertex))
             if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
                 face = memory.face
-                if length(sides[0]) < _SHORT * length(face.centre[0]):  # next to the centre it would have few digits
+                if length(sides[0]) < _SHORT * length(
+                    face.centre[0]
+                ):  # the difference to the centre would be imprecise
                     lifted = [problem.objective.lift(memory.names[key]) for key in face.keys]
                     face = face.recentred(sides, [face.model.sides(one) for one in lifted])
                 yield theta, vertex.key, vertex, face.joined(vertex.key, sides)
@@ -283,7 +278,7 @@ class ExactFlow(Method):
 
 @dataclass(frozen=True)
 class ExactBoxFlow(ExactFlow):
-    """On a box: a face is given by the entries that move, and these by a gradient entry that has come to zero."""
+    """Exact flow on a box. A face is given by the entries between bounds, which enter when their gradient is zero."""
 
     def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
@@ -315,10 +310,10 @@ class ExactBoxFlow(ExactFlow):
             sides = memory.face.model.sides(unit)
             if memory.above_rounding(x, sides, -float(slack[j])):
                 face = memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
-                if length(face.base) < _SHORT * length(memory.face.base):  # most digits of the difference are lost
+                if length(face.base) < _SHORT * length(memory.face.base):  # the difference has lost its precision
                     face = self._fresh(problem, x, face)
                 yield theta, j, j, face
-            slack[j] = np.inf  # rounding had made it up
+            slack[j] = np.inf  # the event was a rounding error
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
         target = np.array(x.x, dtype=np.float64)
@@ -332,7 +327,7 @@ def _cast(target: Array, face: Face, like: Point) -> Point:
 
 
 def compact(x: Array) -> Vertex:
-    """A point as a flat vector, by its non-zero entries where they are few."""
+    """Return a point as a flat vector, with its nonzero entries only if they are few."""
     flat = x.reshape(-1)
     places = np.flatnonzero(flat)
     return SparseVertex(places, flat[places], flat.shape) if 2 * len(places) <= len(flat) else DenseVertex(flat)
@@ -347,11 +342,11 @@ def first_crossing(
     last: Lifted,
     noise: float,
 ) -> tuple[float, Vertex] | None:
-    r"""The first :math:`\theta` at which a vertex is below the tied ones, and that vertex; None if none is at the end.
+    r"""Return the first :math:`\theta` at which a vertex is better than the tied ones, and that vertex; else None.
 
-    In closed form where the set has one. Otherwise by Dinkelbach's method, Newton on the concave function
-    :math:`\min_v \langle g(\theta), v\rangle`: `last` is the oracle's answer at the end, the line on which it lies
-    meets the level at an earlier theta, where the oracle is asked again, until it finds nothing below the level.
+    Sets with a closed form use it. Others use Dinkelbach's method, which is Newton's method on the concave function
+    :math:`\min_v \langle g(\theta), v\rangle`. `last` is the best vertex at the end. Its line meets the level of the
+    tied vertices at an earlier theta, where the oracle is called again, until no vertex is below the level.
     """
     closed = problem.constraint.crossing(start, end, levels, tied, noise)
     if closed is not None:
@@ -376,7 +371,7 @@ def first_crossing(
 
 
 def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, Array], off: float) -> bool:
-    """Whether a vertex that is `off` the level is one of those tied: a solver may compute it with other rounding."""
+    """Return whether a vertex that is `off` the level equals a tied one, up to the rounding errors of a solver."""
     if any(vertex.key == v.key for v in tied):
         return True
     if vertex.entries() is not None:
@@ -385,19 +380,19 @@ def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, A
     near, close = _SAME * float(np.vdot(size, np.abs(v))), _SAME * float(np.abs(v).max())
     if off > near:
         return False
-    # By their products alone, vertices far from the origin might differ in entries in which the gradient is small.
+    # Products alone do not show differences in entries where the gradient is small.
     apart = (np.abs(v - np.asarray(w)) for w in tied)
     return any(d.max() <= close and np.vdot(size, d) <= near for d in apart)
 
 
 def _model(problem: Problem, x: Point) -> Model:
     model = problem.model(x)
-    assert model is not None  # quadratics have one
+    assert model is not None  # every quadratic has one
     return model
 
 
 def box_bounds(problem: Problem, x: Point) -> tuple[Array, Array]:
-    """The bounds of a box, as vectors."""
+    """Return the bounds of a box as vectors."""
     bounds = problem.constraint.bounds(x.x.shape)
     assert bounds is not None
     return np.ravel(bounds[0]), np.ravel(bounds[1])

@@ -1,14 +1,13 @@
-r"""The flow of losses that are not quadratic, by implicit Euler steps.
+r"""Frank-Wolfe flow of losses that are not quadratic, by implicit Euler steps.
 
-In time tau the flow covers a share :math:`\theta = 1 - e^{-\tau}` of the way to s, and s is the best vertex for the
-gradient where it is, or a mixture of those that tie there. The implicit step asks that of the gradient at its end,
+In time tau the flow covers a fraction :math:`\theta = 1 - e^{-\tau}` of the way to s, a mixture of the vertices that
+are best for the current gradient. An implicit step uses the gradient at its end,
 
 .. math:: x_+ = (1 - \theta) x + \theta s, \qquad s \in \arg\min_{v \in C} \langle \nabla f(x_+), v \rangle,
 
-and that is to say that s minimises :math:`f((1 - \theta) x + \theta s)` over C. While the same vertices tie and gain
-weight, ties and the sum of the weights alone determine where the flow is, and the step is exact however long it is and
-however f curves on its way. What is left is when, within a step, vertices come and go: an error of first order. Steps
-in which they do are therefore halved some times.
+so s minimises :math:`f((1 - \theta) x + \theta s)` over C. While the same vertices are tied and gain weight, the step
+is exact for every length and curvature. The remaining error, of first order, is the time within a step at which
+vertices enter or leave. Such steps are therefore halved several times.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from fwflow.methods.restricted.descent import descent
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point
 
-# Steps in which something comes or goes are halved until they are this much shorter than others.
+# Steps in which vertices enter or leave are halved until they are this many times shorter. Chosen without tuning.
 _FINER = 16
-# Newton steps after which the search for the end of a step is given up; a handful is usual.
+# Maximum number of Newton steps for one implicit step, which usually takes about five. Chosen without tuning.
 _MOST = 1000
 
 
 @storable("sliding-memory")
 @dataclass(frozen=True, eq=False)
 class SlidingMemory:
-    """How far time has gone, where x is heading, the vertices of which that is a mixture, and all turns so far."""
+    """Time, target of x, its decomposition into vertices (None on a box), and all events so far."""
 
     tau: float
     target: Point
@@ -50,32 +49,26 @@ class SlidingMemory:
 
 @dataclass(frozen=True)
 class Sliding(Method):
-    """Implicit Euler steps of the flow; each iteration makes the way of a whole one.
+    """Implicit Euler steps of the flow. One iteration advances the time by `step_length`.
 
     Parameters
     ----------
     tau_end, step_length : float
-        When to end, and the length of a step; time is the integral of gamma.
+        End time and length of a step, where time is the integral of gamma.
     """
 
     tau_end: float
     step_length: float
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
+    uses_iterate = False
 
     @property
     def check_every(self) -> int:
         return self.steps
 
     @property
-    def lifts(self) -> bool:
-        return True
-
-    @property
     def steps(self) -> int:
-        """How many it takes."""
+        """Number of iterations."""
         return max(1, math.ceil(self.tau_end / self.step_length - 1e-9))
 
     def step(self, problem: Problem, iterate: Iterate, memory: SlidingMemory | None) -> Proposal:
@@ -101,7 +94,7 @@ class Sliding(Method):
 
 
 def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> SlidingMemory:
-    """What is to be remembered after an implicit step from x."""
+    """Return the memory after an implicit step from x."""
     objective = problem.objective.ahead(x, -math.expm1(memory.tau - until))
     assert objective is not None
     method = BoxNewton() if memory.mixture is None else FlowNewton()
@@ -109,7 +102,7 @@ def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> S
     target, mixture = memory.target, memory.mixture
     for steps, place in enumerate(descent(shorter, method, target, mixture)):
         if steps > _MOST:
-            raise NumericalTrouble(f"the end of a step was not found in {_MOST} Newton steps")
+            raise NumericalTrouble(f"an implicit step did not converge in {_MOST} Newton steps")
         target, mixture = place.point, place.memory
     before = _moving(problem, memory.target, memory.mixture) if memory.events else {}
     moving = _moving(problem, target, mixture)
@@ -120,7 +113,7 @@ def _ahead(problem: Problem, x: Point, memory: SlidingMemory, until: float) -> S
 
 
 def _moving(problem: Problem, x: Point, mixture: AtomMemory | None) -> dict[Hashable, Any]:
-    """The vertices of a mixture by their keys, or on a box the entries between their bounds."""
+    """Return the vertices of the decomposition by key, or on a box the entries between their bounds."""
     if mixture is not None:
         return {atom.key: atom.vertex for atom in mixture.active.atoms}
     lower, upper = box_bounds(problem, x)
@@ -129,7 +122,7 @@ def _moving(problem: Problem, x: Point, mixture: AtomMemory | None) -> dict[Hash
 
 
 def _place(problem: Problem, memory: SlidingMemory) -> Hashable:
-    """What tells the face of a target from others: its vertices, or which entries are at which bound."""
+    """Return an identifier of the face of a target: its vertices, or the entries at each bound."""
     if memory.mixture is not None:
         return frozenset(atom.key for atom in memory.mixture.active.atoms)
     lower, upper = box_bounds(problem, memory.target)

@@ -1,4 +1,4 @@
-"""Decomposition-invariant pairwise steps: away from the worst vertex of the face that x is on, with no active set."""
+"""Decomposition-invariant pairwise Frank-Wolfe: pairwise steps on the minimal face of x, without an active set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fwflow._validation import InputError
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import searched
+from fwflow.methods.clock import search_along
 from fwflow.methods.problem import Problem
 from fwflow.points.point import Point
 from fwflow.steps.searches import ExactSearch, LineSearch
@@ -17,10 +17,10 @@ from fwflow.steps.searches import ExactSearch, LineSearch
 
 @dataclass(frozen=True)
 class DecompositionInvariant(Method):
-    """Move from the worst vertex of the minimal face of x to the oracle's.
+    """Move from the worst vertex of the minimal face of x towards the vertex of the oracle.
 
-    Garber & Meshi (2016); Bashiri & Zhang (2017). The set tells both that vertex and how far x may move, so that
-    nothing is kept of what x is made of: steps cost the same at an optimum made of many vertices.
+    Garber & Meshi (2016); Bashiri & Zhang (2017). The set returns the worst vertex and the largest step, so no
+    decomposition of x is kept. The cost of a step does not depend on the number of vertices of which x is a mixture.
 
     Parameters
     ----------
@@ -47,11 +47,10 @@ class DecompositionInvariant(Method):
         problem.counts.n_lmo += 1
         away = problem.constraint.away_vertex(known.gradient.question(), x.x)
         assert away is not None
-        worst = problem.objective.lift(away)
-        terms = [(1.0, known.vertex), (-1.0, worst)]
         limit = problem.constraint.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
         assert limit is not None
-        limit = problem.segment_inside(x, terms, limit)
-        line = problem.along(x, x.mix(terms), iterate.fun, known.gradient)
-        length, memory = searched(problem, self.line_search, line, min(1.0, limit), limit, memory)
-        return Proposal(x.mix((float(length) * w, s) for w, s in terms), float(length), memory)
+        terms = [(1.0, known.vertex), (-1.0, problem.objective.lift(away))]
+        point, length, _, memory = search_along(
+            problem, self.line_search, iterate, known.gradient, terms, limit, memory
+        )
+        return Proposal(point, length, memory)

@@ -1,4 +1,4 @@
-"""Lazy Frank-Wolfe: vertices seen before are tried before the oracle, for oracles that cost more than a gradient."""
+"""Lazy Frank-Wolfe: cached vertices are tried before the oracle, for oracles that cost more than a gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from fwflow._storage import storable
 from fwflow._validation import Array, whole
 from fwflow.methods.base import Iterate
-from fwflow.methods.multistep import Answers, Multistep, StageMemory, check_tableau
+from fwflow.methods.multistep import Multistep, StageMemory, StageOracle, check_tableau
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import Atoms, Decomposition, Record
 from fwflow.points.gradients import as_gradient
@@ -26,7 +26,7 @@ from fwflow.tableau.scheme import Tableau
 @storable("lazy-memory", valid=lambda memory: memory.cached is None or len(memory.used) == len(memory.cached))
 @dataclass(frozen=True)
 class LazyMemory(StageMemory):
-    """With vertices that the oracle has answered, when each was last used, and the least gap that it has told."""
+    """Stage memory with cached vertices, the iteration in which each was last used, and the smallest gap seen."""
 
     cached: Atoms | None = None
     used: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -35,17 +35,18 @@ class LazyMemory(StageMemory):
 
 @dataclass(frozen=True)
 class LazyFrankWolfe(Multistep):
-    r"""Multistep Frank-Wolfe whose stages take a vertex seen before if it promises enough.
+    r"""Multistep Frank-Wolfe whose stages use a cached vertex if it promises enough progress.
 
-    Braun, Pokutta & Zink (2017). Enough is half of the least gap that the oracle has told,
-    :math:`\langle g, \bar x - v\rangle \ge \Phi / 2`. The gap is known only where it is checked.
+    Braun, Pokutta & Zink (2017). A cached vertex v is used if :math:`\langle g, \bar x - v\rangle \ge \Phi / 2`, where
+    :math:`\Phi` is the smallest gap that an oracle call has shown. The gap is known only at the iterations where the
+    loop computes it.
 
     Parameters
     ----------
     tableau, schedule, line_search, momentum
         As in `minimize`; plain Frank-Wolfe by default.
     cache : int
-        Most vertices that are kept; those not used for longest go first.
+        Maximum number of cached vertices. The least recently used vertex is removed first.
 
     Examples
     --------
@@ -63,41 +64,36 @@ class LazyFrankWolfe(Multistep):
     momentum: Momentum | None = None
     cache: int = 1000
 
+    uses_iterate = False
+    check_every = 20
+
     def __post_init__(self) -> None:
         check_tableau(self.tableau)
         whole(self.cache, "cache", 1)
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 20
-
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> LazyMemory:
         return LazyMemory(**vars(super().init_from(problem, x, active)))
 
-    def answers(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Answers:
+    def stage_oracle(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> StageOracle:
         assert isinstance(memory, LazyMemory)
-        return _Remembered(problem, iterate, memory, self.cache)
+        return _CachedOracle(problem, iterate, memory, self.cache)
 
 
-class _Remembered(Answers):
-    """The oracle, which is asked only if no vertex that it has answered before will do."""
+class _CachedOracle(StageOracle):
+    """Stage oracle that returns a cached vertex if one promises enough progress."""
 
     def __init__(self, problem: Problem, iterate: Iterate, memory: LazyMemory, most: int) -> None:
         super().__init__(problem, iterate, memory)
         self.cached, self.used, self.least = memory.cached, memory.used.copy(), memory.least
         self.k, self.most = iterate.k, most
         if self.known is not None:
-            self._told(self.known.vertex, self.known.gap)
+            self._add(self.known.vertex, self.known.gap)
 
     def vertex(self, i: int, x_bar: Point, g: Any) -> Lifted:
         g = as_gradient(g)
         inner = g.inner(x_bar)
         if self.cached is not None:
-            scores = self.cached.scores(g)
+            scores = g.scores(self.cached)
             best = int(scores.argmin())
             if inner - scores[best] >= self.least / 2:
                 self.used[best] = self.k
@@ -105,11 +101,11 @@ class _Remembered(Answers):
                 assert isinstance(found, Lifted)
                 return found
         answer = super().vertex(i, x_bar, g)
-        self._told(answer, inner - g.dot(answer.vertex))
+        self._add(answer, inner - g.dot(answer.vertex))
         return answer
 
-    def _told(self, answer: Lifted, gap: float) -> None:
-        """Keep an answer of the oracle; if there are too many, forget the one that was of no use for longest."""
+    def _add(self, answer: Lifted, gap: float) -> None:
+        """Add a vertex of the oracle to the cache, and remove the least recently used one if the cache is full."""
         self.least = min(self.least, gap)
         cached = Atoms((answer,)) if self.cached is None else self.cached.joined([answer])
         used = np.append(self.used, [self.k] * (len(cached) - len(self.used)))

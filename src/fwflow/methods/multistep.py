@@ -1,8 +1,9 @@
-"""The multistep flow: any explicit Runge-Kutta tableau, with line search and momentum on top."""
+"""Multistep Frank-Wolfe: steps of an explicit Runge-Kutta tableau, with optional line search and momentum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fwflow._storage import storable
@@ -13,7 +14,7 @@ from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, Record
 from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.point import Atom, Lifted, Point
-from fwflow.steps.momentum import Momentum, Oracle
+from fwflow.steps.momentum import Momentum
 from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import LineSearch, TimeIsUp
 from fwflow.tableau.mixture import stages
@@ -23,7 +24,7 @@ from fwflow.tableau.scheme import Tableau, is_convex
 @storable("stage-memory")
 @dataclass(frozen=True)
 class StageMemory:
-    """What the next step needs from this one: oracle hints by stage, momentum, line search, and what x is made of."""
+    """Oracle hints by stage, the memories of momentum and line search, and the decomposition of x."""
 
     hints: tuple[Lifted | None, ...]
     momentum: Any = None
@@ -32,29 +33,40 @@ class StageMemory:
 
 
 def check_tableau(tableau: Any) -> None:
-    """Complain if it is none: names are for `minimize`."""
+    """Raise an error if the argument is not a `Tableau`; only `minimize` accepts names."""
     if not isinstance(tableau, Tableau):
         raise InputError(f'tableau must be a Tableau, such as fw.tableaus["rk44"]; got {tableau!r}')
 
 
-def numbers(tableau: Tableau) -> str:
-    """What there is to a tableau besides its name, which others may have."""
-    return f"A={tableau.A.tolist()}, beta={tableau.beta.tolist()}, omega={tableau.omega.tolist()}"
+def signature(method: Method, tableau: Tableau) -> str:
+    """Return the signature of a method with the coefficients of its tableau, because names are not unique."""
+    return f"{method!r} with A={tableau.A.tolist()}, beta={tableau.beta.tolist()}, omega={tableau.omega.tolist()}"
 
 
-class Answers:
-    """What the stages of one step get to know: gradients where they are, and vertices for these."""
+class StageOracle:
+    """Gradients and vertices for the stages of one step."""
 
     def __init__(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> None:
         self.problem, self.x, self.known = problem, iterate.point, iterate.known
         self.hints: list[Lifted | None] = list(memory.hints)
+        self.last_stage = -1
 
     def gradient(self, point: Point) -> Gradient:
-        """The gradient at a stage."""
+        """Return the gradient at a stage point."""
         return self.known.gradient if self.known is not None and point is self.x else self.problem.gradient(point)
 
+    def dense_gradient(self, point: Point) -> Any:
+        """Return the gradient at a stage point as an array."""
+        return self.gradient(point).question()
+
     def vertex(self, i: int, x_bar: Point, g: Any) -> Lifted:
-        """What stage i at x_bar gets for a gradient, or for an average of some."""
+        """Return the vertex for a gradient, or for an average of gradients, of stage i at x_bar.
+
+        After the time limit a stage gets one vertex only, so that each step ends soon.
+        """
+        if i == self.last_stage and self.problem.late:
+            raise TimeIsUp
+        self.last_stage = i
         if self.known is not None and (g is self.known.gradient or g is self.known.gradient.question()):
             answer: Lifted = self.known.vertex
         else:
@@ -63,15 +75,15 @@ class Answers:
         return answer
 
     def memory(self, averages: Any, search: Any, record: Record | None) -> StageMemory:
-        """What the next step is to know of this one."""
+        """Return the memory for the next step."""
         return StageMemory(tuple(self.hints), averages, search, record)
 
 
 @dataclass(frozen=True)
 class Multistep(Method):
-    """x moves by one step of the tableau; a line search rescales the combined direction.
+    """One step of the tableau per iteration; a line search rescales the combined direction.
 
-    A step is a mixture of x and vertices, so what x is made of is kept along the way. That is given up where momentum
+    A step is a mixture of x and vertices, so the decomposition of x is recorded. There is no record where momentum
     aims at averages of vertices, where x is factored, and where the vertices would take more than 100 times the memory
     of x (or 256 MB).
     """
@@ -83,8 +95,7 @@ class Multistep(Method):
 
     @property
     def signature(self) -> str:
-        """With the numbers of the tableau: others may have its name."""
-        return f"{self!r} with {numbers(self.tableau)}"
+        return signature(self, self.tableau)
 
     @property
     def uses_iterate(self) -> bool:
@@ -108,40 +119,26 @@ class Multistep(Method):
         folded = None if memory.record is None else memory.record.folded()
         return None if folded is None else folded.active
 
-    def answers(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Answers:
-        """Whom the stages of a step ask."""
-        return Answers(problem, iterate, memory)
+    def stage_oracle(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> StageOracle:
+        """Return the source of gradients and vertices for one step."""
+        return StageOracle(problem, iterate, memory)
 
     def step(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         gammas = self.schedule.stage_gammas(iterate.k, self.tableau.omega.tolist())
         W, p = self.tableau.mixture(gammas)
-        averages, answers = memory.momentum, self.answers(problem, iterate, memory)
-
-        def gradient(point: Point) -> Any:
-            return answers.gradient(point) if self.oracle_only else answers.gradient(point).question()
+        averages, oracle = memory.momentum, self.stage_oracle(problem, iterate, memory)
+        gradient = oracle.gradient if self.oracle_only else oracle.dense_gradient
 
         def target(i: int, x_bar: Point) -> Atom:
             nonlocal averages
             if i > 0 and problem.late:
                 raise TimeIsUp
             if self.momentum is None:
-                return answers.vertex(i, x_bar, answers.gradient(x_bar))
-            aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, once_late(i, x_bar))
+                return oracle.vertex(i, x_bar, oracle.gradient(x_bar))
+            vertex_for = partial(oracle.vertex, i, x_bar)
+            aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, vertex_for)
             return aimed
-
-        def once_late(i: int, x_bar: Point) -> Oracle:
-            """The oracle of stage i, which answers once and no more when the time is over."""
-            asked = False
-
-            def oracle(g: Any) -> Lifted:
-                nonlocal asked
-                if asked and problem.late:
-                    raise TimeIsUp
-                asked = True
-                return answers.vertex(i, x_bar, g)
-
-            return oracle
 
         try:
             s = stages(x, W, target)
@@ -157,5 +154,5 @@ class Multistep(Method):
             length = float(length)
             weights = [length * w for w, _ in direction]
         record = None if memory.record is None else memory.record.after(weights, s)
-        following = answers.memory(averages, search, record)
+        following = oracle.memory(averages, search, record)
         return Proposal(x.mix(zip(weights, s, strict=True)), length, following, mixture=is_convex(weights))

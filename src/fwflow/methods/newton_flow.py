@@ -1,45 +1,43 @@
-"""Newton's method on a working set, for following the flow of losses that are not quadratic."""
+"""Newton's method on a working set of vertices or entries, to follow the flow of losses that are not quadratic."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fwflow._numerics import smallest
-from fwflow._validation import Array
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
-from fwflow.methods.corrective import Corrective, Pool, minimise_on
+from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import box_bounds
 from fwflow.methods.problem import Problem
-from fwflow.points.point import Lifted, Point
+from fwflow.methods.restricted.atoms import added
+from fwflow.methods.restricted.newton import minimise_on
+from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.points.vertices import OneHot
 
 
 @dataclass(frozen=True)
 class FlowNewton(KeepsAtoms):
-    """For other losses: quadratic models, each followed to its end on a working set, and a line search on f.
+    """Corrective steps on a working set of vertices that grows until the solution is within it.
 
-    A pass over the data picks the working set, from which images all the rest is done; it doubles where it was too
-    small. The iterates are solutions on the working set, and their gap is that of the full problem.
+    A step chooses the working set with one pass over the data, and solves the problem on it from the images of the
+    vertices. The gap of an iterate is that of the full problem.
 
     Parameters
     ----------
     first : int
         Size of the first working set.
     accuracy : float
-        The restricted problem is solved until its gap is this share of the full one.
+        The restricted problem is solved until its gap is this fraction of the full gap.
     """
 
     first: int = 50
     accuracy: float = 1e-4
 
-    @property
-    def descends(self) -> bool:
-        return True
+    descends = True
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         count = max(self.first, 2 * len(memory.active))
@@ -48,21 +46,14 @@ class FlowNewton(KeepsAtoms):
 
 @dataclass(frozen=True)
 class BoxNewton(Method):
-    """The same on a box, where the working set is one of entries: those that move, and those that want to."""
-
-    # Newton's method gains more digits at the end than at the beginning.
-    optimism = 0.5
+    """Newton steps on a box, with a working set of the entries between bounds and those that should leave a bound."""
 
     first: int = 50
     accuracy: float = 1e-4
 
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def descends(self) -> bool:
-        return True
+    optimism = 0.5  # Newton's method converges faster at the end than at the beginning
+    lifts = False
+    descends = True
 
     def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
         x, known = iterate.point, iterate.known
@@ -70,7 +61,7 @@ class BoxNewton(Method):
         lower, upper = box_bounds(problem, x)
         g, values = np.ravel(np.asarray(known.gradient)), np.array(np.ravel(x.x), dtype=np.float64)
         moving = (values > lower) & (values < upper)
-        gains = g * (values - np.where(g > 0, lower, upper))  # each entry's share of the gap
+        gains = g * (values - np.where(g > 0, lower, upper))  # the gap is the sum of these
         wanted = smallest(-gains, min(len(g), max(self.first, int(moving.sum()))))
         moving[[j for j in wanted if gains[j] > 0]] = True
         chosen = np.flatnonzero(moving)
@@ -79,17 +70,7 @@ class BoxNewton(Method):
         units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in in_time(problem, chosen.tolist())]
         if len(units) < len(chosen):
             return Proposal(x, 0.0, None, known=known, mixture=True)
-        rest = _added(x, units, -values[chosen])
-        pool = Pool(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
-        found = minimise_on(problem, x, pool, self.accuracy * known.gap)
-        return Proposal(_added(rest, units, found), 1.0, None)
-
-
-def _added(x: Point, units: Sequence[Lifted], values: Array) -> Point:
-    """The point with multiples of units added."""
-    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
-    for unit, value in zip(units, values.tolist(), strict=True):
-        unit.vertex.add_to(moved, value)
-        if image is not None and unit.image is not None:
-            unit.image.add_to(image, value)
-    return Point(moved, image)
+        rest = added(x, units, -values[chosen])
+        working = WorkingSet(tuple(units), values[chosen], lower[chosen], upper[chosen], affine=False, fixed=rest)
+        found = minimise_on(problem, x, working, self.accuracy * known.gap)
+        return Proposal(added(rest, units, found), 1.0, None)

@@ -1,4 +1,4 @@
-"""What is asked while solving? An objective and a set together, counting calls and refusing bad numbers."""
+"""Objective and constraint set of one run, with counted calls and checked values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.sets.base import ConstraintSet
 
-# By this share of the size of its terms a product may differ where two ways to compute it should agree.
+# Relative difference between two computations of one inner product that is not regarded as an error. Chosen without
+# tuning.
 _DISAGREEMENT = 1e-6
+_NOT_FINITE = "the gradient has NaN or infinite entries"
 
 
 @storable("evaluation")
 class Evaluation(NamedTuple):
-    """What is known at a point: the gradient, the oracle's answer to it, and the gap between the two."""
+    """Gradient at a point, the vertex that the oracle returns for it, and the gap."""
 
     gradient: Gradient
     vertex: Any  # a Lifted; a lazy method may put a Point in its place
@@ -39,33 +41,35 @@ class Problem:
     objective: Objective
     constraint: ConstraintSet
     counts: Counts
-    #: When to stop, on the clock of `time.perf_counter`: a step that takes long may look.
+    #: End of the run on the clock of `time.perf_counter`, for steps that take long.
     deadline: float = math.inf
     _joint: dict[Point, tuple[float, Any]] = field(default_factory=dict, repr=False)
 
     @property
     def late(self) -> bool:
-        """Whether the time of the run is over."""
+        """Whether the time limit of the run has passed."""
         return time.perf_counter() > self.deadline
 
     def value(self, point: Point) -> float:
-        """f at a point, or trouble."""
-        self._check_domain(point)
+        """Return f at a point; raise `NumericalTrouble` if it is not a finite number."""
+        if self.objective.domain is not None:
+            self._check_domain(point)
         value = self.raw_value(point)
         if not math.isfinite(value):
             raise NumericalTrouble(f"the objective is {value}")
         return value
 
     def gradient(self, point: Point) -> Gradient:
-        """The gradient at a point, or trouble."""
-        self._check_domain(point)
+        """Return the gradient at a point; raise `NumericalTrouble` if it is not finite."""
+        if self.objective.domain is not None:
+            self._check_domain(point)
         g = self._gradient(point)
         if not g.finite():
-            raise NumericalTrouble("the gradient has NaN or infinite entries")
+            raise NumericalTrouble(_NOT_FINITE)
         return g
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
-        """The gradients at several points, one per row, where one pass gives them all and all are finite; else None."""
+        """Return the gradients at several points as rows; None if one pass cannot compute them or one is not finite."""
         gradients = self.objective.gradients(points)
         if gradients is None or not np.isfinite(gradients).all():
             return None
@@ -73,18 +77,18 @@ class Problem:
         return gradients
 
     def partial(self, point: Point, place: slice) -> Array | None:
-        """The entries of the gradient at a place, if that costs no more than their share, or trouble."""
+        """Return some entries of the gradient, or None if they cost as much as the whole gradient."""
         self._check_domain(point)
         g = self.objective.partial(point, place)
         if g is None:
             return None
         self.counts.n_grad += 1
         if not np.isfinite(g).all():
-            raise NumericalTrouble("the gradient has NaN or infinite entries")
+            raise NumericalTrouble(_NOT_FINITE)
         return g
 
     def raw_value(self, point: Point) -> float:
-        """f at a point, whatever it is."""
+        """Return f at a point, which may be NaN or infinite."""
         together = self._both(point)
         return self.objective.value(point) if together is None else together[0]
 
@@ -96,7 +100,7 @@ class Problem:
         return as_gradient(self.objective.gradient(point))
 
     def _both(self, point: Point) -> tuple[float, Any] | None:
-        """Value and gradient of an objective that computes them together, once per point."""
+        """Return value and gradient of an objective that computes them together, once per point."""
         if point in self._joint:
             return self._joint[point]
         together = self.objective.value_and_gradient(point)
@@ -107,19 +111,19 @@ class Problem:
         return together
 
     def _check_domain(self, point: Point) -> None:
-        if self.objective.domain is not None and not self.objective.domain(point):
+        if not self.defined_at(point):
             raise NumericalTrouble("the point lies outside the objective's domain")
 
     def defined_at(self, point: Point) -> bool:
-        """Whether f is defined at a point. Stage points of some tableaus leave the constraint set."""
+        """Return whether f is defined at a point. Stage points of some tableaus leave the constraint set."""
         return self.objective.domain is None or self.objective.domain(point)
 
     def model(self, point: Point) -> Model | None:
-        """The quadratic with the value, gradient and curvature of f at a point, if f offers one."""
+        """Return the quadratic with the value, gradient and curvature of f at a point, if f has one."""
         return self.objective.model(point, self.gradient)
 
     def along(self, start: Point, end: Point, value0: float, gradient: Gradient | None) -> Line:
-        """f on the segment from `start` (with its value, and its gradient if known) through `end`."""
+        """Return f on the line from `start` through `end`, given the value and, if known, the gradient at `start`."""
         line = self.objective.along(start, end, value0)
         if line is not None:
             return line
@@ -148,7 +152,7 @@ class Problem:
         )
 
     def segment_inside(self, x: Point, direction: Sequence[tuple[float, Atom]], limit: float) -> float:
-        """The length `limit`, halved until a step of that length stays in the objective's domain."""
+        """Return the length `limit`, halved until a step of that length stays in the domain of f."""
         while self.objective.domain is not None and limit > 1e-15:
             if self.defined_at(x.mix((limit * w, s) for w, s in direction)):
                 break
@@ -156,7 +160,7 @@ class Problem:
         return limit
 
     def lmo(self, g: Gradient, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
-        """The oracle's answer, with its image unless that is not wanted: for dense vertices it is a pass over A."""
+        """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
         asked = g.question()
@@ -166,36 +170,33 @@ class Problem:
     def evaluate(
         self, point: Point, hint: Lifted | None = None, lift: bool = True, gradient: Gradient | None = None
     ) -> Evaluation:
-        r"""Gradient (unless it is known), vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
+        r"""Return the gradient (unless given), the vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
         g = self.gradient(point) if gradient is None else gradient
         inner = g.inner(point)
         s = self.lmo(g, hint, lift, inner)
         return Evaluation(g, s, inner - g.dot(s.vertex))
 
     def size(self, point: Point, known: Evaluation) -> float:
-        """The size of the terms of which the gap at a point is the difference."""
+        """Return the sum of the moduli of the terms whose difference is the gap at a point."""
         return known.gradient.inner_size(point) + abs(known.gradient.dot(known.vertex.vertex))
 
     def rounding(self, point: Point, known: Evaluation) -> float:
-        """A gap that rounding alone can make."""
+        """Return a bound on the rounding error of the gap at a point."""
         eps = float(np.finfo(point.x.dtype).eps)
-        with np.errstate(over="ignore", invalid="ignore"):  # terms that overflow are infinitely rounded
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow means an infinite rounding error
             return 4 * (eps * self.size(point, known) + self.objective.rounding(point, known.vertex))
 
     def agreed(self, value: float, known: Evaluation, offer: str) -> None:
-        """Complain if a set offers a member with a lower ``<g, s>`` than its own oracle's answer has.
+        """Raise an error if the member `offer` of the set reaches a lower ``<g, s>`` than the oracle of the set.
 
-        The oracle is the set. What else a set offers is inherited by those who replace its oracle, and may then be
-        wrong.
+        A class that overrides the oracle of a set inherits the other members, which may then be wrong.
         """
         least = known.gradient.dot(known.vertex.vertex)
-        size = abs(value) + abs(least)
-        if (
-            value < least - _DISAGREEMENT * size
-            and value
-            < self.constraint.lower_bound(known.gradient.question(), known.vertex.vertex) - _DISAGREEMENT * size
-        ):
+        allowed = _DISAGREEMENT * (abs(value) + abs(least))
+        if value >= least - allowed:
+            return
+        if value < self.constraint.lower_bound(known.gradient.question(), known.vertex.vertex) - allowed:
             raise ValueError(
-                f"C: {self.constraint!r} offers {offer} that reaches members which its oracle lmo does not know; "
-                f"a set with an oracle of its own needs its own {offer}, or none"
+                f"C: `{offer}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
+                "override both consistently"
             )

@@ -1,7 +1,4 @@
-"""Accelerated projected gradient: what to use instead of Frank-Wolfe where projecting onto the set is cheap.
-
-It is here so that the comparison is honest, and reports the same certified gap.
-"""
+"""Accelerated projected gradient, which is faster than Frank-Wolfe where projecting onto the set is cheap."""
 
 from __future__ import annotations
 
@@ -20,19 +17,21 @@ from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 
-# Steps that projected gradient needs if all goes well.
+# Number of steps of a favourable run. Chosen without tuning.
 _LIKELY_STEPS = 50
-# Each step first tries a smoothness constant this much smaller: losses flatten as margins grow, and quadratics are
-# flatter on some faces than on others,
+# A step first tries this fraction of the last smoothness constant, because losses flatten as margins grow, and
+# quadratics are flatter on some faces than on others. Chosen without tuning.
 _RELAX, _RELAX_QUADRATIC = 0.7, 0.9
-# but not below this share of the first estimate; and none is so far above it.
-_LEAST, _MOST = 2.0**-40, 2.0**100
+# Smallest smoothness constant relative to the first estimate. Chosen without tuning.
+_LEAST = 2.0**-40
+#: Largest smoothness constant relative to the first estimate. Chosen without tuning.
+MOST_SMOOTHNESS = 2.0**100
 
 
 @storable("projection-memory")
 @dataclass(frozen=True)
 class ProjectionMemory:
-    """The iterate before, Nesterov's t, and the smoothness: the current estimate and the first."""
+    """Previous iterate, Nesterov's t, and the current and the first estimate of the smoothness."""
 
     previous: Point
     t: float = 1.0
@@ -44,8 +43,9 @@ class ProjectionMemory:
 class AcceleratedProjectedGradient(Method):
     """FISTA with backtracking and adaptive restart (Beck & Teboulle 2009; O'Donoghue & Candes 2015).
 
-    A step makes one product with A for each trial and one with its transpose. The gradient is taken at an extrapolated
-    point, so the gap at the iterate is an extra pass, made now and then and where an estimate says that it is time.
+    A step makes one product with A for each trial and one with its transpose. The gradient is computed at an
+    extrapolated point, so the gap at the iterate costs an extra pass. It is computed every 20 steps, and when an
+    estimate of it is small.
     """
 
     finds_support = True
@@ -53,17 +53,9 @@ class AcceleratedProjectedGradient(Method):
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
         return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
 
-    @property
-    def check_every(self) -> int:
-        return 20
-
-    @property
-    def lifts(self) -> bool:
-        return False
-
-    @property
-    def uses_iterate(self) -> bool:
-        return False
+    check_every = 20
+    lifts = False
+    uses_iterate = False
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored or problem.constraint.project(x.x) is None:
@@ -79,7 +71,7 @@ class AcceleratedProjectedGradient(Method):
         beta = (memory.t - 1) / t
         y = x.mix([(-beta, memory.previous)]) if beta > 0 else x  # x + beta (x - previous)
         value = iterate.fun if y is x else value_or_infinity(problem, y)
-        if not math.isfinite(value):  # f may end between x and y
+        if not math.isfinite(value):  # the domain of f may end between x and y
             y, value = x, iterate.fun
         gradient = known.gradient if known is not None and y is x else problem.gradient(y)
         g = np.asarray(gradient)
@@ -93,7 +85,7 @@ class AcceleratedProjectedGradient(Method):
             target = _descended(y.x, g, L)
             if np.isfinite(target).all():
                 member = problem.constraint.project(target)
-                assert member is not None  # or it would not have begun
+                assert member is not None  # `init` has checked it
                 moved = problem.objective.refresh(Point(member))
                 d = moved.x - y.x
                 still = bool((np.abs(d) <= rounding * np.abs(y.x)).all())
@@ -102,26 +94,28 @@ class AcceleratedProjectedGradient(Method):
                 ):
                     break
             L *= 2
-            if not _MOST * first > L:
-                raise NumericalTrouble("no step length is short enough")
+            if not MOST_SMOOTHNESS * first > L:
+                raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
                 return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known, mixture=True)
         careful = y is not x and not problem.objective.convex
         if careful and problem.late:
             return Proposal(x, 0.0, memory, known=known, mixture=True)
-        if careful and problem.value(moved) > iterate.fun + rounding * abs(iterate.fun):  # from x itself f falls
+        if careful and problem.value(moved) > iterate.fun + rounding * abs(
+            iterate.fun
+        ):  # a step from x itself decreases f
             return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
         restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
         reached = gradient.inner(moved)
         problem.agreed(reached, Evaluation(gradient, answer, 0.0), "project")
-        once = memory.first is None and problem.objective.quadratic  # a single step may project onto the answer
+        once = memory.first is None and problem.objective.quadratic  # one step may reach the solution
         estimate = 0.0 if once else reached - gradient.dot(vertex)
-        # A step that goes nowhere but where rounding leads tells nothing of the smoothness.
+        # A step that only changes x by rounding errors gives no information about the smoothness.
         kept = (memory.smoothness, memory.first) if still else (L, first)
         return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
 
     def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: Array, bound: float) -> bool:
-        """Whether f is below its quadratic model: by curvature or slopes where values drown in rounding."""
+        """Return whether f is below its quadratic model; curvature or slopes decide where values are too imprecise."""
         line = problem.along(y, moved, value, as_gradient(g))
         if line.curvature is not None and line.curvature <= (1 + 1e-9) * bound:  # both are rounded
             return True
@@ -135,14 +129,14 @@ class AcceleratedProjectedGradient(Method):
 
 
 def value_or_infinity(problem: Problem, point: Point) -> float:
-    """f at a point, and infinity outside of its domain."""
+    """Return f at a point, or infinity outside of its domain."""
     return problem.raw_value(point) if problem.defined_at(point) else math.inf
 
 
 def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: Vertex) -> float:
-    """A low guess at the smoothness, from the curvature along the gradient on the scale of the set.
+    """Return a low estimate of the smoothness, from the curvature along the gradient on the scale of the set.
 
-    No lower than where a step would be so long that adding it to y rounds y away.
+    It is large enough that y is not lost by rounding when a step is added to it.
     """
     largest = float(np.abs(g).max())
     if largest == 0:
@@ -159,12 +153,12 @@ def low_smoothness(problem: Problem, y: Point, value: float, g: Array, vertex: V
         curvature = (line.slope(small) - line.slope0) / small
     d = end.x - y.x
     norm2 = float(np.vdot(d, d))
-    share = 1.0 if line.quadratic else 0.1  # of a bound for the whole line, which may be far from tight here
+    share = 1.0 if line.quadratic else 0.1  # the curvature bounds the whole line and may be far from tight here
     return max(share * curvature / norm2 if norm2 > 0 and curvature > 0 else 0.0, eps * largest / reach)
 
 
 def _descended(x: Array, g: Array, L: float) -> Array:
-    """``x - g / L``, not finite only where that overflows."""
+    """Return ``x - g / L``, without overflow in intermediate results."""
     largest = float(np.abs(g).max()) or 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(x - g / x.dtype.type(largest) * x.dtype.type(largest / L))

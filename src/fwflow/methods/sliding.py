@@ -1,4 +1,4 @@
-"""Conditional gradient sliding: accelerated steps whose subproblems the oracle solves, for gradients that cost most."""
+"""Conditional gradient sliding: accelerated steps with subproblems for the oracle, if gradients are the main cost."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fwflow.designs import Counts
 from fwflow.methods.active import AtomMemory, BlendedPairwise
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
-from fwflow.methods.projected import low_smoothness, value_or_infinity
+from fwflow.methods.projected import MOST_SMOOTHNESS, low_smoothness, value_or_infinity
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.descent import Place, descent
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.quadratic import parabola
 from fwflow.points.point import Point
 
-# A step first tries a smoothness constant this much smaller than the last, and gives up at so many times the first.
-_RELAX, _MOST_TIMES = 0.9, 2.0**100
-# All begins anew when the gap is this share of what it was.
-_ANEW = 0.25
-# Most oracle calls of a subproblem.
+# A step first tries this fraction of the last smoothness constant. Chosen without tuning.
+_RELAX = 0.9
+# The method restarts when the gap is this fraction of the gap at the last start. Chosen without tuning.
+_RESTART = 0.25
+# Maximum number of oracle calls of a subproblem. Chosen without tuning.
 _MOST = 200
 
 
 class _Proximal(Objective):
-    r""":math:`\langle g, u\rangle + \tfrac\beta2 \|u - c\|^2`, on the points of another objective."""
+    r"""Objective :math:`\langle g, u\rangle + \tfrac\beta2 \|u - c\|^2` on the points of another objective."""
 
     convex, quadratic = True, True
 
@@ -54,8 +54,8 @@ class _Proximal(Objective):
 @storable("sliding-gradients")
 @dataclass(frozen=True)
 class SlidingGradients:
-    """What x is made of; where the subproblems have come to and what that is made of; steps since they began anew, and
-    the gap there; and the smoothness."""
+    """Decomposition of x, solution of the last subproblem with its decomposition, steps and gap since the last start,
+    and smoothness."""
 
     active: ActiveSet
     search: Point
@@ -67,37 +67,29 @@ class SlidingGradients:
 
 @dataclass(frozen=True)
 class GradientSliding(Method):
-    r"""Nesterov's steps, each of which asks for one gradient and for as many vertices as it takes (Lan & Zhou, 2016).
+    r"""Accelerated steps with one gradient and several oracle calls each (Lan & Zhou, 2016).
 
     .. math::
         z = (1 - \gamma) x + \gamma u, \quad
         u \approx \arg\min_{v \in C} \langle \nabla f(z), v\rangle + \tfrac{\gamma L}{2} \|v - u\|^2, \quad
         x \leftarrow (1 - \gamma) x + \gamma u
 
-    with :math:`\gamma = 2 / (k + 1)`. Blended pairwise steps solve the subproblems, on the vertices that made the last
-    one's answer, until their gap is as small as the rate of :math:`O(1/k^2)` needs. L is found on the way. When the gap
-    is a quarter of what it was, all begins anew from x, which makes the rate linear where f is strongly convex.
+    with :math:`\gamma = 2 / (k + 1)`. Blended pairwise steps solve each subproblem from the solution of the last one,
+    until its gap is small enough for the rate of :math:`O(1/k^2)`. Backtracking finds L. The method restarts at x when
+    the gap is a quarter of that at the last start, so that the rate is linear where f is strongly convex.
     """
 
-    @property
-    def uses_iterate(self) -> bool:
-        return False
-
-    @property
-    def check_every(self) -> int:
-        return 20
-
-    @property
-    def lifts(self) -> bool:
-        return False
+    uses_iterate = False
+    check_every = 20
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> SlidingGradients:
         return self.init_from(problem, x, ActiveSet.starting_at(x))
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> SlidingGradients:
         if x.factored:
-            raise InputError('method="sliding" needs distances between points: it is not for factored x')
-        return _begun(x, active.single().lifted(problem.objective))
+            raise InputError('method="sliding" needs distances between points and does not accept a factored x')
+        return _started(x, active.single().lifted(problem.objective))
 
     def active_set(self, memory: SlidingGradients) -> ActiveSet:
         return memory.active
@@ -107,8 +99,8 @@ class GradientSliding(Method):
         gamma = 2 / (k + 1)
         z = x.mix([(gamma, u)])
         value = iterate.fun if k == 1 else value_or_infinity(problem, z)
-        if not math.isfinite(value):  # f may end between x and u
-            return self.step(problem, iterate, replace(_begun(x, memory.active), smoothness=memory.smoothness))
+        if not math.isfinite(value):  # the domain of f may end between x and u
+            return self.step(problem, iterate, replace(_started(x, memory.active), smoothness=memory.smoothness))
         g = iterate.known.gradient if iterate.known is not None and k == 1 else problem.gradient(z)
         slopes = np.asarray(g)
         if memory.smoothness > 0:
@@ -122,30 +114,30 @@ class GradientSliding(Method):
             if _below(problem, moved, value, slopes, moved.x - z.x, L):
                 break
             L *= 2
-            if not _MOST_TIMES * first > L:
-                raise NumericalTrouble("no step length is short enough")
+            if not MOST_SMOOTHNESS * first > L:
+                raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
                 return Proposal(x, 0.0, replace(memory, smoothness=L), known=iterate.known, mixture=True)
         terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
         active = memory.active.moved(share, terms)
-        # The first vertex of a subproblem is that of the gradient itself.
+        # At u the gradient of the subproblem is that of f at z, so its gap there bounds the gap at x.
         estimate = gap + float(np.vdot(slopes, moved.x - u.x))
         scale = gap if k == 1 else memory.gap
-        if estimate <= _ANEW * scale or share < gamma:
-            after = replace(_begun(moved, active), smoothness=L)
+        if estimate <= _RESTART * scale or share < gamma:
+            after = replace(_started(moved, active), smoothness=L)
         else:
             after = SlidingGradients(active, place.point, place.memory, k, scale, L)
         return Proposal(moved, share, after, estimate, mixture=True)
 
 
-def _begun(x: Point, active: ActiveSet) -> SlidingGradients:
+def _started(x: Point, active: ActiveSet) -> SlidingGradients:
     return SlidingGradients(active, x, AtomMemory(active))
 
 
 def _nearest(
     problem: Problem, g: Array, u: Point, memory: SlidingGradients, beta: float, k: int
 ) -> tuple[Place, float]:
-    """The answer of a subproblem, and its gap at u."""
+    """Return the solution of a subproblem, and its gap at u."""
     inner = replace(problem, objective=_Proximal(problem.objective, g, u, beta), counts=Counts(), _joint={})
     places = islice(descent(inner, BlendedPairwise(), u, memory.mixture), _MOST)
     place = next(places)
@@ -158,7 +150,7 @@ def _nearest(
 
 
 def _below(problem: Problem, moved: Point, value: float, g: Array, d: Array, L: float) -> bool:
-    """Whether f is below the quadratic with curvature L that touches it a step d before."""
+    """Return whether f is below the quadratic with curvature L and the given value and slope a step d before."""
     found, slope, bound = problem.raw_value(moved), float(np.vdot(g, d)), 0.5 * L * float(np.vdot(d, d))
     return math.isfinite(found) and found <= value + slope + bound + 8 * float(np.finfo(d.dtype).eps) * (
         abs(value) + abs(found)

@@ -1,14 +1,13 @@
-r"""Corrective steps for factored matrices: within a span enlarged by singular vectors, then by turning the span.
+r"""Corrective steps for factored matrices: first within a span of singular vectors, then on the factors.
 
-With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and
-the nuclear norm of X is that of the small M: projected gradient steps on M need an SVD of its size and products with
-the observed entries only, and they find the rank. The factors of :math:`X = A B^T` with
-:math:`\|A\|^2 + \|B\|^2 \le 2r` make up the whole ball too, and conjugate gradients on them find the span that the rank
-asks for, where adding vectors to it would take hundreds of passes. Memory stays O(nnz + rank (rows + cols)).
+With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and X
+and the small M have the same nuclear norm. Projected gradient steps on M need an SVD of its size and products with the
+observed entries, and they find the rank. The factors of :math:`X = A B^T` with
+:math:`\|A\|^2 + \|B\|^2 \le 2r` represent the whole ball. Conjugate gradient steps on them find the span, for
+which adding vectors would take hundreds of passes. Memory stays O(nnz + rank (rows + cols)).
 
-Semidefinite matrices are :math:`X = P M P^T`, by the eigenvalues of M, and :math:`X = A A^T` with
-:math:`\|A\|^2 \le r`. Their steps are those above with Q = P, B = A and the symmetric part of the gradient. Where all
-members have the same trace, the factors stay on the sphere of that norm.
+Semidefinite matrices are :math:`X = P M P^T` and :math:`X = A A^T` with :math:`\|A\|^2 \le r`. Their steps have Q = P,
+B = A and the symmetric part of the gradient. If all members have the same trace, the factors stay on a sphere.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import FactoredPoint, Point
 
-# Factors within this share of the squared radius of their ball may be held back by it.
+# Factors within this relative distance of the squared radius of their ball are treated as on its boundary. Chosen
+# without tuning.
 _EDGE = 1e-6
 
 
 @storable("span-memory")
 @dataclass(frozen=True, eq=False)
 class SpanMemory:
-    """Nearly the gradient's leading singular vectors, the smoothness in the span, turns to make, and the last gap."""
+    """Approximate leading singular vectors of the gradient, smoothness in the span, steps on the factors, last gap."""
 
     block: Array
     smoothness: float
@@ -49,29 +49,26 @@ class SpanMemory:
 
 @dataclass(frozen=True)
 class SpanCorrective(Method):
-    """Per pass, add several singular vectors of the gradient, correct the whole matrix within the span and turn it.
+    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors.
 
     Parameters
     ----------
     vectors : int
-        Singular vectors of the gradient that a pass adds, beside the oracle's own.
+        Number of singular vectors of the gradient that a pass adds to that of the oracle.
     projections : int
-        Projected gradient steps within the span.
+        Number of projected gradient steps within the span.
     turns : int
-        Conjugate gradient steps on the factors; up to four times as many where the gap does not halve.
+        Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
     """
 
     vectors: int = 20
     projections: int = 4
     turns: int = 8
 
-    @property
-    def lifts(self) -> bool:
-        """Only the singular vectors of the oracle's answer are used."""
-        return False
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
-        f, _ = _asked(problem)
+        f, _ = _completion(problem)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
         return SpanMemory(block.astype(x.x.dtype), f.steepest, self.turns)
@@ -79,11 +76,11 @@ class SpanCorrective(Method):
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         assert known is not None
-        f, spectrum = _asked(problem)
+        f, spectrum = _completion(problem)
         assert isinstance(known.gradient, Sampled)
         u, v, _ = known.vertex.vertex.factors()
         smoothness, turns = memory.smoothness, memory.turns
-        # Over the largest entry, so that squares neither overflow nor vanish.
+        # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
         G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
         block = _leading(G, memory.block, spectrum.sign)
         if spectrum.sign:
@@ -108,7 +105,7 @@ class SpanCorrective(Method):
     def _corrected(
         self, f: MatrixCompletion, spectrum: Spectrum, P: Array, Q: Array, M: Array, image: Array, smoothness: float
     ) -> tuple[Array, Array, float]:
-        """Projected gradient steps on M, with its image, while they decrease the value."""
+        """Return M, its image and the smoothness after projected gradient steps, while these decrease f."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
         for _ in range(self.projections):
             g = dot(P.T, dot(spectrum.gradient(f, image), Q))
@@ -129,9 +126,9 @@ class SpanCorrective(Method):
     def _turned(
         self, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, turns: int
     ) -> tuple[Array, Array]:
-        """Conjugate gradient steps on the factors, each to a minimum on its curve in the ball.
+        """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
 
-        Along the columns of a singular value f curves in proportion to it, which preconditions.
+        The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
         """
         Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
         sigma = np.einsum("ij,ij->j", A, A)
@@ -143,7 +140,7 @@ class SpanCorrective(Method):
             A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
             slopes = dot(G, B)
             g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
-            # Where the ball holds the factors back, steps are tangential to it.
+            # If the factors are on the boundary of the ball, the steps are tangential to it.
             held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
             radial = Z / size if held else np.zeros_like(Z)
             g -= np.vdot(g, radial) * radial
@@ -167,15 +164,15 @@ class SpanCorrective(Method):
 
 @dataclass(frozen=True)
 class _Curve:
-    r"""The observed entries of :math:`A B^T` as the factors Z = (A, B) move along a line, drawn back into their ball.
+    r"""Observed entries of :math:`A B^T` for factors Z = (A, B) that move along a line and are scaled into their ball.
 
-    They are :math:`s\, (c_0 + t\, c_1 + t^2 c_2)` with the shrinkage :math:`s = \min(1, 2r / \|Z + t D\|^2)`. Factors
-    that stay on the sphere have a shrinkage of :math:`s = 2r / \|Z + t D\|^2`.
+    The entries are :math:`s\, (c_0 + t\, c_1 + t^2 c_2)` with :math:`s = \min(1, 2r / \|Z + t D\|^2)`, or
+    :math:`s = 2r / \|Z + t D\|^2` for factors that stay on the sphere.
     """
 
     f: MatrixCompletion
     entries: tuple[Array, Array, Array]
-    size2: tuple[float, float, float]  # of Z + t D, as a polynomial
+    size2: tuple[float, float, float]  # coefficients of the squared norm of Z + t D
     limit: float
     on_sphere: bool
 
@@ -189,7 +186,7 @@ class _Curve:
         return cls(f, (image, first, f.entries(dA, dB)), size2, limit, on_sphere)
 
     def held(self, size2: float) -> bool:
-        """Whether factors of that squared size are drawn back."""
+        """Return whether factors with that squared norm are scaled."""
         return self.on_sphere or size2 > self.limit
 
     def shrinkage(self, t: float) -> float:
@@ -210,7 +207,7 @@ class _Curve:
         return float(dot(self.f.dual(Point(NOWHERE, self.image(t))), change))
 
     def minimum(self) -> float:
-        """Where on [0, 1] f is about least, by Newton's and the secant rule; 0 where it does not fall."""
+        """Return an approximate minimiser of f on [0, 1] by Newton and secant steps, or 0 if f does not decrease."""
         image, first, second = self.entries
         dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
         if not start < 0:
@@ -229,8 +226,8 @@ class _Curve:
         return 0.0
 
 
-def _asked(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
-    """The objective and the spectrum of the set, or an error that says which of them the method cannot handle."""
+def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
+    """Return the objective and the spectrum of the set; raise an error if the method cannot handle one of them."""
     f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
     if f is None:
         given = type(problem.objective).__name__
@@ -244,12 +241,12 @@ def _asked(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
 
 
 def _leading(G: Any, block: Array, sign: int) -> Array:
-    """Nearly the leading left singular vectors of G, or the eigenvectors that lead with minus that sign."""
+    """Return approximate leading left singular vectors of G, or eigenvectors of the largest eigenvalues of -sign G."""
     if not sign:
-        for _ in range(3):  # subspace iteration, warm from the pass before
+        for _ in range(3):  # subspace iteration with a warm start
             block = np.linalg.qr(dot(G, dot(G.T, block)))[0]
         return block
-    # Subspace iteration would find eigenvalues of either sign. In a block of Krylov vectors the two can be told apart.
+    # Subspace iteration does not separate eigenvalues of different sign, but a block Krylov space does.
     parts = [block]
     for _ in range(2):
         parts.append(np.linalg.qr(dot(G, parts[-1]))[0])
@@ -259,12 +256,12 @@ def _leading(G: Any, block: Array, sign: int) -> Array:
 
 
 def _largest(data: Array) -> float:
-    """The largest entry in modulus, and not zero."""
+    """Return the largest modulus of an entry, or a tiny number if all are zero."""
     return float(max(np.abs(data).max(), np.finfo(data.dtype).tiny))
 
 
 def _rounding(image: Array, value: float) -> float:
-    """How far apart values of f may be that arithmetic cannot tell apart."""
+    """Return a bound on the rounding error of a value of f."""
     return 4 * float(np.finfo(image.dtype).eps) * abs(value)
 
 

@@ -1,19 +1,19 @@
-"""Stochastic Frank-Wolfe: gradients from a few rows of the data at a time."""
+"""Stochastic Frank-Wolfe: gradients are estimated from a few rows of the data at a time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import in_time
-from fwflow.methods.multistep import check_tableau, numbers
+from fwflow.methods.multistep import check_tableau, signature
 from fwflow.methods.problem import Problem
 from fwflow.objectives.base import Batch
 from fwflow.points.gradients import as_gradient
@@ -26,19 +26,8 @@ from fwflow.tableau.scheme import Tableau, is_convex
 EstimatorName = Literal["momentum", "spider", "saga"]
 
 
-class Estimator(Protocol):
-    """What some rows at a time tell of the gradient, at points of which each is close to the one before."""
-
-    def at(self, batch: Batch, rows: Array, x: Array, t: int) -> Array:
-        """The estimate at x, in step t, from some rows more."""
-
-    @property
-    def memory(self) -> Any:
-        """What the next iteration is to know."""
-
-
 class AveragedBatches:
-    r"""Averages, with :math:`\rho_t = 4/(t+8)^{2/3}` (Mokhtari, Hassani & Karbasi, 2020).
+    r"""Average of batch gradients, with :math:`\rho_t = 4/(t+8)^{2/3}` (Mokhtari, Hassani & Karbasi, 2020).
 
     .. math:: \theta \leftarrow (1-\rho_t)\theta + \rho_t \nabla f_B(x)
     """
@@ -53,7 +42,7 @@ class AveragedBatches:
 
 
 class Spider:
-    r"""A whole gradient per iteration, and its changes since (Fang et al., 2018; Yurtsever, Sra & Cevher, 2019).
+    r"""One full gradient per iteration plus its changes since (Fang et al., 2018; Yurtsever, Sra & Cevher, 2019).
 
     .. math:: g \leftarrow g + \nabla f_B(x) - \nabla f_B(x_-)
     """
@@ -72,9 +61,9 @@ class Spider:
 
 
 class Saga:
-    r"""The mean over all rows of their last gradients, corrected by those that are new (Defazio et al., 2014).
+    r"""Mean of the last gradient of every row, corrected by the new gradients of the batch (Defazio et al., 2014).
 
-    Of a row's gradient its derivative in the prediction is kept, which is one number.
+    The memory has one number per row: the derivative of its loss in the prediction.
     """
 
     def __init__(self, problem: Problem, iterate: Iterate, memory: tuple[Array, Array] | None) -> None:
@@ -96,29 +85,29 @@ class Saga:
         return self.slopes, self.mean
 
 
-_ESTIMATORS: Mapping[str, Callable[[Problem, Iterate, Any], Estimator]] = MappingProxyType(
+_ESTIMATORS: Mapping[str, type[AveragedBatches | Spider | Saga]] = MappingProxyType(
     {"momentum": AveragedBatches, "spider": Spider, "saga": Saga}
 )
 
 
 @dataclass(frozen=True)
 class Stochastic(Method):
-    r"""Steps for gradients that are estimated from a few rows each; an iteration makes as many as use every row once.
+    r"""Frank-Wolfe steps with estimated gradients. One iteration makes as many steps as use every row once.
 
-    x is followed without its image, which is made anew at the end of an iteration: a pass over the data for the rows
-    and back, and one for the image. The gap at an iterate is that of the whole gradient.
+    The steps mix x without its image, which is computed at the end of the iteration. An iteration costs one pass over
+    the data for the estimates, forward and back, and one for the image. The gap at an iterate uses the full gradient.
 
     Parameters
     ----------
     batch : int
-        Rows per gradient.
+        Number of rows per gradient.
     estimator : {"momentum", "spider", "saga"}
-        How gradients are made of these. "momentum" averages them; "spider" adds up their changes since the whole
-        gradient, of which it computes one per iteration; "saga" keeps a number for every row.
+        Estimate of the gradient. "momentum" averages the gradients of the batches. "spider" computes one full gradient
+        per iteration and adds its changes. "saga" keeps one number per row.
     seed : int
-        The same seed gives the same run, also one that is continued.
+        Seed of the random batches. The same seed gives the same run, also if the run is continued from a state.
     tableau : Tableau
-        Every stage of which takes rows of its own.
+        Every stage uses its own batch.
     schedule : Schedule
 
     Examples
@@ -146,19 +135,14 @@ class Stochastic(Method):
 
     @property
     def signature(self) -> str:
-        return f"{self!r} with {numbers(self.tableau)}"
+        return signature(self, self.tableau)
 
     @property
     def uses_iterate(self) -> bool:
         return self.estimator == "spider"
 
-    @property
-    def check_every(self) -> int:
-        return 10
-
-    @property
-    def lifts(self) -> bool:
-        return False
+    check_every = 10
+    lifts = False
 
     def init(self, problem: Problem, x: Point) -> Any:
         if problem.objective.finite_sum is None:

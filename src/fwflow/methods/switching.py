@@ -1,16 +1,16 @@
-"""Which method next? Candidates take turns, each for as long as it pays, judged by what the run itself shows.
+"""Switching between methods during a run, by the progress and the counted work of each.
 
-A turn is measured in work: passes over the data, oracle calls, and the correction of weights, counted and never timed,
-so that a run can be repeated and resumed. At its end whoever has it goes on, unless another is likely to be done much
-sooner: one that has had a turn by the digits of the gap that it gained there, one that has not by what its steps cost.
-A turn is no longer than half of all work before it, so that all candidates together cost a small multiple of the best.
-Nobody begins from nothing: a turn starts at the point that was reached.
+A trial of one method is measured in counted work: passes over the data, oracle calls and corrections of weights. Time
+is not used, so that a run can be repeated and resumed. After a trial the method continues, unless another one is likely
+to need much less work. That estimate uses the progress of its last trial, or the cost of its steps if it had none. A
+trial takes at most half of the work before it, so that all methods together cost a small multiple of the best one.
+Every trial starts at the current point.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,25 +26,30 @@ from fwflow.methods.sequence import decomposed, few
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point, unmoved
 
-# Work of the first turn. A run that ends within it needs no other method.
+# All values here are chosen without tuning; benchmarks/auto.py compares the result with every single method.
+# Work of the first trial, in the unit of methods/work.py: about 10 ms. A run that ends within it needs no other method.
 _FIRST = 3e7
-# So many digits are to be gained in all. The tolerance is not asked: runs to several are the same up to there.
-_DIGITS = 6.0
-# Runs are limited in their steps too: who needs more than so many for them is to be avoided,
+# Factor by which a run is to reduce the gap, as a power of ten. It does not depend on the tolerance, so that runs with
+# different tolerances are equal up to the larger one.
+_TARGET = 6.0
+# Number of steps that a method may need for the target. Methods that need more are avoided, since runs limit the steps.
 _PATIENCE = 3000
-# and nobody is replaced for less than this factor.
+# A method is replaced if its remaining work is more than this many times that of another one.
 _MARGIN = 1.5
-# So many steps in a row that move nothing are the end of a turn.
+# Number of successive steps without any change of x that end a trial.
 _STILL = 3
-# A gap within so many times its rounding is no reason to change: nobody can do better.
+# A gap below this many times its rounding error is no reason to switch, because no method can reduce it.
 _ROUNDING = 1e3
-# The non-zeros are counted after every so many steps.
-_EVERY = 20
+# Number of steps between two counts of the nonzero coefficients of x.
+_SUPPORT_EVERY = 20
 
 
 @storable("seat")
-class Seat(NamedTuple):
-    """A candidate between two turns: its memory, its work so far, and digits per work and per step in its last turn."""
+class Candidate(NamedTuple):
+    """Memory and total work of a method, and its progress in the last trial per work and per step.
+
+    Progress is the logarithm to base 10 of the factor by which the gap fell. It is NaN before the first trial.
+    """
 
     memory: Any = None
     spent: float = 0.0
@@ -52,20 +57,14 @@ class Seat(NamedTuple):
     pace: float = math.nan
 
 
-@storable("turn", valid=lambda turn: turn.who >= 0)
-class Turn(NamedTuple):
-    """Whose turn it is, for how much work, and what has become of it.
+@storable("turn", valid=lambda trial: trial.current >= 0)
+class Trial(NamedTuple):
+    """Index of the current method, its budget of work, the work and steps so far, and the smallest gaps.
 
-    Attributes
-    ----------
-    who : the candidate
-    budget, spent : of work
-    steps : taken so far
-    still : of these, the last that moved nothing
-    before, best : the smallest gap before the turn, and now
+    `still` counts the last steps that did not change x. `before` and `best` are the gaps before the trial and now.
     """
 
-    who: int
+    current: int
     budget: float = _FIRST
     spent: float = 0.0
     steps: int = 0
@@ -73,54 +72,61 @@ class Turn(NamedTuple):
     before: float = math.inf
     best: float = math.inf
 
-    def after(self, work: float, gap: float, x: Point, proposal: Proposal) -> Turn:
-        """After a step from x, where the gap was this one."""
+    def after(self, work: float, gap: float, x: Point, proposal: Proposal) -> Trial:
+        """Return the trial after a step from x, where the gap was `gap`."""
         before = gap if self.before == math.inf else self.before
         best = min(self.best, gap if proposal.known is None else proposal.known.gap)
         still = self.still + 1 if best == self.best and unmoved(x, proposal.point) else 0
-        return Turn(self.who, self.budget, self.spent + work, self.steps + 1, still, before, best)
-
-    @property
-    def gain(self) -> float:
-        """Digits of the gap."""
-        return _digits(self.before, self.best)
+        return Trial(self.current, self.budget, self.spent + work, self.steps + 1, still, before, best)
 
 
-@storable("race", valid=lambda race: race.turn.who < len(race.seats))
+@storable("race", valid=lambda memory: memory.trial.current < len(memory.candidates))
 @dataclass(frozen=True)
-class Race:
-    """The candidates' seats, the turn, the first gap, and for each change the step and who took over why."""
+class SwitchingMemory:
+    """All candidates, the current trial, the first gap, and step, index and reason of every switch."""
 
-    seats: tuple[Seat, ...]
-    turn: Turn
+    candidates: tuple[Candidate, ...]
+    trial: Trial
     first: float = math.nan
     changes: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def spent(self) -> float:
-        """All work."""
-        return sum(seat.spent for seat in self.seats)
+        """Work of all candidates."""
+        return sum(candidate.spent for candidate in self.candidates)
 
-    def seated(self, who: int, seat: Seat) -> Race:
-        """With another seat."""
-        return replace(self, seats=(*self.seats[:who], seat, *self.seats[who + 1 :]))
+    @property
+    def atoms(self) -> int:
+        """Number of atoms of the current method; 0 if it keeps none."""
+        kept = _kept(self.candidates[self.trial.current].memory)
+        return 0 if kept is None else len(kept)
+
+    def with_candidate(self, i: int, **changes: Any) -> SwitchingMemory:
+        """Return the memory with changed fields of one candidate."""
+        changed = self.candidates[i]._replace(**changes)
+        return replace(self, candidates=(*self.candidates[:i], changed, *self.candidates[i + 1 :]))
 
 
 @dataclass(frozen=True)
 class Switching(Method):
-    """Candidates in order of preference, which take turns.
+    """Methods in order of preference, of which one runs at a time.
 
     Parameters
     ----------
     names : tuple of str
-        The names of the candidates, for `Result.method`.
+        Names of the candidates, for `Result.method`.
     candidates : tuple of Method
-        One with an active set takes over x as a mixture of the vertices that its non-zeros name, where the set tells
-        them and they are few or the time has come that they can be afforded; else x is its first atom.
+        A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set
+        can decompose x and they are few or affordable by now. Otherwise x is its first atom.
+    once : bool
+        Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
     """
 
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
+    once: bool = field(default=False, repr=False)  # the candidates identify a saved state
+
+    descends = True
 
     @property
     def uses_iterate(self) -> bool:
@@ -138,163 +144,162 @@ class Switching(Method):
     def oracle_only(self) -> bool:
         return all(method.oracle_only for method in self.candidates)
 
-    @property
-    def descends(self) -> bool:
-        return True
+    def init(self, problem: Problem, x: Point) -> SwitchingMemory:
+        return self._started(self.candidates[0].init(problem, x))
 
-    def init(self, problem: Problem, x: Point) -> Race:
-        return self._begun(self.candidates[0].init(problem, x))
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> SwitchingMemory:
+        return self._started(self.candidates[0].init_from(problem, x, active))
 
-    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> Race:
-        return self._begun(self.candidates[0].init_from(problem, x, active))
+    def _started(self, memory: Any) -> SwitchingMemory:
+        return SwitchingMemory((Candidate(memory), *(Candidate() for _ in self.names[1:])), Trial(0))
 
-    def _begun(self, memory: Any) -> Race:
-        return Race((Seat(memory), *(Seat() for _ in self.names[1:])), Turn(0))
+    def active_set(self, memory: SwitchingMemory) -> Decomposition | None:
+        i = memory.trial.current
+        return self.candidates[i].active_set(memory.candidates[i].memory)
 
-    def active_set(self, memory: Race) -> Decomposition | None:
-        who = memory.turn.who
-        return self.candidates[who].active_set(memory.seats[who].memory)
-
-    def ran(self, choice: Choice, memory: Race) -> Choice:
-        if not memory.changes:
+    def ran(self, choice: Choice, memory: SwitchingMemory) -> Choice:
+        if self.once or not memory.changes:
             return choice
-        told = [f"from step {k} on {self.names[who]}, because {why}" for k, who, why in memory.changes]
-        if len(told) > 3:
-            told[1:-2] = [f"{len(told) - 3} more changes"]
-        return Choice(self.names[memory.turn.who], "; ".join([f"{choice} at first, because {choice.why}", *told]))
+        switches = [f"switched to {self.names[i]} at step {k}, because {why}" for k, i, why in memory.changes]
+        if len(switches) > 3:
+            switches[1:-2] = [f"{len(switches) - 3} more switches"]
+        why = "; ".join([f"started with {choice}, because {choice.why}", *switches])
+        return Choice(self.names[memory.trial.current], why)
 
-    def step(self, problem: Problem, iterate: Iterate, memory: Race) -> Proposal:
-        who = memory.turn.who
-        method, seat, known = self.candidates[who], memory.seats[who], iterate.known
-        before = _counted(problem)
+    def step(self, problem: Problem, iterate: Iterate, memory: SwitchingMemory) -> Proposal:
+        i, known, counts = memory.trial.current, iterate.known, problem.counts
+        method, own = self.candidates[i], memory.candidates[i]
+        before = counts.n_grad, counts.n_lmo, counts.n_design
         if method.uses_iterate:
             known = known or problem.evaluate(iterate.point, lift=method.lifts)
             if method.lifts and known.vertex.image is None:
                 known = known._replace(vertex=problem.objective.lift(known.vertex.vertex))
         iterate = iterate._replace(known=known)
         try:
-            proposal = method.step(problem, iterate, seat.memory)
+            proposal = method.step(problem, iterate, own.memory)
         except NumericalTrouble as trouble:
             return self._replaced(problem, iterate, memory, trouble)
-        spent = self._work(problem, iterate.point, before, who, seat.memory, proposal.memory)
+        spent = self._work(problem, iterate.point, before, i, own.memory, proposal.memory)
         proposal = proposal if problem.late else self._evaluated(problem, method, proposal)
         gap = proposal.gap_estimate if known is None else known.gap
         memory = replace(
-            memory.seated(who, seat._replace(memory=proposal.memory, spent=seat.spent + spent)),
-            turn=memory.turn.after(spent, gap, iterate.point, proposal),
+            memory.with_candidate(i, memory=proposal.memory, spent=own.spent + spent),
+            trial=memory.trial.after(spent, gap, iterate.point, proposal),
             first=gap if math.isnan(memory.first) else memory.first,
         )
         proposal = proposal._replace(memory=memory)
         return proposal if problem.late else self._judged(problem, iterate, proposal)
 
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
-        """The proposal, or if the turn is over, that of whoever has the next."""
-        memory, turn = proposal.memory, proposal.memory.turn
-        method, known, stuck = self.candidates[turn.who], iterate.known, turn.still >= _STILL
+        """Return the proposal, with another method for the next step if the trial is over and one is better."""
+        memory, trial = proposal.memory, proposal.memory.trial
+        method, name, known = self.candidates[trial.current], self.names[trial.current], iterate.known
+        stuck = trial.still >= _STILL
         if proposal.finished:
             return proposal
-        if method.finds_support and (iterate.k + 1) % _EVERY == 0:
+        if method.finds_support and (iterate.k + 1) % _SUPPORT_EVERY == 0:
             correcting = [i for i, other in enumerate(self.candidates) if other.corrects]
-            if correcting and math.isnan(memory.seats[correcting[0]].rate) and few(problem, proposal.point):
-                return self._changed(problem, iterate.k, proposal, correcting[0], "x has few non-zeros")
-        least = 2 if memory.changes or self._atoms(memory) > work.FEW_ATOMS else method.least_steps
+            untried = correcting and math.isnan(memory.candidates[correcting[0]].rate)
+            decomposable = not self.once or problem.constraint.decomposed(proposal.point.x) is not None
+            if untried and few(problem, proposal.point) and decomposable:
+                return self._switched(problem, iterate.k, proposal, correcting[0], "x has few nonzero coefficients")
+        if self.once:
+            return proposal
+        least = 2 if memory.changes or memory.atoms > work.FEW_ATOMS else method.least_steps
         most = max(100, iterate.k // 2)
-        if not stuck and (turn.steps < least or (turn.spent < turn.budget and turn.steps < most)):
+        if not stuck and (trial.steps < least or (trial.spent < trial.budget and trial.steps < most)):
             return proposal
         if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
             return proposal
-        seat = memory.seats[turn.who]
-        gain = 0.0 if stuck else turn.gain + method.optimism
-        memory = memory.seated(turn.who, seat._replace(rate=gain / turn.spent, pace=gain / turn.steps))
-        left = [self._left(problem, proposal.point, memory, i) for i in range(len(self.names))]
+        progress = _progress(trial.before, trial.best)
+        gain = 0.0 if stuck else progress + method.optimism
+        memory = memory.with_candidate(trial.current, rate=gain / trial.spent, pace=gain / trial.steps)
+        left = [self._remaining_work(problem, proposal.point, memory, i) for i in range(len(self.names))]
         best = int(np.argmin(left))
-        if best == turn.who or left[turn.who] <= _MARGIN * left[best]:
-            again = Turn(turn.who, seat.spent / 2, before=turn.best, best=turn.best)
-            return proposal._replace(memory=replace(memory, turn=again))
-        why = f"{self.names[turn.who]} gained {turn.gain:.1f} digits in its last {turn.steps} steps"
-        return self._changed(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
+        if best == trial.current or left[trial.current] <= _MARGIN * left[best]:
+            budget = memory.candidates[trial.current].spent / 2
+            again = Trial(trial.current, budget, before=trial.best, best=trial.best)
+            return proposal._replace(memory=replace(memory, trial=again))
+        fell = (
+            f"reduced the gap only by a factor of {trial.before / trial.best:.3g}"
+            if progress
+            else "did not reduce the gap"
+        )
+        why = f"{name} {fell} in its last {trial.steps} steps"
+        return self._switched(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
 
-    def _atoms(self, memory: Race) -> int:
-        kept = _kept(memory.seats[memory.turn.who].memory)
-        return 0 if kept is None else len(kept)
-
-    def _left(self, problem: Problem, x: Point, memory: Race, i: int) -> float:
-        """How much work a candidate is likely to need from here."""
-        seat = memory.seats[i]
-        if math.isnan(seat.rate):
-            return self.candidates[i].expected_work(problem, x, self._atoms(memory) or int(np.count_nonzero(x.x)))
-        if seat.rate == 0:
+    def _remaining_work(self, problem: Problem, x: Point, memory: SwitchingMemory, i: int) -> float:
+        """Return an estimate of the work that a candidate needs from here."""
+        own = memory.candidates[i]
+        if math.isnan(own.rate):
+            return self.candidates[i].expected_work(problem, x, memory.atoms or int(np.count_nonzero(x.x)))
+        if own.rate == 0:
             return math.inf
-        digits = max(_DIGITS - _digits(memory.first, memory.turn.best), 2.0)
-        return digits / seat.rate * max(1.0, digits / seat.pace / _PATIENCE)
+        needed = max(_TARGET - _progress(memory.first, memory.trial.best), 2.0)
+        return needed / own.rate * max(1.0, needed / own.pace / _PATIENCE)
 
-    def _replaced(self, problem: Problem, iterate: Iterate, memory: Race, trouble: NumericalTrouble) -> Proposal:
-        """By the first candidate that has not been tried, where one has failed; where there is none, the run has."""
-        who = memory.turn.who
-        untried = [i for i, seat in enumerate(memory.seats) if i != who and math.isnan(seat.rate)]
-        if not untried:
-            raise trouble
-        memory = memory.seated(who, memory.seats[who]._replace(rate=0.0))
-        here = Proposal(iterate.point, 0.0, memory, mixture=True)
-        why = f"{self.names[who]} failed ({trouble})"
-        return self._changed(problem, iterate.k, here, untried[0], why)
-
-    def _changed(
-        self, problem: Problem, k: int, proposal: Proposal, who: int, why: str, likely: float = 0.0
+    def _replaced(
+        self, problem: Problem, iterate: Iterate, memory: SwitchingMemory, trouble: NumericalTrouble
     ) -> Proposal:
-        """Another candidate takes over at the point that was reached, or at its own if that is better."""
-        memory, best = proposal.memory, proposal.memory.turn.best
-        seat = memory.seats[who]
-        point, own = _taken_over(problem, self.candidates[who], proposal.point, seat.memory, memory.spent / 2)
-        race = replace(
-            memory.seated(who, seat._replace(memory=own)),
-            turn=Turn(who, max(_FIRST, min(likely, memory.spent) / 2), before=best, best=best),
-            changes=(*memory.changes, (k + 1, who, why)),
+        """Switch from a method that failed to the first one without a trial; raise the error if there is none."""
+        i = memory.trial.current
+        untried = [j for j, other in enumerate(memory.candidates) if j != i and math.isnan(other.rate)]
+        if self.once or not untried:
+            raise trouble
+        here = Proposal(iterate.point, 0.0, memory.with_candidate(i, rate=0.0), mixture=True)
+        return self._switched(problem, iterate.k, here, untried[0], f"{self.names[i]} failed ({trouble})")
+
+    def _switched(
+        self, problem: Problem, k: int, proposal: Proposal, i: int, why: str, likely: float = 0.0
+    ) -> Proposal:
+        """Switch to candidate i, at the current point or at its own last point if that is better."""
+        memory, best, method = proposal.memory, proposal.memory.trial.best, self.candidates[i]
+        point, own = _start(problem, method, proposal.point, memory.candidates[i].memory, memory.spent / 2)
+        memory = replace(
+            memory.with_candidate(i, memory=own),
+            trial=Trial(i, max(_FIRST, min(likely, memory.spent) / 2), before=best, best=best),
+            changes=(*memory.changes, (k + 1, i, why)),
         )
         known = proposal.known if point is proposal.point else None
-        changed = Proposal(point, proposal.step, race, mixture=proposal.mixture, known=known)
-        return self._evaluated(problem, self.candidates[who], changed)
+        switched = Proposal(point, proposal.step, memory, mixture=proposal.mixture, known=known)
+        return self._evaluated(problem, method, switched)
 
     def _evaluated(self, problem: Problem, method: Method, proposal: Proposal) -> Proposal:
-        """With what is known of the point, if the method asks for it in its next step and the loop would not."""
+        """Add the evaluation at the point if the next step of the method uses it and the loop would not compute it."""
         if self.uses_iterate or not method.uses_iterate or proposal.known is not None:
             return proposal
         return proposal._replace(known=problem.evaluate(proposal.point, lift=method.lifts))
 
     def _work(
-        self, problem: Problem, x: Point, counted: tuple[int, int, float], who: int, before: Any, after: Any
+        self, problem: Problem, x: Point, counted: tuple[int, int, float], i: int, before: Any, after: Any
     ) -> float:
-        """What a step has cost, given the counts and its memory before."""
-        grads, calls, passes = (now - then for now, then in zip(_counted(problem), counted, strict=True))
+        """Return the work of a step, given the counts before it and the memories before and after it."""
+        counts = problem.counts
+        grads, calls, passes = counts.n_grad - counted[0], counts.n_lmo - counted[1], counts.n_design - counted[2]
         old, new = _kept(before), _kept(after)
         correction = 0.0
         if old is not None and new is not None:
             passes = 2.0 if problem.objective.data_cost.of_pass else 0.0  # A resumed run has no cached images.
-            if self.candidates[who].corrects:
+            if self.candidates[i].corrects:
                 changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
                 correction = work.correction(problem, x, len(new), changes)
         return work.STEP + (passes or grads) * work.gradient(problem, x) + calls * work.oracle(x) + correction
 
 
 def _kept(memory: Any) -> Decomposition | None:
-    """The atoms in a candidate's memory, as many as they are."""
+    """Return the active set in the memory of a candidate, without reducing it."""
     return memory.active if isinstance(memory, AtomMemory) else None
 
 
-def _counted(problem: Problem) -> tuple[int, int, float]:
-    counts = problem.counts
-    return counts.n_grad, counts.n_lmo, counts.n_design
-
-
-def _digits(before: float, after: float) -> float:
-    """By how many a gap has fallen."""
+def _progress(before: float, after: float) -> float:
+    """Return the logarithm to base 10 of the factor by which a gap fell; 0 if it did not fall."""
     if not 0 < before < math.inf or after >= before:
         return 0.0
     return math.log10(before / after) if after > 0 else math.inf
 
 
-def _taken_over(problem: Problem, method: Method, x: Point, memory: Any, afford: float) -> tuple[Point, Any]:
-    """Where a candidate begins its turn: at x, or at its own mixture if that is better."""
+def _start(problem: Problem, method: Method, x: Point, memory: Any, affordable: float) -> tuple[Point, Any]:
+    """Return the point and memory with which a candidate starts: at x, or at its last point if that is better."""
     fresh = method.init(problem, x) if memory is None else method.resumed(problem, x, memory)
     if _kept(fresh) is None or x.factored:
         return x, fresh
@@ -302,7 +307,7 @@ def _taken_over(problem: Problem, method: Method, x: Point, memory: Any, afford:
     if own is not None and problem.value(point := own.point(x)) <= problem.value(x):
         return point, memory
     atoms = int(np.count_nonzero(x.x))
-    if few(problem, x) or work.correction(problem, x, atoms, atoms / 4) <= afford:
+    if few(problem, x) or work.correction(problem, x, atoms, atoms / 4) <= affordable:
         active = decomposed(problem, x)
         if active is not None:
             return active.point(x), method.init_from(problem, x, active)

@@ -1,6 +1,6 @@
-"""The work of a method, estimated from counts, so that runs which choose between methods can be repeated and resumed.
+"""Work of a method, estimated from counts instead of time, so that runs that switch methods can be repeated.
 
-The unit is one entry of a dense matrix that a product reads. One core reads about 3e9 of them in a second. The
+The unit is one entry of a dense matrix that a product reads. One core reads about 3e9 entries per second. The
 constants were measured in this unit with benchmarks/core.py and benchmarks/auto.py.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from fwflow.methods.problem import Problem
 from fwflow.points.point import Point
 
-#: Fixed work of one step, besides its products.
+#: Fixed work of one step, without its products.
 STEP = 4e5
 # Work of building a quadratic model of f for a correction of weights, and of each atom in it.
 _MODEL, _ATOM = 1.5e6, 5e4
@@ -19,9 +19,9 @@ _EVENT = 6e5
 _FLOP = 0.15
 # Work of one oracle call for each entry of x.
 _CALL = 30.0
-# Least work of one gradient of a function that does not tell its cost: about a millisecond.
+# Smallest work of one gradient of a function with unknown cost: about a millisecond.
 _UNKNOWN = 3e6
-#: A sparse solution is assumed to have this many atoms, and corrections to find it after this many steps.
+#: Assumed number of atoms of a sparse solution, and of corrective steps that find it. Chosen without tuning.
 FEW_ATOMS, FEW_STEPS = 50, 10
 
 

@@ -56,7 +56,7 @@ def test_scores_are_those_of_the_loop_whatever_joins_and_leaves(name, dtype):
         return rng.standard_normal(shape).astype(dtype)
 
     atoms = Atoms((Point(np.asarray(C.start(shape, dtype))),))
-    atoms.scores(as_gradient(gradient()))  # from here on what is kept for scoring is carried along
+    as_gradient(gradient()).scores(atoms)  # from here on what is kept for scoring is carried along
     for size in (1, 5, 3):
         atoms = atoms.joined([Lifted(C.lmo(gradient())) for _ in range(size)])
         for kept in (np.ones(len(atoms), bool), rng.random(len(atoms)) < 0.8):
@@ -64,9 +64,9 @@ def test_scores_are_those_of_the_loop_whatever_joins_and_leaves(name, dtype):
             g, fresh = gradient(), Atoms(tuple(atoms), atoms._rows)  # as a stored state has them
             expected = loop(atoms, g)
             np.testing.assert_allclose(
-                atoms.scores(as_gradient(g)), expected, rtol=0, atol=32 * np.finfo(dtype).eps * 6
+                as_gradient(g).scores(atoms), expected, rtol=0, atol=32 * np.finfo(dtype).eps * 6
             )
-            np.testing.assert_array_equal(atoms.scores(as_gradient(g)), fresh.scores(as_gradient(g)))
+            np.testing.assert_array_equal(as_gradient(g).scores(atoms), as_gradient(g).scores(fresh))
             assert atoms.places == fresh.places
             assert [atoms.places[a.key] for a in atoms] == list(range(len(atoms)))
             weights = rng.dirichlet(np.ones(len(atoms)))
@@ -86,7 +86,7 @@ def test_sparse_vertices_are_never_made_dense_and_odd_ones_are_asked_one_by_one(
     assert stack.indices.tolist() == [[5], [n - 1]]
     atoms = Atoms([Lifted(DenseVertex(np.arange(3.0))), Lifted(SparseVertex(np.array([0, 2]), np.ones(2), (3,)))])
     atoms = atoms.joined([Lifted(OneHot(1, 4.0, (3,)))])
-    assert atoms.scores(as_gradient(np.array([1.0, 10.0, 100.0]))).tolist() == [210.0, 101.0, 40.0]
+    assert as_gradient(np.array([1.0, 10.0, 100.0])).scores(atoms).tolist() == [210.0, 101.0, 40.0]
 
 
 def test_long_dense_vertices_are_not_copied():
@@ -99,7 +99,7 @@ def test_gradients_on_observed_entries_are_scored_from_factors():
     g = Sampled(np.array([2.0, 3.0]), np.array([1, 0]), np.array([0, 1, 2]), (2, 2))
     vertex = RankOne(np.array([1.0, 0.0]), np.array([0.0, 1.0]), 5.0)
     start = FactoredPoint(fw.LowRank.zeros((2, 2)), np.array([1.0, 1.0]))
-    assert Atoms([start, Lifted(vertex)]).scores(g).tolist() == [5.0, 10.0]
+    assert g.scores(Atoms([start, Lifted(vertex)])).tolist() == [5.0, 10.0]
 
 
 @pytest.mark.sampled(4)
@@ -336,3 +336,14 @@ def test_quadratics_without_convexity_find_stationary_points(seed, n):
     r = fw.minimize(fw.Quadratic(M + M.T, rng.standard_normal(n * n)), fw.Birkhoff(n), tol=1e-6, max_iter=500)
     assert r.success
     assert (np.diff(r.trace["fun"]) <= 1e-9).all()
+
+
+def test_multiples_of_atoms_are_added_to_a_point_and_its_image():
+    f = fw.LinearModel(design(5, 4), targets(5))
+    x = f.refresh(Point(np.arange(4.0)))
+    atoms = [f.lift(OneHot(1, 1.0, (4,))), f.lift(DenseVertex(np.ones(4)))]
+    moved = module.added(x, atoms, [2.0, -0.5])
+    np.testing.assert_array_equal(moved.x, [-0.5, 2.5, 1.5, 2.5])
+    np.testing.assert_allclose(moved.image, f.refresh(Point(moved.x)).image, rtol=1e-14)
+    np.testing.assert_array_equal(x.x, np.arange(4.0))
+    assert module.added(x.bare(), atoms, [1.0, 1.0]).image is None

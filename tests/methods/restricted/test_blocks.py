@@ -240,7 +240,7 @@ def test_parts_that_the_oracle_does_not_allow_together_are_an_error():
         def contains(self, x, tol=1e-9):
             return None
 
-    with pytest.raises(ValueError, match="offers summands"):
+    with pytest.raises(ValueError, match=r"`summands` of .* lower value than `lmo`"):
         fw.minimize(OBJECTIVES["squared"][0](12), Coupled([(fw.Simplex(), 4)] * 3), method="corrective", max_iter=50)
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.active import AwayStep, BlendedPairwise, Pairwise
-from fwflow.methods.blended import Blended
+from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Pairwise
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, caratheodory
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, SparseVertex

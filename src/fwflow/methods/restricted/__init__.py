@@ -1,1 +1,1 @@
-"""Parts that several methods share: active sets, and solvers restricted to few vertices, faces or blocks."""
+"""Parts that several methods share: active sets, and solvers on working sets, faces and blocks."""

@@ -1,4 +1,4 @@
-"""What is x made of? Atoms, the weights on them, and the record by which multistep methods keep theirs cheaply."""
+"""Decompositions of x into weighted atoms, and the record from which multistep methods compute theirs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from fwflow.points.point import Atom, FactoredPoint, Lifted, Point
 from fwflow.points.vertices import Vertex
 from fwflow.sets.base import ConstraintSet
 
-# A dense vertex up to this size is scored faster as a row of a matrix than by a call of its own.
+# Largest size of a dense vertex that is scored as a row of a matrix. Chosen without tuning.
 _SHORT = 256
-# So many steps are kept as they are before they are folded into an active set.
+# Number of steps that a record keeps before it adds them to its active set. Chosen without tuning.
 _FOLD_EVERY = 64
-# A record is given up when its vertices take this many times the memory of x, or this many numbers (256 MB) in all.
+# A record is dropped if its vertices take this many times the memory of x, or this many numbers (256 MB). Chosen
+# without tuning.
 _MOST_TIMES, _MOST = 100, 2**25
 
 
 @storable("atoms", "_items", "_rows", valid=lambda atoms: len(atoms) > 0)
 class Atoms(Sequence[Atom]):
-    """Distinct atoms. Active sets that differ only in weights share them, and with them what was computed of them."""
+    """Distinct atoms. Active sets that differ only in their weights share them, with the arrays computed from them."""
 
     def __init__(self, items: Iterable[Atom], rows: Array | None = None) -> None:
         self._items = tuple(items)
@@ -43,7 +44,7 @@ class Atoms(Sequence[Atom]):
 
     @property
     def _rows(self) -> Array | None:
-        """Which atoms are rows of sparse entries: that depends on those there were before, and sums round by it."""
+        """Indices of the sparse rows, which depend on earlier atoms, and on which the rounding of sums depends."""
         return self._stack.sparse if "_stack" in self.__dict__ else None
 
     @overload
@@ -61,7 +62,7 @@ class Atoms(Sequence[Atom]):
 
     @cached_property
     def places(self) -> dict[Hashable, int]:
-        """Where each atom stands, by its key."""
+        """Index of each atom by its key."""
         return {atom.key: i for i, atom in enumerate(self._items)}
 
     @cached_property
@@ -70,12 +71,12 @@ class Atoms(Sequence[Atom]):
 
     @property
     def positions(self) -> tuple[list[int], float] | None:
-        """Where the entries of atoms that have few are, and how large they get; None if no atom has few."""
+        """Positions of the entries of the sparse atoms, and their largest modulus; None if no atom is sparse."""
         stack = self._stack
         return (stack.indices.reshape(-1).tolist(), float(np.abs(stack.values).max())) if len(stack.sparse) else None
 
     def products(self, g: Any) -> Array:
-        """The inner product of an array with every atom."""
+        """Return the inner product of an array with every atom."""
         out, stack, flat = np.empty(len(self)), self._stack, g.reshape(-1)
         if len(stack.sparse):
             out[stack.sparse] = (stack.values * flat[stack.indices]).sum(axis=1)
@@ -85,12 +86,8 @@ class Atoms(Sequence[Atom]):
             out[i] = self._items[i].dot(g)
         return out
 
-    def scores(self, g: Gradient) -> Array:
-        """The inner product of a gradient with every atom."""
-        return g.scores(self)
-
     def mixed(self, weights: Array, like: Array) -> Array:
-        """The sum of the atoms times their weights."""
+        """Return the weighted sum of the atoms."""
         stack = self._stack
         out: Array = np.zeros(like.size)
         if len(stack.sparse):
@@ -105,11 +102,10 @@ class Atoms(Sequence[Atom]):
 
     @property
     def dimension(self) -> int:
-        """That of the space they are in."""
         return math.prod(self[0].member.shape)
 
     def rows(self) -> Array:
-        """The coordinates in double precision, one atom per row; columns of zeros may be left out."""
+        """Return the coordinates in double precision, one atom per row; columns of zeros may be left out."""
         stack = self._stack
         used = np.unique(stack.indices) if len(stack.sparse) == len(self) else np.arange(self.dimension)
         out = np.zeros((len(self), len(used)))
@@ -122,7 +118,7 @@ class Atoms(Sequence[Atom]):
         return out
 
     def joined(self, new: Iterable[Atom]) -> Atoms:
-        """With further atoms, unless they are there already."""
+        """Return the atoms together with those of `new` that are not among them."""
         fresh = {key: atom for atom in new if (key := atom.key) not in self.places}
         if not fresh:
             return self
@@ -133,7 +129,7 @@ class Atoms(Sequence[Atom]):
         return joined
 
     def kept(self, mask: Array) -> Atoms:
-        """Those that the mask keeps."""
+        """Return the atoms for which the mask is true."""
         if mask.all():
             return self
         keep = mask.tolist()
@@ -145,10 +141,10 @@ class Atoms(Sequence[Atom]):
 
 
 class _Stack(NamedTuple):
-    """Atoms as arrays, so that one product scores them all: their places, and the rows that stand there.
+    """Atoms as arrays with their indices, so that one product scores all of them.
 
-    Sparse vertices are rows of positions and values, all of one length; other short ones are rows of a matrix. The
-    rest (a starting point, long dense vertices, rank-one matrices) is asked one by one.
+    Sparse vertices are rows of positions and values, all of one length. Other short vertices are rows of a matrix. The
+    rest (a starting point, long dense vertices, rank-one matrices) is scored one by one.
     """
 
     sparse: Array
@@ -162,9 +158,9 @@ class _Stack(NamedTuple):
     def of(
         cls, atoms: Sequence[Atom], offset: int = 0, width: int | None = None, among: Container[int] | None = None
     ) -> _Stack:
-        """The stack of atoms whose places begin at `offset`; sparse vertices of another width go to the rest.
+        """Return the stack of atoms with indices from `offset` on.
 
-        So do those that are not `among` given places.
+        Sparse vertices of another width, or with an index that is not `among` the given ones, are not sparse rows.
         """
         sparse, rows, dense, arrays, rest = [], [], [], [], []
         for i, atom in enumerate(atoms, offset):
@@ -188,13 +184,13 @@ class _Stack(NamedTuple):
         )
 
     def extended(self, atoms: Sequence[Atom], offset: int) -> _Stack:
-        """With further atoms, whose places begin at `offset`."""
+        """Return the stack with further atoms, whose indices start at `offset`."""
         new = _Stack.of(atoms, offset, self.indices.shape[1] if len(self.sparse) else None)
         pairs = zip(self, new, strict=True)
         return _Stack(*(b if not len(a) else a if not len(b) else np.concatenate([a, b]) for a, b in pairs))
 
     def kept(self, mask: Array) -> _Stack:
-        """Without the places where the mask is false."""
+        """Return the stack of the atoms for which the mask is true."""
         place = np.cumsum(mask) - 1
         sparse, dense, rest = mask[self.sparse], mask[self.dense], mask[self.rest]
         return _Stack(
@@ -208,7 +204,7 @@ class _Stack(NamedTuple):
 
 
 def _short_row(atom: Atom) -> Array | None:
-    """The coordinates of a vertex that is not rank-one, if they are few."""
+    """Return the coordinates of a short vertex that is not rank-one; else None."""
     if atom.vertex is None or atom.factored or math.prod(atom.vertex.shape) > _SHORT:
         return None
     row = atom.row()
@@ -216,7 +212,7 @@ def _short_row(atom: Atom) -> Array | None:
 
 
 class Decomposition(ABC):
-    """x as weights on atoms: one mixture, or one for every set of which the set is the sum."""
+    """Point as a weighted sum of atoms: one convex combination, or one for every summand of the set."""
 
     atoms: Sequence[Atom]
     weights: Array
@@ -230,7 +226,7 @@ class Decomposition(ABC):
 
     @property
     def x(self) -> Any:
-        """The point: an array, or a `LowRank` where every vertex is rank-one."""
+        """The point as an array, or as a `LowRank` if every vertex is rank-one."""
         shape = self.vertices[0].shape
         factored = all(atom.factored for atom in self.atoms)
         like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))
@@ -241,53 +237,53 @@ class Decomposition(ABC):
 
     @abstractmethod
     def point(self, like: Point) -> Point:
-        """x and its image, put together from the atoms."""
+        """Return x and its image, computed from the atoms."""
 
     @property
     @abstractmethod
     def starts(self) -> Array:
-        """Where among the atoms each mixture begins."""
+        """Index of the first atom of every block."""
 
     @abstractmethod
     def scores(self, g: Gradient) -> Array:
-        """The inner product of a gradient with every atom."""
+        """Return the inner product of a gradient with every atom."""
 
     @abstractmethod
     def weighted(self, weights: Array) -> Decomposition:
-        """The same atoms with other weights; those left without weight are dropped."""
+        """Return the decomposition with other weights, without atoms of weight zero."""
 
     @abstractmethod
     def lifted(self, f: Objective) -> Decomposition:
-        """With the images of the atoms under another objective."""
+        """Return the decomposition with the images of the atoms under an objective."""
 
     @abstractmethod
     def bare(self) -> Decomposition:
-        """Without images."""
+        """Return the decomposition without images."""
 
     @abstractmethod
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
-        """Whether a method on C may shift its weights: they are positive, and nothing is known to get outside."""
+        """Return whether the weights are positive and no atom is known to be outside of C."""
 
     @abstractmethod
     def single(self) -> ActiveSet:
-        """As one mixture of members of the whole set."""
+        """Return one convex combination of members of the whole set."""
 
 
 @storable("active-set", valid=lambda active: active.weights.shape == (len(active.atoms),))
 @dataclass(frozen=True, eq=False)
 class ActiveSet(Decomposition):
-    """x as a mixture: the sum of ``weights[i] * vertices[i]``, the weights summing to one.
+    """Point as the sum of ``weights[i] * vertices[i]``, with weights that sum to one.
 
-    A run returns it as ``result.active_set``, and ``minimize(f, C, x0=result.active_set)`` starts from it: methods with
-    an active set begin with its vertices, others with its point.
+    A run returns it as ``result.active_set``. ``minimize(f, C, x0=result.active_set)`` starts from it: methods with an
+    active set start with its vertices, other methods with its point.
 
     Attributes
     ----------
     weights : array
-        Positive, but for tableaus without a certificate.
+        Positive, except for tableaus without a certificate.
     vertices : list
-        What the oracle returned; ``numpy.asarray`` makes an array of it. As long as the starting point has weight, it
-        is one of them, as the array that it is.
+        Vertices that the oracle returned; ``numpy.asarray`` converts each to an array. The starting point is one of
+        them, as an array, while it has weight.
 
     Examples
     --------
@@ -303,11 +299,11 @@ class ActiveSet(Decomposition):
     weights: Array
 
     def __post_init__(self) -> None:
-        self.weights.setflags(write=False)  # states and results share them
+        self.weights.setflags(write=False)  # states and results share the array
 
     @classmethod
     def starting_at(cls, x: Point) -> ActiveSet:
-        """All weight on one point."""
+        """Return the decomposition with all weight on one point."""
         return cls(Atoms((x,)), np.ones(1))
 
     def __repr__(self) -> str:
@@ -328,18 +324,18 @@ class ActiveSet(Decomposition):
         return np.zeros(1, dtype=np.intp)
 
     def scores(self, g: Gradient) -> Array:
-        return self.atoms.scores(g)
+        return g.scores(self.atoms)
 
     def weighted(self, weights: Array) -> ActiveSet:
         return ActiveSet(self.atoms, weights).pruned()
 
     def joined(self, new: Iterable[Atom]) -> ActiveSet:
-        """With further atoms of weight zero, unless they are there already."""
+        """Return the active set with further atoms of weight zero."""
         atoms = self.atoms.joined(new)
         return ActiveSet(atoms, np.concatenate([self.weights, np.zeros(len(atoms) - len(self))]))
 
     def moved(self, length: float, terms: Sequence[tuple[float, Atom]]) -> ActiveSet:
-        """After a step of that length along ``sum of w (atom - x)``; atoms left without weight are dropped."""
+        """Return the active set after a step along ``sum of w (atom - x)``, without atoms of weight zero."""
         joined = self.joined(atom for _, atom in terms)
         weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
         for w, atom in terms:
@@ -347,8 +343,8 @@ class ActiveSet(Decomposition):
         return ActiveSet(joined.atoms, weights).pruned()
 
     def pruned(self) -> ActiveSet:
-        """Without atoms of no weight, the weights summing to one."""
-        # Rounding leaves of a dropped weight some ulps, which would hold a useless atom forever.
+        """Return the active set without atoms of weight zero, with weights that sum to one."""
+        # Rounding leaves a weight of some ulps where it should be zero, so the limit is not zero.
         mask = self.weights > 1e-14
         weights = self.weights[mask]
         return ActiveSet(self.atoms.kept(mask), weights / weights.sum())
@@ -366,12 +362,21 @@ class ActiveSet(Decomposition):
         return self
 
 
-def caratheodory(active: ActiveSet) -> ActiveSet:
-    """The same point from no more atoms than an affine basis of them has: at most dim + 1 (Caratheodory, 1907).
+def added(x: Point, atoms: Sequence[Atom], values: Iterable[float]) -> Point:
+    """Return x plus multiples of atoms, with its image."""
+    moved, image = x.x.copy(), None if x.image is None else x.image.copy()
+    for atom, value in zip(atoms, values, strict=True):
+        atom.add_to(moved, float(value))
+        if image is not None:
+            atom.add_image_to(image, float(value))
+    return Point(moved, image)
 
-    Weights may move along null vectors of the atoms, which leave the point where it is. Of the weights that can be
-    moved to zero, the nearest goes first: no other passes zero on the way. Sums of rank-one matrices, which are as many
-    as their matrix needs, are left as they are.
+
+def caratheodory(active: ActiveSet) -> ActiveSet:
+    """Return the same point from an affine basis of its atoms: at most dim + 1 of them (Caratheodory, 1907).
+
+    Weights change along null vectors of the atoms, which do not change the point. The weight that reaches zero first is
+    removed, so that no weight becomes negative. Sums of rank-one matrices are returned unchanged.
 
     Examples
     --------
@@ -386,7 +391,7 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
         return active
     weights, kept = active.weights.copy(), np.zeros(len(active), dtype=bool)
     n, waiting = active.atoms.dimension, np.arange(len(active))
-    while len(waiting):  # a few at a time, as a null space takes the square of their number
+    while len(waiting):  # in groups, because a null space takes the square of their number
         room = n + n // 4 + 16 - np.count_nonzero(kept)
         kept[waiting[:room]], waiting = True, waiting[room:]
         weights[kept] = _emptied(weights[kept], _null_space(active.atoms.kept(kept).rows()))
@@ -395,13 +400,13 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
 
 
 def _emptied(weights: Array, null: Array) -> Array:
-    """The weights, moved along null vectors until as many of them are zero as there are such vectors."""
+    """Return the weights, changed along the null vectors until one weight per null vector is zero."""
     while null.shape[1]:
         sizes = np.linalg.norm(null, axis=1)
         distances = np.divide(weights, sizes, out=np.full(len(weights), np.inf), where=sizes > 1e-10)
         j = int(distances.argmin())
         weights = weights - dot(null, distances[j] / sizes[j] * null[j])
-        mirror = null[j].copy()  # Householder's, which leaves weight j to the first column alone
+        mirror = null[j].copy()  # Householder reflection, after which only the first column changes weight j
         mirror[0] += math.copysign(sizes[j], mirror[0])
         null = (null - np.outer(dot(null, mirror), 2 / dot(mirror, mirror) * mirror))[:, 1:]
         weights[j], null[j] = 0.0, 0.0
@@ -409,7 +414,7 @@ def _emptied(weights: Array, null: Array) -> Array:
 
 
 def _null_space(rows: Array) -> Array:
-    """Orthonormal columns that span the weights, summing to zero, which add the rows up to zero."""
+    """Return an orthonormal basis of the weights with sum zero for which the weighted sum of the rows is zero."""
     rows = rows - rows[0]
     span = np.abs(rows).max(axis=0)
     B = np.column_stack([np.ones(len(rows)), rows[:, span > 0] / span[span > 0]])
@@ -420,10 +425,10 @@ def _null_space(rows: Array) -> Array:
 
 @storable("record", valid=lambda record: all(len(weights) == len(s) for weights, s in record.steps))
 class Record(NamedTuple):
-    """The decomposition of a multistep iterate: an active set without images, and the steps taken since.
+    """Decomposition of a multistep iterate: an active set without images, and the steps taken since.
 
-    A step adds an entry, which takes a microsecond or two; every 64 steps the entries are folded into the active set.
-    Where the targets are not vertices, or the vertices take too much memory, the record is given up: None replaces it.
+    Recording a step takes one or two microseconds. Every 64 steps the steps are added to the active set. None replaces
+    the record if targets are not vertices or the vertices take too much memory.
     """
 
     active: ActiveSet
@@ -434,13 +439,13 @@ class Record(NamedTuple):
 
     @classmethod
     def starting_with(cls, active: ActiveSet, x: Point) -> Record | None:
-        """The record of a run from x; a factored x is a decomposition itself and needs none."""
+        """Return the record at the start of a run; None for a factored x, which is a decomposition itself."""
         if x.factored:
             return None
         return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST), stored=_storage(active.atoms))
 
     def after(self, weights: Sequence[float], targets: Sequence[Atom]) -> Record | None:
-        """After a step to ``x + sum of w_i (s_i - x)``."""
+        """Return the record after a step to ``x + sum of w_i (s_i - x)``."""
         vertices = [target.vertex for target in targets]
         if None in vertices:
             return None
@@ -449,10 +454,10 @@ class Record(NamedTuple):
         return record if len(record.steps) < _FOLD_EVERY and pending <= self.limit else record.folded()
 
     def folded(self) -> Record | None:
-        """The same with no steps left over."""
+        """Return the record with all steps added to the active set."""
         if not self.steps:
             return self
-        rest = 1.0  # what is left, after the later steps, of a weight given by this one
+        rest = 1.0  # factor by which the later steps reduce a weight of this step
         gained: dict[Hashable, float] = {}
         atoms: dict[Hashable, Atom] = {}
         for weights, vertices in reversed(self.steps):

@@ -1,4 +1,4 @@
-"""What is x made of where the set is a sum of sets? A mixture for every one of them."""
+"""Decomposition of x over a sum of sets: one active set for every summand."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import Sum, Vertex
 from fwflow.sets.base import ConstraintSet
 
-# More sets than this are taken together in groups: correcting weights takes the cube of their number.
+# Maximum number of blocks; more summands are joined in groups, because correcting weights takes the cube of their
+# number. Chosen without tuning.
 _MOST = 1000
-# By this share of the size of x, a decomposition may miss it.
+# Largest error of a decomposition relative to x. Chosen without tuning.
 _MISSED = 1e-6
 
 
 @storable("block-set", valid=lambda active: len(active.blocks) > 1)
 @dataclass(frozen=True, eq=False)
 class BlockSet(Decomposition):
-    """x as a sum of mixtures, one for every set of which the set is the sum.
+    """Point as a sum of convex combinations, one for every summand of the set.
 
-    Of products, Minkowski sums and flows with several origins a run returns it as ``result.active_set``, and
-    ``minimize(f, C, x0=result.active_set)`` starts from it. In every block the weights sum to one.
+    Runs over products, Minkowski sums and flows with several origins return it as ``result.active_set``.
+    ``minimize(f, C, x0=result.active_set)`` starts from it. The weights of every block sum to one.
 
     Attributes
     ----------
     blocks : tuple of ActiveSet
     weights : array
-        Those of all blocks, one after the other.
+        Weights of all blocks, in order.
     vertices : list
-        What the oracle returned, by block: they have the shape of x.
+        Vertices of all blocks that the oracle returned, with the shape of x.
 
     Examples
     --------
@@ -90,7 +91,7 @@ class BlockSet(Decomposition):
         return np.asarray(dot(self._coordinates, np.ravel(np.asarray(g))))
 
     def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
-        """With further atoms of weight zero for every block, unless they are there already."""
+        """Return the decomposition with further atoms of weight zero for every block."""
         return BlockSet(tuple(block.joined(atoms) for block, atoms in zip(self.blocks, new, strict=True)))
 
     def weighted(self, weights: Array) -> BlockSet:
@@ -98,19 +99,19 @@ class BlockSet(Decomposition):
         return BlockSet(tuple(block.weighted(part) for block, part in parts))
 
     def at(self, parts: Iterable[Vertex]) -> Array:
-        """Weights that are one at the given vertex of every block, which it has."""
+        """Return the weights that are one at the given vertex of every block."""
         weights = np.zeros(len(self))
         places = [block.atoms.places[part.key] for block, part in zip(self.blocks, parts, strict=True)]
         weights[self.starts + np.array(places)] = 1.0
         return weights
 
     def squared_distances(self, one: Array, other: Array) -> Array:
-        """Between pairs of atoms, given by their places."""
+        """Return the squared distances between pairs of atoms, given by their indices."""
         apart = self._coordinates[one] - self._coordinates[other]
         return np.asarray((apart * apart).sum(axis=1)).reshape(-1)
 
     def few(self, times: int = 1) -> BlockSet:
-        """With no more atoms in a block than an affine basis of it has, where they are more than so many times that."""
+        """Reduce blocks with more than `times` atoms per dimension to an affine basis of their atoms."""
         return self if all(_few(block, times) for block in self.blocks) else self._each(partial(_fewer, times=times))
 
     def lifted(self, f: Objective) -> BlockSet:
@@ -139,7 +140,7 @@ class BlockSet(Decomposition):
 
 
 def _few(block: ActiveSet, times: int) -> bool:
-    """Whether the atoms are at most so many times the entries that they have together, and one."""
+    """Return whether there are at most `times` atoms per entry that any atom uses, plus one."""
     dimension, found = math.prod(block.atoms[0].coordinates.shape), []
     for atom in block.atoms:
         entries = atom.coordinates.entries()
@@ -168,7 +169,7 @@ def _together(blocks: list[list[tuple[float, Atom]]]) -> Iterator[tuple[float, l
 
 
 def parts_of(C: ConstraintSet, vertex: Vertex) -> tuple[Vertex, ...] | None:
-    """The vertices, one per block, of which the oracle's answer is the sum; None if that cannot be told."""
+    """Return the vertices, one per block, whose sum is a vertex of C; None if C cannot split it."""
     return _grouped(C.summands(vertex))
 
 
@@ -179,7 +180,7 @@ def _grouped(parts: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
 
 
 def by_block(active: Decomposition, f: Objective, C: ConstraintSet, x: Point) -> BlockSet | None:
-    """A decomposition of x as a mixture per block of C, with images; None if C has one block, or cannot tell."""
+    """Return a decomposition of x by the blocks of C, with images; None if C has one block or cannot split x."""
     if C.n_summands == 1 or x.factored:
         return None
     if isinstance(active, BlockSet):
@@ -192,12 +193,12 @@ def by_block(active: Decomposition, f: Objective, C: ConstraintSet, x: Point) ->
         for block, part in zip(blocks, parts, strict=True):
             block[part.key] = (w + block.get(part.key, (0.0,))[0], part)
     found = BlockSet(tuple(_mixture(block.values()) for block in blocks))
-    missed = np.abs(found.point(x.bare()).x - x.x).max()  # by a vertex of another set, perhaps
+    missed = np.abs(found.point(x.bare()).x - x.x).max()  # an atom may be a vertex of another set
     return found.lifted(f) if missed <= _MISSED * max(np.abs(x.x).max(), 1e-300) else None
 
 
 def with_parts(problem: Problem, known: Evaluation, active: BlockSet, ranked: Sequence[tuple[Vertex, ...]]) -> BlockSet:
-    """With the parts of the oracle's answer and, of those of further vertices, what lies lower than x in its block."""
+    """Add the parts of the oracle's vertex, and parts of further vertices with a lower value than x in their block."""
     g, scores = np.asarray(known.gradient), active.scores(known.gradient)
     here = np.add.reduceat(scores * active.weights, active.starts)
     lowest = np.minimum.reduceat(scores, active.starts)

@@ -1,4 +1,4 @@
-"""Where does a method lead, step by step? For methods that solve a smaller problem within a step of their own."""
+"""Iterates of a method on a subproblem, for methods that solve one within each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fwflow.points.point import Point
 
 
 class Place(NamedTuple):
-    """A point on the way, what is known of it, and the memory of the method there."""
+    """Iterate of a method on a subproblem, its evaluation, and the memory of the method."""
 
     point: Point
     known: Evaluation
@@ -22,9 +22,9 @@ class Place(NamedTuple):
 
 
 def descent(problem: Problem, method: Method, x: Point, memory: Any) -> Iterator[Place]:
-    """The places to which a method leads from x, that one included.
+    """Yield x and the iterates of a method from there.
 
-    The last is where the gap is down to rounding, where neither it nor the value has fallen, or where time is over.
+    The last one has a gap of the size of rounding errors, or neither gap nor value decreased, or the time is over.
     """
     value, least, k = math.inf, math.inf, 0
     while True:

@@ -1,8 +1,7 @@
-"""Where on a face is a quadratic smallest? An active-set solver that updates its factorisation.
+"""Minimum of a quadratic on a face, by an active-set method that updates a Cholesky factor.
 
-A face is spanned by a few generators, each with a value between bounds: vertices with weights that sum to one, or
-coordinates of a box. To add a generator or to drop one costs O(k^2) for the factor of k generators and O(m k) for the
-products of their images; the quadratic itself is never formed beyond k x k.
+A face is spanned by a few generators with values between bounds: vertices with weights that sum to one, or coordinates
+of a box. Adding or dropping one of k generators costs O(k^2) for the factor and O(m k) for the products of images.
 """
 
 from __future__ import annotations
@@ -21,30 +20,31 @@ from fwflow.methods.clock import Late, never
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.quadratic_models import Model
 
-# A generator that depends on the others gets this share of its own curvature: the Newton step along it is then so long
-# that it ends at a bound, which is where a function without curvature has its minimum.
+# Smallest pivot of a generator that depends on the others, relative to its curvature. The Newton step along it is then
+# so long that it ends at a bound, where a function without curvature has its minimum. Chosen without tuning.
 _FLOOR = 1e-13
-# And this much where there is no curvature at all.
+# Smallest pivot if there is no curvature: close to the smallest positive number whose inverse is finite.
 _TINY = 1e-290
-# Curvatures below this share of the largest, which is the square of the rounding of sides, are rounding.
+# Curvatures below this fraction of the largest are rounding errors. It is about the square of the machine precision.
 _NO_CURVATURE = 1e-30
-# Sides that are longer than their centre by more than the inverse of this need more digits than their products have.
+# If the centre is shorter than this fraction of the longest side, products of the sides are too imprecise. Chosen
+# without tuning.
 _UNEVEN = 1e-5
 _EPS = float(np.finfo(np.float64).eps)
-# Derivatives further from those at the minimum, in units of their rounding, show that the factor is not exact.
+# Largest `Face.spread`, in units of rounding errors, of a minimum found with an exact factor. Chosen without tuning.
 _WORN = 1e3
 
-_NOT_CONVEX = "the objective is not convex; use another method, or leave method alone"
+_NOT_CONVEX = "the objective is not convex; use another method, or omit the argument `method`"
 
 
 @storable("rows", "array", make="of", valid=lambda rows: rows.array.ndim == 2)
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A matrix that grows by rows: successors share a buffer, of which each sees its own part."""
+    """Matrix that grows by rows. Its extensions share one buffer."""
 
     buffer: Array = field(default_factory=lambda: np.zeros((0, 0)))
     count: int = 0
-    used: list[int] = field(default_factory=lambda: [0])  # rows of the buffer that belong to somebody
+    used: list[int] = field(default_factory=lambda: [0])  # number of rows of the buffer in use by any matrix
 
     @classmethod
     def of(cls, array: Array) -> Rows:
@@ -56,7 +56,9 @@ class Rows:
 
     def extended(self, row: Array) -> Rows:
         rows = self
-        if self.count in (0, len(self.buffer)) or self.used[0] > self.count:  # no room, or another's
+        if (
+            self.count in (0, len(self.buffer)) or self.used[0] > self.count
+        ):  # there is no room, or another matrix uses it
             buffer = np.empty((2 * self.count + 8, len(row)))
             if self.count:
                 buffer[: self.count] = self.array
@@ -73,16 +75,16 @@ class Face:
 
     Attributes
     ----------
-    affine : the values keep their sum
-    base : image of everything that is fixed
+    affine : whether the values keep their sum
+    base : image of the fixed part
     keys : names of the generators
     sides : one row per generator each, see `Model.sides`
-    centre : what sides are counted from where the values keep their sum, which changes nothing but the rounding: it
-        then goes with the size of the face, not with the square of its distance from the origin
-    shift : added to every curvature where the sum is kept, which changes nothing but makes the factor exist; as small
-        as the smallest curvature, in which a larger one would leave no digit
-    longest : norm of the longest left side, for the size of rounding errors
-    dropped : generators that have come to a bound, with the value there
+    centre : origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size
+        of the face instead of its squared distance from the origin.
+    shift : number added to every curvature if the values keep their sum. It makes the factor exist and does not change
+        the minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
+    longest : norm of the longest left side, for bounds on rounding errors
+    dropped : generators that have reached a bound, with the value there
     """
 
     model: Model
@@ -101,7 +103,7 @@ class Face:
 
     @classmethod
     def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Any, ...]) -> Face:
-        """The face of some of many generators, given their values, bounds (lower, upper) and sides (left, right)."""
+        """Return the face of some generators, given the values, lower and upper bounds, left and right sides of all."""
         values, lower, upper, left, right = pool
         chosen = left[keys]
         rows = Rows.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
@@ -113,7 +115,7 @@ class Face:
 
     @property
     def fits(self) -> bool:
-        """Whether there are a value, bounds, sides and a row of the factor for every key."""
+        """Whether every key has a value, bounds, sides and a row of the factor."""
         k = len(self.keys)
         vectors = all(array.shape == (k,) for array in (self.values, self.lower, self.upper))
         return vectors and self.sides[0].count == self.sides[1].count == k and self.factor.shape == (k, k)
@@ -128,16 +130,16 @@ class Face:
 
     @cached_property
     def image(self) -> Array:
-        """The image of the point with these values."""
+        """Image of the point with these values."""
         return self.base + dot(self.values, self.right) if self.keys else self.base
 
     @cached_property
     def terms(self) -> Array:
-        """The size of the terms of which derivatives with respect to the image are differences."""
+        """Size of the terms whose differences are the derivatives with respect to the image."""
         return np.asarray(8 * (np.abs(self.model.second * self.image) + np.abs(self.model.pull)))
 
     def noise(self, left: Array) -> Array:
-        """Rounding of derivatives along generators with these left sides, in units of the machine's precision."""
+        """Return the rounding errors of derivatives along generators, in units of the machine precision."""
         return dot(np.abs(left), self.terms)
 
     def joined(
@@ -148,7 +150,7 @@ class Face:
         lower: float = 0.0,
         upper: float = np.inf,
     ) -> Face:
-        """With one more generator, whose part at `value` is no longer in the base."""
+        """Return the face with one more generator, whose part at `value` is subtracted from the base."""
         left, weighed = sides[0], self.model.second * sides[1]
         if float(dot(left, weighed)) < -1e-10 * length(left) * length(weighed):
             raise NumericalTrouble(_NOT_CONVEX)
@@ -168,14 +170,14 @@ class Face:
             sides=(rows, rows if one else self.sides[1].extended(right)),
             longest=max(self.longest, length(left)),
         )
-        if self.affine and not _NO_CURVATURE * own <= self.shift <= 100 * own:  # the shift is another then
+        if self.affine and not _NO_CURVATURE * own <= self.shift <= 100 * own:  # the shift has to change
             return grown.refactored()
         column = dot(self.left, weighed) + self.shift if self.keys else np.zeros(0)
         factor = _bordered(self.factor, column, own + self.shift)
         return grown.refactored() if factor is None else replace(grown, factor=factor)
 
     def refactored(self, even: bool = False) -> Face:
-        """With the factor computed from scratch; for generators of `even` length with the largest shift."""
+        """Return the face with a newly computed factor; `even` uses the largest curvature as shift."""
         if not self.keys:
             return self
         K = dot(self.left * self.model.second, self.right.T)
@@ -184,12 +186,12 @@ class Face:
             sizes = row_lengths(self.left) * row_lengths(self.right * self.model.second)
             curved = K.diagonal() > np.maximum(1e-14 * sizes, _NO_CURVATURE * float(K.diagonal().max()))
             shift = float(K.diagonal().min(where=curved, initial=np.inf))
-            if not curved.any():  # all rounding, and maybe negative
+            if not curved.any():  # the curvatures are rounding errors and may be negative
                 shift = float(sizes.max()) or _TINY**0.5
             elif even:
                 shift = float(K.diagonal().max())
         K = (K + K.T) / 2 + shift
-        # Differences of sides are as exact as the sides themselves.
+        # Differences of sides have the absolute precision of the sides.
         blur = 1e-15 * len(K) * self.longest * length(np.atleast_1d(self.model.second * self.centre[1])) / _FLOOR
         for share in (0.0, _FLOOR, 1e2 * _FLOOR, 1e4 * _FLOOR):
             try:
@@ -204,12 +206,12 @@ class Face:
 
     @property
     def _uneven(self) -> bool:
-        """Whether sides are so much longer than their centre that products of them leave it no digit."""
+        """Whether the sides are so much longer than the centre that their products lose its precision."""
         centre = length(np.atleast_1d(self.centre[0]))
         return self.affine and 0 < centre < _UNEVEN * self.longest
 
     def _orthogonal(self, shift: float) -> Array | None:
-        """The factor from the sides themselves, which keeps twice the digits of one from their products, or None."""
+        """Return the factor by QR of the sides, which is twice as precise as that of their products, or None."""
         k = len(self.keys)
         if self.sides[0] is not self.sides[1] or np.min(self.model.second) < 0 or k > self.left.shape[1] + 1:
             return None
@@ -221,7 +223,7 @@ class Face:
         return factor
 
     def recentred(self, centre: tuple[Array, Array], sides: list[tuple[Array, Array]]) -> Face:
-        """The same with sides, given anew, counted from another centre."""
+        """Return the face with another centre and the given sides."""
         left = Rows.of(np.stack([side[0] - centre[0] for side in sides]))
         one = self.sides[0] is self.sides[1]
         right = left if one else Rows.of(np.stack([side[1] - centre[1] for side in sides]))
@@ -229,7 +231,7 @@ class Face:
         return replace(self, base=centre[1], sides=(left, right), centre=centre, longest=longest).refactored()
 
     def without(self, i: int, value: float) -> Face:
-        """With generator i fixed at a value."""
+        """Return the face with generator i fixed at a value."""
         k = len(self.keys)
         keep = np.arange(k) != i
         _, factor = scipy.linalg.qr_delete(np.eye(k), self.factor, i, which="col", check_finite=False)
@@ -247,21 +249,21 @@ class Face:
         )
 
     def minimised(self, late: Late = never) -> Face:
-        """At the smallest value of the model on the face; generators that end at a bound are dropped.
+        """Return the face at the minimum of the model, without generators that reach a bound.
 
-        Newton steps on all values, each exact but for rounding, so that the ones after the first polish. A step that
-        meets a bound stops there and drops that generator: every value of the model is lower than the one before. When
-        it is late, the values reached by then are returned.
+        Newton steps are exact up to rounding, and further steps reduce the rounding errors. A step that meets a bound
+        stops there and drops the generator, so the model decreases in every step. If `late` is true, the values reached
+        so far are returned.
         """
         face, last, fresh = replace(self, dropped=()), np.inf, False
-        while len(face.keys) > face.affine and not late():  # one vertex alone cannot move
+        while len(face.keys) > face.affine and not late():  # a single vertex cannot move
             spread = face.spread
             if not np.isfinite(spread):
                 raise NumericalTrouble("a derivative is not finite")
             if spread <= 1 or spread > last / 2:
                 if spread <= _WORN or fresh:
                     break
-                # Many drops have worn the factor, or a small shift has left no digit for long generators.
+                # The factor is imprecise after many drops, or the shift is too small for long generators.
                 face, fresh = face.refactored(even=True), True
             step = face._newton(face.slopes)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -285,27 +287,27 @@ class Face:
 
     @property
     def spread(self) -> float:
-        """How far derivatives are from those at the minimum on the face, in units of their rounding."""
+        """Largest deviation of a derivative from its value at the minimum, in units of rounding errors."""
         if len(self.keys) <= self.affine:
             return 0.0
         noise, off = _EPS * self.noise(self.left), np.abs(self.slopes)
-        if self.affine:  # all are to be equal, and the one that is rounded least tells the level
+        if self.affine:  # all are equal at the minimum, and the most precise one is the reference
             level = int(noise.argmin())
             off, noise = np.abs(self.slopes - self.slopes[level]), noise + noise[level]
         return float(np.divide(off, noise, out=np.zeros_like(off), where=off != 0).max())
 
     def _newton(self, slopes: Array) -> Array:
-        """The step to the minimum on the face, bounds aside."""
+        """Return the step to the minimum on the face without bounds."""
         if not self.affine:
             return -scipy.linalg.cho_solve((self.factor, False), slopes, check_finite=False)
         both = np.column_stack([slopes, np.ones(len(slopes))])
         down, even = scipy.linalg.cho_solve((self.factor, False), both, check_finite=False).T
         step = (down.sum() / even.sum()) * even - down
-        return step - step.mean()  # the sum is kept to rounding
+        return step - step.mean()  # removes the rounding error of the sum
 
 
 def _bordered(factor: Array, column: Array, own: float) -> Array | None:
-    """The upper triangular factor of a matrix with one more column; None if that is not positive."""
+    """Return the upper triangular factor of a matrix with one more column; None if it is not positive definite."""
     k = len(column)
     grown = np.zeros((k + 1, k + 1))
     grown[:k, :k] = factor

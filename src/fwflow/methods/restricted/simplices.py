@@ -1,9 +1,8 @@
-"""Where is a quadratic smallest over a product of simplices? Many bounds change at a time: many blocks are cheap.
+"""Minimum of a quadratic over a product of simplices, by a method that changes many bounds in one step.
 
-In every block the heaviest weight is left to the others: they move between zero and one, and it takes what they leave.
-Newton's method on the weights that are positive or want to be, each step projected, finds those that vanish in a few
-rounds (Bertsekas, 1982). Where curvature is missing in many directions it may not; then an interior-point method finds
-the face, in a number of steps that hardly depends on the problem (Mehrotra, 1992).
+In every block the largest weight is eliminated: it is one minus the sum of the others. Projected Newton steps on the
+free weights find the zero weights in a few rounds (Bertsekas, 1982), unless curvature is missing in many directions.
+Then an interior-point method finds the face, in a nearly constant number of steps (Mehrotra, 1992).
 """
 
 from __future__ import annotations
@@ -21,39 +20,40 @@ from fwflow._validation import Array
 from fwflow.methods.clock import Late, never
 from fwflow.objectives.quadratic_models import gram
 
-# Directions without curvature get this share of the largest one: the step along them ends at a bound.
+# All values below were chosen without tuning.
+# Curvature of directions without curvature, relative to the largest one. The step along them ends at a bound.
 _RIDGE = 1e-12
-# A Newton step that is longer than the simplices are wide says no more than one of this length.
+# Largest entry of a Newton step. The simplices have width one, so longer steps end at the same bounds.
 _LONGEST = 4.0
-# So much of it is tried.
+# Fractions of the Newton step that are tried.
 _SHARES = (1.0, 0.25, 2.0**-4, 2.0**-6, 2.0**-9, 2.0**-14)
-# After so many projected steps in a row it is the interior point's turn; it ends with this share of its first gap.
-_PATIENCE, _INTERIOR = 8, 1e-11
-# Of more weights than these a factor takes long: some conjugate gradients, this many at most and until the slopes are
-# this share of what they were, give a Newton step as good; where they do not lead to the end, a factor does, if the
-# weights are no more than the last number.
+# Number of projected steps before an interior-point phase, and the ratio of its final to its initial gap. Both phases
+# alternate for at most this number of rounds.
+_PATIENCE, _INTERIOR, _ROUNDS = 8, 1e-11, 10
+# With more weights than the first number, conjugate gradients replace the Cholesky factor: at most this many steps,
+# until the slopes are this fraction of the first. Up to the last number of weights, the factor is used if they fail.
 _MANY, _GRADIENTS, _SLOPES, _LARGE = 500, 60, 0.1, 3000
-# Below so many times the least gap that rounding can make, a step that does not halve it met one that it has made.
-_DROWNED = 1e3
-# The product of two matrices with this share of entries, or fewer, is faster if they are sparse; that of a matrix and a
-# vector with this one.
+# If the gap is below this many times its rounding error and a step does not halve it, the rest is rounding.
+_ROUNDED = 1e3
+# Fractions of nonzero entries below which sparse storage is faster: for products of two matrices, and of a matrix and a
+# vector.
 _SPARSE, _SPARSE_MANY = 0.05, 0.3
 _EPS = float(np.finfo(float).eps)
 
 
 def block_gap(slopes: Array, values: Array, starts: Array) -> float:
-    """By how much a linear function with these slopes could fall, all blocks together."""
+    """Return the largest decrease of the linear function with these slopes over all blocks: the duality gap."""
     return float(dot(slopes, values) - np.minimum.reduceat(slopes, starts).sum())
 
 
 def first_in_block(chosen: Array, starts: Array) -> Array:
-    """The first place of every block that is chosen; each has one."""
+    """Return the first chosen index of every block; each block has one."""
     places = np.flatnonzero(chosen)
     return places[np.searchsorted(places, starts)]
 
 
 def best_and_worst(slopes: Array, values: Array, starts: Array) -> tuple[Array, Array]:
-    """The places of every block with the lowest slope, and with the highest of those in use."""
+    """Return the indices of the lowest slope of every block, and of the highest one with a positive weight."""
     owner = owners(starts, len(values))
     used = np.where(values > 0, slopes, -np.inf)
     best = first_in_block(slopes == np.minimum.reduceat(slopes, starts)[owner], starts)
@@ -61,7 +61,7 @@ def best_and_worst(slopes: Array, values: Array, starts: Array) -> tuple[Array, 
 
 
 def pairwise_step(slopes: Array, values: Array, starts: Array) -> Array:
-    """In every block all weight of the worst place in use goes to the best."""
+    """Return the step that moves all weight of the worst index in use to the best one, in every block."""
     best, worst = best_and_worst(slopes, values, starts)
     step = np.zeros_like(values)
     step[best] += values[worst]
@@ -70,14 +70,14 @@ def pairwise_step(slopes: Array, values: Array, starts: Array) -> Array:
 
 
 def owners(starts: Array, count: int) -> Array:
-    """The block of every place."""
+    """Return the block of every index."""
     return np.repeat(np.arange(len(starts)), np.diff(starts, append=count))
 
 
 def differences(stack: tuple[Any, Any], values: Array, starts: Array) -> tuple[tuple[Any, Any], tuple[Array, Array]]:
-    """Rows of both sides less the heaviest row of their block, and the sums of those rows.
+    """Subtract from the rows of both sides the heaviest row of their block; return also the sums of the latter.
 
-    Values that sum to one in every block give the same sum of rows either way.
+    For weights that sum to one in every block, the weighted sum of the rows plus these sums does not change.
     """
     left, right = stack
     owner = owners(starts, len(values))
@@ -88,7 +88,7 @@ def differences(stack: tuple[Any, Any], values: Array, starts: Array) -> tuple[t
 
 
 def _less(rows: Any, heaviest: Array, owner: Array) -> tuple[Any, Array]:
-    """Rows less the heaviest of their block, as a CSR matrix where that is smaller, and the sum of those."""
+    """Return rows minus the heaviest row of their block, as a CSR matrix if sparse, and the sum of the latter."""
     base = np.asarray(rows[heaviest].sum(axis=0)).reshape(-1)
     less = sp.csr_array(rows - rows[heaviest[owner]])
     less.eliminate_zeros()
@@ -98,7 +98,7 @@ def _less(rows: Any, heaviest: Array, owner: Array) -> tuple[Any, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Factored:
-    """The Hessian of a model in the values of generators, by their sides: ``left @ diag(second) @ right.T``."""
+    """Hessian of a model in the values of generators: ``left @ diag(second) @ right.T``."""
 
     left: Any
     second: Any
@@ -108,10 +108,10 @@ class Factored:
         return dot(self.left, self.second * dot(values, self.right))
 
     def matrix(self) -> Array:
-        """It, whole."""
+        """Return the Hessian as an array."""
         if self.right is not self.left or np.min(self.second) < 0:
             return gram(self.left * self.second, self.right)
-        root = self.left * np.sqrt(self.second)  # its own product takes half as long
+        root = self.left * np.sqrt(self.second)  # a product with its own transpose takes half the time
         return gram(root, root)
 
     def diagonal(self) -> Array:
@@ -119,31 +119,13 @@ class Factored:
 
 
 def minimise_on_simplices(
-    K: Array | Factored,
-    slopes: Array,
-    values: Array,
-    starts: Array,
-    tol: float = 0.0,
-    most: int = 10,
-    late: Late = never,
+    K: Array | Factored, slopes: Array, values: Array, starts: Array, tol: float = 0.0, late: Late = never
 ) -> Array:
-    r"""Weights w, in blocks that sum to one, that minimise :math:`\langle g, d\rangle + d^T K d / 2` for d = w - v.
+    r"""Return weights w that minimise :math:`\langle g, d\rangle + d^T K d / 2`, d = w - v, with sum one per block.
 
-    Parameters
-    ----------
-    K : (k, k) array, or Factored
-        Symmetric. Where it is not positive semi-definite the function still falls, and what is found may not be a
-        minimum.
-    slopes, values : (k,) array
-        The gradient g at the weights v, from which the search starts.
-    starts : (B,) array of int
-        Where the blocks begin.
-    tol : float
-        The gap of the blocks together at which to stop; rounding stops it too.
-    most : int
-        Most rounds, of some Newton steps each.
-    late : callable
-        Whether to stop early, with the weights reached by then.
+    K is symmetric. If it is not positive semidefinite, the function decreases, but the result may not be a minimum.
+    `slopes` is the gradient g at the weights `values`, and `starts` has the first index of every block. The search ends
+    when the gap over all blocks is at most `tol` or a rounding error, or when `late` returns True.
 
     Examples
     --------
@@ -153,12 +135,12 @@ def minimise_on_simplices(
     array([0.25, 0.75, 1.  , 0.  ])
     """
     program = _Program(K, slopes, values, starts, late)
-    if len(values) > _MANY and (any(program.projected(tol) for _ in range(most)) or len(values) > _LARGE):
+    if len(values) > _MANY and (any(program.projected(tol) for _ in range(_ROUNDS)) or len(values) > _LARGE):
         return program.w
     if late():
         return program.w
     dense = _Dense(K if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts, late)
-    for _ in range(most):
+    for _ in range(_ROUNDS):
         if dense.projected(tol):
             break
         dense.interior(tol)
@@ -166,21 +148,21 @@ def minimise_on_simplices(
 
 
 class _Program:
-    """Weights w on their way to the minimum, and the gradient g there up to a number per block."""
+    """Current weights w, and the gradient g there up to a constant per block."""
 
     def __init__(self, K: Any, g: Array, w: Array, starts: Array, late: Late) -> None:
         self.late = late
         self.K, self.g, self.w, self.starts, self.owner = K, g, w, starts, owners(starts, len(w))
         self.kept = np.full(len(starts), -1)
-        #: A gap that rounding alone can make.
+        #: Bound on the rounding error of the gap.
         self.noise = 8 * _EPS * float(dot(np.abs(g), w) + np.abs(np.minimum.reduceat(g, starts)).sum())
 
     def projected(self, tol: float) -> bool:
-        """Some projected Newton steps; whether they have come to the end, if only of the time."""
+        """Make some projected Newton steps; return whether the search has ended, also because of the time limit."""
         before, last = np.inf, self.w
         for _ in range(_PATIENCE):
             gap = block_gap(self.g, self.w, self.starts)
-            if min(gap, before) <= _DROWNED * self.noise and gap > before / 2:
+            if min(gap, before) <= _ROUNDED * self.noise and gap > before / 2:
                 self.w = self.w if gap < before else last
                 return True
             if gap <= max(tol, self.noise) or self.late():
@@ -192,7 +174,7 @@ class _Program:
         return False
 
     def move(self, step: Array) -> bool:
-        """Take as much of a step as lowers the function most, all at most; whether that has moved anything."""
+        """Take the best fraction of a step; return whether the weights have changed."""
         length, gain = _along(self.K, self.g, step)
         moved = np.maximum(self.w + length * step, 0.0)
         moved[moved <= 4 * _EPS] = 0.0
@@ -203,16 +185,16 @@ class _Program:
         return True
 
     def keep_heaviest(self) -> Array:
-        """Leave the heaviest weight of every block to the others; where that is another than before."""
+        """Eliminate the largest weight of every block; return the blocks where that is another one than before."""
         w, kept = self.w, self.kept
         heaviest = first_in_block(w == np.maximum.reduceat(w, self.starts)[self.owner], self.starts)
-        if kept[0] >= 0:  # one that is hardly heavier will not do better
+        if kept[0] >= 0:  # a weight that is only slightly larger is no better
             heaviest = np.where(w[heaviest] > 2 * w[kept], heaviest, kept)
         self.kept, self.g = heaviest, self.g - self.g[heaviest][self.owner]
         return heaviest != kept
 
     def _newton_step(self) -> Array:
-        """The best of some steps to points of the product along the Newton direction."""
+        """Return the best of several feasible steps along the projected Newton direction."""
         g, w, kept = self.g, self.w, self.kept
         wanted = (w > 0) | (g < 0)
         wanted[kept] = False
@@ -234,7 +216,7 @@ class _Program:
         return best
 
     def solved(self, free: Array) -> Array:
-        """The Newton step of free weights, reversed, by conjugate gradients that end early: there, where it is long."""
+        """Return the negative Newton step of the free weights, by conjugate gradients that stop at long steps."""
         owner, kept, diagonal = self.owner, self.kept, self.K.diagonal()
         scale = np.abs(diagonal + diagonal[kept][owner])[free]
         scale = np.maximum(scale, _RIDGE * (float(scale.max(initial=0.0)) or float(np.abs(self.g).max()) or 1.0))
@@ -267,14 +249,14 @@ class _Program:
 
 
 class _Dense(_Program):
-    """A program small enough for factors of K; where weights are kept, they are eliminated from it."""
+    """Program that is small enough for a Cholesky factor of K, with the kept weights eliminated from K."""
 
     def __init__(self, K: Any, g: Array, w: Array, starts: Array, late: Late) -> None:
         super().__init__(K.copy(), g, w, starts, late)
         self.ridge = 0.0
 
     def keep_heaviest(self) -> Array:
-        """Where the weights of a block sum to one, multiples of that sum may be added to the rows and columns of K."""
+        """Subtract the rows and columns of the kept weights, which is possible because the weights have sum one."""
         changed = super().keep_heaviest()
         places = np.flatnonzero(changed[self.owner])
         if len(places):
@@ -284,7 +266,7 @@ class _Dense(_Program):
         return changed
 
     def solved(self, free: Array) -> Array:
-        """By a factor, with as much added to the diagonal as it takes for a step of a sensible length."""
+        """Return the negative Newton step, with the smallest tried ridge that limits its length."""
         K, g = self.K[np.ix_(free, free)], self.g[free]
         least = _RIDGE * (float(np.abs(K.diagonal()).max(initial=0.0)) or float(np.abs(g).max(initial=0.0)) or 1.0)
         ridge = max(least, self.ridge / 100)
@@ -296,7 +278,7 @@ class _Dense(_Program):
             ridge = 100 * self.ridge
 
     def interior(self, tol: float) -> None:
-        """Primal and dual steps of one length, and then to the face that they lead to, if that is downhill."""
+        """Make primal-dual interior-point steps, then move to the face that they indicate if the function decreases."""
         self.keep_heaviest()
         K, owner, starts, kept = self.K, self.owner, self.starts, self.kept
         free = np.delete(np.arange(len(owner)), kept)
@@ -319,11 +301,11 @@ class _Dense(_Program):
             factor, _ = _factor(matrix, _RIDGE * float(np.abs(K.diagonal()).max()))
 
             def towards(pull: Array, factor: Array = factor, ratio: Array = ratio, w: Array = w) -> tuple[Array, Array]:
-                asked = pull / w
+                rhs = pull / w
                 dw = np.zeros_like(w)
-                dw[free] = scipy.linalg.cho_solve((factor, False), asked[free] - asked[kept][block], check_finite=False)
+                dw[free] = scipy.linalg.cho_solve((factor, False), rhs[free] - rhs[kept][block], check_finite=False)
                 dw[kept] = -np.add.reduceat(dw, starts)
-                return dw, asked - ratio * dw
+                return dw, rhs - ratio * dw
 
             dw, dz = towards(-pairs)
             reach = _reach(w, z, dw, dz)
@@ -337,7 +319,7 @@ class _Dense(_Program):
 
 
 def _along(K: Any, g: Array, step: Array) -> tuple[float, float]:
-    """How much of a step to take, at most all, and by how much the function falls."""
+    """Return the best fraction of a step, at most one, and the decrease of the function."""
     slope, curvature = float(dot(g, step)), float(dot(step, dot(K, step)))
     if slope >= 0:
         return 0.0, 0.0
@@ -346,13 +328,13 @@ def _along(K: Any, g: Array, step: Array) -> tuple[float, float]:
 
 
 def _reach(w: Array, z: Array, dw: Array, dz: Array) -> float:
-    """How far, at most one, two steps keep both positive."""
+    """Return the largest step length, at most one, that keeps w and z positive."""
     fall = max(float((-dw / w).max()), float((-dz / z).max()))
     return 1.0 / max(fall, 1.0)
 
 
 def _factor(K: Array, ridge: float) -> tuple[Array, float]:
-    """The Cholesky factor of K with as much added to its diagonal as it takes to exist, and how much that was."""
+    """Return the Cholesky factor of K plus a ridge that is large enough for it to exist, and the ridge."""
     while True:
         shifted = K.copy()
         shifted.flat[:: len(K) + 1] += ridge

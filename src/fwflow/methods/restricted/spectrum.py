@@ -1,4 +1,4 @@
-"""Sets of matrices by their singular values or eigenvalues, as corrections within a span need them."""
+"""Sets of matrices that are given by their singular values or eigenvalues, for corrections within a span."""
 
 from __future__ import annotations
 
@@ -17,25 +17,18 @@ from fwflow.sets.vectors import L1Ball, Simplex
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Which matrices a set holds, by their singular values or by their eigenvalues.
+    """Condition on the singular values or eigenvalues of the members of a set."""
 
-    Attributes
-    ----------
-    radius : float
-        The largest sum of the moduli of these values.
-    sign : int
-        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
-    exact : bool
-        Whether that sum is the same for all members.
-    """
-
+    #: Largest sum of the moduli of these values.
     radius: float
+    #: Sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
     sign: int = 0
+    #: Whether all members have the same sum.
     exact: bool = False
 
     @classmethod
     def of(cls, C: ConstraintSet) -> Spectrum | None:
-        """The spectrum of the members of a set, None for sets that do not tell."""
+        """Return the spectrum of a set, or None if the set does not provide it."""
         if C.nuclear_radius is not None:
             return cls(C.nuclear_radius)
         if C.trace_range is None:
@@ -44,15 +37,15 @@ class Spectrum:
         return cls(max(-low, high), 1 if high > 0 else -1, low == high)
 
     def gradient(self, f: MatrixCompletion, image: Array) -> Any:
-        """The gradient at a matrix with those observed entries, in the space of the members."""
+        """Return the gradient at a matrix with these observed entries, restricted to the space of the members."""
         return self.restricted(f.gradient_matrix(image))
 
     def restricted(self, G: Any) -> Any:
-        """A matrix, or its symmetric part if all members are symmetric."""
+        """Return a matrix, or its symmetric part if all members are symmetric."""
         return (G + G.T) * G.dtype.type(0.5) if self.sign else G
 
     def project(self, M: Array) -> Array:
-        """The nearest matrix with such a spectrum: the projection of its values."""
+        """Return the nearest matrix with an admissible spectrum, by projecting the values."""
         if self.sign:
             values, W = np.linalg.eigh(self.sign * self.restricted(M))
             return dot(self.sign * (W * self._projected(values)), W.T)
@@ -62,17 +55,17 @@ class Spectrum:
     def _projected(self, values: Array) -> Array:
         largest = values.max()
         if self.exact or largest > self.radius:
-            # Taking the same from all changes nothing, and leaves numbers of the size of the radius.
+            # Subtracting a constant from all values does not change the projection and avoids large numbers.
             values = values - largest + values.dtype.type(self.radius)
         if self.exact:
             return Simplex(self.radius).project(values)
         return L1Ball(self.radius).project(np.maximum(values, 0))
 
     def factors(self, A: Array, B: Array) -> tuple[Array, Array]:
-        """Factors of a member that agree with each other, up to the sign, where it is symmetric."""
+        """Return the factors of a member; those of a symmetric one are equal up to the sign."""
         return (A, self.sign * A) if self.sign else (A, B)
 
 
 def correctable(problem: Problem) -> bool:
-    """Whether corrections within the span of the factors are possible."""
+    """Return whether corrections within the span of the factors are possible."""
     return problem.objective.completion is not None and Spectrum.of(problem.constraint) is not None
