@@ -10,7 +10,7 @@ from fwflow._validation import InputError
 from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.catalogue import AUTO, VARIANTS, MethodEntry, tableau_entry
+from fwflow.methods.catalogue import AUTO, VARIANTS, tableau_entry
 from fwflow.methods.lazy import LazyFrankWolfe
 from fwflow.methods.multistep import Multistep
 from fwflow.methods.problem import Problem
@@ -61,13 +61,15 @@ class Request:
     name: str
 
     @classmethod
-    def checked(cls, method: Any, schedule: Any, line_search: Any, momentum: Any) -> Request:
-        """From arguments as users give them."""
+    def checked(
+        cls, method: Any, schedule: Any, line_search: Any, momentum: Any, names: tuple[str, ...] = methods
+    ) -> Request:
+        """Return the request for arguments as users give them; `names` are the methods that are not tableaus."""
         if not isinstance(schedule, Schedule):
             raise InputError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
         name = method if isinstance(method, str) else ""
-        if isinstance(method, str) and method not in methods:
-            method = find_tableau(method, others=methods)
+        if isinstance(method, str) and method not in names:
+            method = find_tableau(method, others=names)
         if not isinstance(method, str | Tableau | Method):
             raise InputError(f"method must be a name, a Tableau or a Method; got {method!r}")
         name = name or (method.name if isinstance(method, Tableau) else type(method).__name__)
@@ -77,6 +79,27 @@ class Request:
     def plain(self) -> bool:
         """Whether no schedule, line search or momentum is asked for."""
         return self.schedule is DEFAULT_SCHEDULE and self.search is None and self.momentum is None
+
+    def options(self, name: str, takes: tuple[str, ...]) -> dict[str, Any]:
+        """Return the options for the method of that name; raise if it does not take one that was given."""
+        given = {"line_search": self.search, "momentum": self.momentum}
+        options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        if self.schedule is not DEFAULT_SCHEDULE or "schedule" in takes:
+            options["schedule"] = self.schedule
+        for option in options:
+            if option not in takes:
+                raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
+        return options
+
+    def warn_if_uncertified(self, tableau: Tableau, stacklevel: int) -> None:
+        """Warn if steps of the tableau with this schedule may leave the set; `stacklevel` counts from the caller."""
+        if not self.schedule.certifies(tableau):
+            warnings.warn(
+                f"tableau {tableau.name!r} is not certified for {self.schedule}: iterates may leave the set. "
+                "The result's feasible field tells whether the returned point did.",
+                UncertifiedWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 _ASKED = "it was asked for"
@@ -102,25 +125,9 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
     why = _PREFERRED if method == AUTO else _ASKED
     name = "fw" if method == AUTO else name
     if method in VARIANTS:
-        return _made(VARIANTS[name], name, request, problem, x), Choice(name, why)
+        entry = VARIANTS[name]
+        return entry.make(problem, x, **request.options(name, entry.takes)), Choice(name, why)
     tableau = method if isinstance(method, Tableau) else find_tableau(name)
-    if not request.schedule.certifies(tableau):
-        warnings.warn(
-            f"tableau {tableau.name!r} is not certified for {request.schedule}: iterates may leave the set. "
-            "The result's feasible field tells whether the returned point did.",
-            UncertifiedWarning,
-            stacklevel=3,
-        )
-    return _made(tableau_entry(tableau, name), name, request, problem, x), Choice(name, why)
-
-
-def _made(entry: MethodEntry, name: str, request: Request, problem: Problem, x: Point) -> Method:
-    """Return the method of an entry with the options that were given, or say which of them it does not take."""
-    given = {"line_search": request.search, "momentum": request.momentum}
-    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-    if request.schedule is not DEFAULT_SCHEDULE or "schedule" in entry.takes:
-        options["schedule"] = request.schedule
-    for option in options:
-        if option not in entry.takes:
-            raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
-    return entry.make(problem, x, **options)
+    request.warn_if_uncertified(tableau, stacklevel=3)
+    entry = tableau_entry(tableau, name)
+    return entry.make(problem, x, **request.options(name, entry.takes)), Choice(name, why)
