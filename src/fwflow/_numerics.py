@@ -57,7 +57,7 @@ def norm(x: Any) -> Any:
 
 
 def namespace(array: Any) -> Any:
-    """Return the module with the functions of an array: NumPy, or that of another library, for example ``jax.numpy``."""
+    """Return the module with the functions of an array: NumPy, or that of another library such as ``jax.numpy``."""
     return np if type(array) is np.ndarray else array.__array_namespace__()
 
 

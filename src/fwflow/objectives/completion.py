@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
-from fwflow._validation import Array, finite_array, float_array, suggest, whole
-from fwflow.objectives.image_based import LossOfImage, checked_weights
+from fwflow._validation import Array, finite_array, float_array, whole
+from fwflow.objectives.image_based import LossOfImage, checked_weights, scale_factor
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
@@ -86,12 +86,10 @@ class MatrixCompletion(LossOfImage):
         self.dtype = b.dtype
         self.loss = find_loss(loss, rho)
         self.loss.check(self.b)
-        if scale not in ("sum", "mean"):
-            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('sum', 'mean'))}")
         self.weights = checked_weights(weights, self.loss, b)
         total = float(len(b) if self.weights is None else self.weights.sum(dtype=np.float64))
         self.weights = None if self.weights is None else self.weights[order]
-        self.factor = 1.0 / total if scale == "mean" else 1.0
+        self.factor = scale_factor(scale, total)
         self.image_size = len(b)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, length, quietly
-from fwflow._validation import Array, finite_array
+from fwflow._validation import Array, InputError, finite_array, suggest
 from fwflow.designs import CountedDesign, Counts, as_design
 from fwflow.objectives.base import Line, Objective
 from fwflow.objectives.intercepts import average, best_shift
@@ -102,6 +102,13 @@ _square = quietly(np.square)
 def targets(b: Any, dtype: np.dtype[Any]) -> Array:
     """The data vector b in the type of the design, still finite there."""
     return finite_array(b, "b", ndim=1, dtype=dtype)
+
+
+def scale_factor(scale: str, total: Any) -> Any:
+    """Return the factor of the sum of losses for ``scale="mean"`` or ``"sum"``, where `total` is the sum of weights."""
+    if scale not in ("mean", "sum"):
+        raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
+    return 1.0 / total if scale == "mean" else 1.0
 
 
 def checked_weights(weights: Any, loss: Loss, b: Array) -> Array | None:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array, InputError, suggest
+from fwflow._validation import Array, InputError
 from fwflow.designs import CountedDesign, Counts
 from fwflow.objectives.base import Batch, Objective
-from fwflow.objectives.image_based import DesignImage, LossOfImage, checked_weights, image_of, targets
+from fwflow.objectives.image_based import DesignImage, LossOfImage, checked_weights, image_of, scale_factor, targets
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.screening import LazyGradient, Screen, pays
 from fwflow.points.point import Point
@@ -100,11 +100,9 @@ class LinearModel(DesignImage, LossOfImage):
         if len(self.b) != m:
             raise InputError(f"b has {len(self.b)} entries; A has {m} rows, and they must agree")
         self.loss.check(self.b)
-        if scale not in ("mean", "sum"):
-            raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
         self.weights, self.intercept = checked_weights(weights, self.loss, self.b), bool(intercept)
         total = float(m if self.weights is None else self.weights.sum(dtype=np.float64))
-        self.factor = 1.0 / total if scale == "mean" else 1.0
+        self.factor = scale_factor(scale, total)
         if self.intercept:
             self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
 
