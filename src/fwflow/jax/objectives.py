@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Objective(ABC):
-    """Smooth function f. Its points carry the image of x if it has one."""
+    """Smooth function f, by differentiation of `value`. Its points carry the image of x if it has one."""
 
     #: Shape of x and floating type, or None if only the starting point determines them.
     shape: tuple[int, ...] | None = None
@@ -47,21 +47,28 @@ class Objective(ABC):
     def value(self, point: Point) -> Array:
         """Return f at a point."""
 
-    @abstractmethod
     def gradient(self, point: Point) -> Array:
         """Return the gradient of f at a point."""
+        return jax.grad(lambda x: self.value(Point(x)))(point.x)
 
-    @abstractmethod
     def along(self, start: Point, end: Point) -> Line:
         """Return f on a segment."""
 
-    @abstractmethod
+        def value(gamma: Any) -> Array:
+            return self.value(Point(start.x + gamma * (end.x - start.x)))
+
+        slope = jax.grad(value)
+        return Line(value, slope, jax.grad(slope), self.quadratic)
+
     def bend(self, start: Point, end: Point, gradient: Array) -> Array:
         """Return twice the height of f at the end over its tangent at the start, which has that gradient."""
+        before, after = self.value(start), self.value(end)
+        rounding = 8 * epsilon(before.dtype) * (jnp.abs(before) + jnp.abs(after))
+        return 2 * (after - before - inner(gradient, end.x - start.x) - rounding)
 
-    @abstractmethod
     def noise(self, point: Point) -> Array:
         """Return the rounding error of ``<gradient, x>`` that comes from the gradient, in units of epsilon."""
+        return jnp.abs(self.value(point))
 
 
 @pytree("loss")
@@ -198,27 +205,4 @@ class Smooth(Objective):
         vars(self).update(fun=fun, args=args)
 
     def value(self, point: Point) -> Array:
-        return self._at(point.x)
-
-    def _at(self, x: Array) -> Array:
-        return jnp.asarray(self.fun(x, *self.args), x.dtype)
-
-    def gradient(self, point: Point) -> Array:
-        return jax.grad(self._at)(point.x)
-
-    def along(self, start: Point, end: Point) -> Line:
-        d = end.x - start.x
-
-        def value(gamma: Any) -> Array:
-            return self._at(start.x + gamma * d)
-
-        slope = jax.grad(value)
-        return Line(value, slope, jax.grad(slope), self.quadratic)
-
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
-        before, after = self.value(start), self.value(end)
-        rounding = 8 * epsilon(before.dtype) * (jnp.abs(before) + jnp.abs(after))
-        return 2 * (after - before - inner(gradient, end.x - start.x) - rounding)
-
-    def noise(self, point: Point) -> Array:
-        return jnp.abs(self.value(point))
+        return jnp.asarray(self.fun(point.x, *self.args), point.x.dtype)

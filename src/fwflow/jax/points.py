@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
+from fwflow.jax.designs import Design
 from fwflow.jax.trees import Array, inner, pytree
 
 
-class Vertex:
-    """Vertex of a set. A form that does without all `entries` overrides the three other members."""
+@pytree()
+class Dense:
+    """Vertex with all entries; `block` holds the directions of an iterative search, where the next search starts."""
 
     entries: Array
+    block: Array | None = None
 
     def added_to(self, x: Array, weight: Any) -> Array:
         """Return ``x + weight * vertex``."""
@@ -23,14 +26,14 @@ class Vertex:
         """Return the inner product with an array."""
         return inner(self.entries, g)
 
-    def image(self, design: Any) -> Array:
+    def image(self, design: Design) -> Array:
         """Return the product of a design with the vertex."""
         return design.matvec(self.entries)
 
 
 @pytree()
-class OneHot(Vertex):
-    """Vertex with one nonzero entry, or with none if the index is beyond the last entry."""
+class OneHot:
+    """Vertex with one nonzero entry, or with none if the index is beyond the last entry; members as for `Dense`."""
 
     index: Array
     value: Array
@@ -43,29 +46,11 @@ class OneHot(Vertex):
     def dot(self, g: Array) -> Array:
         return self.value * jnp.take(g.reshape(-1), self.index, mode="clip")
 
-    def image(self, design: Any) -> Array:
+    def image(self, design: Design) -> Array:
         return self.value * design.column(self.index)
 
 
-@pytree()
-class Dense(Vertex):
-    """Vertex with all entries."""
-
-    entries: Array
-
-
-@pytree()
-class RankOne(Vertex):
-    """``value * outer(u, v)``; `block` holds the directions of the search, from which the next search starts."""
-
-    u: Array
-    v: Array
-    value: Array
-    block: Array
-
-    @property
-    def entries(self) -> Array:  # type: ignore[override]
-        return self.value * (self.u[:, None] * self.v[None, :])
+Vertex = Dense | OneHot
 
 
 class Lifted(NamedTuple):

@@ -18,7 +18,7 @@ from jax import lax
 
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
-from fwflow.jax.points import Dense, OneHot, RankOne, Vertex
+from fwflow.jax.points import Dense, OneHot, Vertex
 from fwflow.jax.trees import Array, blocks, checked, doubles, epsilon, known, positive, pytree
 from fwflow.sets.base import ConstraintSet
 
@@ -52,9 +52,9 @@ class Set(ABC):
     def start(self, shape: Shape, dtype: Any) -> Array:
         """Return the default starting point."""
 
-    @abstractmethod
     def excess(self, x: Array) -> Array | None:
         """Return by which fraction of its size the set would have to grow to contain x."""
+        return None
 
     def project(self, x: Array) -> Array | None:
         """Return the member nearest to x."""
@@ -209,14 +209,24 @@ def _lp_norm(x: Array, p: Any) -> Array:
     return largest * ((jnp.abs(x) / jnp.where(largest > 0, largest, 1)) ** p).sum() ** (1 / p)
 
 
-def _opposite(radius: Array, norm: Array, direction: Array) -> Dense:
-    """Return the vertex opposite to a direction of norm 1 or, if the norm of the gradient is zero, the first one."""
-    first = OneHot(jnp.zeros((), jnp.int32), radius).added_to(jnp.zeros_like(direction), 1)
-    return Dense(jnp.where(norm > 0, -radius * direction, first))
+class _LpBall(_Ball):
+    """Ball of a p-norm with p between 1 and infinity."""
+
+    p: Any
+
+    def norm(self, x: Array) -> Array:
+        return _lp_norm(x, jnp.asarray(self.p, x.dtype))
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+        r, q = self._r(g), jnp.asarray(self.p / (self.p - 1), g.dtype)
+        norm = _lp_norm(g, q)
+        direction = jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
+        first = OneHot(jnp.zeros((), jnp.int32), r).added_to(jnp.zeros_like(g), 1)
+        return Dense(jnp.where(norm > 0, -r * direction, first))
 
 
 @pytree()
-class LpBall(_Ball):
+class LpBall(_LpBall):
     """`fwflow.LpBall`, compiled; p may be traced."""
 
     p: Any = 2.0
@@ -226,26 +236,12 @@ class LpBall(_Ball):
         p = checked(p, "p", wanted, lambda p: (p > 1) & (p < jnp.inf))
         vars(self).update(p=p, radius=positive(radius, "radius"))
 
-    def norm(self, x: Array) -> Array:
-        return _lp_norm(x, jnp.asarray(self.p, x.dtype))
-
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        q = jnp.asarray(self.p / (self.p - 1), g.dtype)
-        norm = _lp_norm(g, q)
-        direction = jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
-        return _opposite(self._r(g), norm, direction)
-
 
 @pytree()
-class L2Ball(_Ball):
+class L2Ball(_LpBall):
     """`fwflow.L2Ball`, compiled."""
 
-    def norm(self, x: Array) -> Array:
-        return _lp_norm(x, 2)
-
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        norm = self.norm(g)
-        return _opposite(self._r(g), norm, g / jnp.where(norm > 0, norm, 1))
+    p = 2.0
 
     def project(self, x: Array) -> Array:
         norm = self.norm(x)
@@ -314,9 +310,9 @@ class NuclearBall(_Ball):
     def least(self, g: Array) -> Array:
         return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> RankOne:
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         n, width = g.shape[1], min(self.width, *g.shape)
-        if isinstance(hint, RankOne):
+        if isinstance(hint, Dense) and hint.block is not None:
             block, steps = hint.block, self.steps
         else:
             block, steps = jax.random.normal(jax.random.key(0), (n, width), g.dtype), 10 * self.steps
@@ -328,7 +324,7 @@ class NuclearBall(_Ball):
 
         V = lax.fori_loop(0, steps, power, jnp.linalg.qr(block)[0])
         U, _, W = jnp.linalg.svd(_product(G, V), full_matrices=False)
-        return RankOne(U[:, 0], _product(V, W[0]), -self._r(g), V)
+        return Dense(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), V)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         if len(shape) != 2:
@@ -423,9 +419,6 @@ class Oracle(_UserOracle):
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return self.lmo(jnp.zeros(shape, dtype)).entries
-
-    def excess(self, x: Array) -> None:
-        return None
 
     def doubles(self, g: Array) -> bool:
         return doubles(self.oracle, g)

@@ -27,11 +27,7 @@ Kind = TypeVar("Kind", bound=type)
 @dataclass_transform(frozen_default=True, eq_default=False)
 def pytree(*static: str) -> Callable[[Kind], Kind]:
     """Make a class a frozen dataclass that is a pytree of its fields; the static ones must be hashable."""
-
-    def made(kind: Kind) -> Kind:
-        return register(dataclass(frozen=True, eq=False)(kind), *static)  # type: ignore[return-value]
-
-    return made
+    return lambda kind: register(dataclass(frozen=True, eq=False)(kind), *static)  # type: ignore[return-value]
 
 
 def register(kind: Kind, *static: str) -> Kind:
