@@ -29,6 +29,17 @@ def test_losses_of_the_core_are_compiled(name):
             np.testing.assert_allclose(got, getattr(loss, member)(z, b), rtol=1e-12, atol=1e-300)
 
 
+def test_the_second_derivative_of_a_large_margin_is_finite():
+    """Where squares of exponentials overflow in single precision; in the targets, too."""
+    f = fwj.LinearModel(np.eye(4, dtype=np.float32), np.ones(4), "logistic", scale="sum")
+    z, change = jnp.array([0.0, 60.0, 87.0, -87.0]), jnp.full(4, 1000.0)
+    found = jax.jvp(f.dual, (z,), (change,))[1]
+    np.testing.assert_allclose(found, change * f.loss.second(z, f.b), rtol=1e-6)
+    b = jnp.array([0.5, -2.0])
+    slope = jax.jvp(lambda b: fwj.LinearModel(np.eye(2), b, scale="sum").dual(jnp.zeros(2)), (b,), (b,))[1]
+    np.testing.assert_allclose(slope, -b)
+
+
 @pytest.mark.parametrize("weights", [None, RNG.random(20)], ids=["plain", "weighted"])
 def test_linear_models_are_those_of_the_core(weights):
     x, y = RNG.standard_normal(7), RNG.standard_normal(7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from fwflow.jax.designs import Design, as_design
 from fwflow.jax.points import Lifted, Point, Vertex
 from fwflow.jax.trees import Array, epsilon, floating, inner, known, pytree
 from fwflow.objectives.image_based import scale_factor
-from fwflow.objectives.losses import find_loss
+from fwflow.objectives.losses import Loss, find_loss
 
 
 class Line(NamedTuple):
@@ -140,7 +141,7 @@ class LinearModel(Objective):
 
     def dual(self, z: Any) -> Array:
         """Return the derivative of f in the image."""
-        return self._weighed(self.loss.derivative(z, self.b))
+        return self._weighed(_derivative(self.loss, z, self.b))
 
     def _weighed(self, entries: Array) -> Array:
         share = self.factor if self.weights is None else self.factor * self.weights
@@ -164,6 +165,18 @@ class LinearModel(Objective):
         z: Any = point.image
         moved = jnp.abs(self.dual(z)) + self._weighed(self.loss.curvature * (jnp.abs(z) + jnp.abs(self.b)))
         return jnp.sqrt(((moved * z) ** 2).sum())
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _derivative(loss: Loss, z: Any, b: Any) -> Any:
+    """Return the derivative of a loss, whose own derivative in z is `second`: JAX's may overflow for large margins."""
+    return loss.derivative(z, b)
+
+
+@_derivative.defjvp
+def _(loss: Loss, at: tuple[Any, Any], change: tuple[Any, Any]) -> tuple[Any, Any]:
+    value, by_b = jax.jvp(lambda b: loss.derivative(at[0], b), at[1:], change[1:])
+    return value, loss.second(*at) * change[0] + by_b
 
 
 def _data(values: Any, name: str, design: Design) -> Array:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from fwflow._validation import InputError, suggest, whole
+from fwflow._validation import InputError, whole
 from fwflow.jax import loop
 from fwflow.jax.methods import VARIANTS, Method, Multistep
 from fwflow.jax.objectives import Objective, Smooth
@@ -189,9 +189,9 @@ class OnTrees:
 
 
 def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:
-    if request.search is not None and request.search not in line_searches:
-        accepted = suggest(request.search, ("aggressive", "exact"))
-        raise InputError(f"line_search={request.search!r} is not available in fwflow.jax; {accepted}")
+    if request.search not in (None, *line_searches):
+        found = f"line_search={request.search!r}"
+        raise InputError(f"{found} is not available in fwflow.jax; accepted: 'aggressive', 'exact'")
     if request.momentum not in (None, Nesterov()):
         raise InputError(f"momentum={request.momentum!r} is not available in fwflow.jax; accepted: 'nesterov'")
     method, name = request.method, request.name
@@ -201,13 +201,10 @@ def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:
         if request.plain and not projects:
             request = replace(request, search=ExactSearch())
     if method in VARIANTS:
-        needs, member = (
-            (core.VARIANTS["apg"].needs, C.project) if method == "apg" else ("an L1Ball or a Simplex", C.atoms)
-        )
-        if jax.eval_shape(member, x) is None:
-            raise InputError(f"method={name!r} needs {needs}; got {C!r}")
-        return VARIANTS[name](**request.options(name, core.VARIANTS[name].takes)), name
+        entry = core.VARIANTS[name]
+        if jax.eval_shape(C.project if name == "apg" else C.atoms, x) is None:
+            raise InputError(f"method={name!r} needs {entry.needs or 'an L1Ball or a Simplex'}; got {C!r}")
+        return VARIANTS[name](**request.options(name, entry.takes)), name
     tableau = method if isinstance(method, Tableau) else find_tableau(name)
     request.warn_if_uncertified(tableau, stacklevel=4)
-    entry = core.tableau_entry(tableau, name)
-    return Multistep.of(tableau, **request.options(name, entry.takes)), name
+    return Multistep.of(tableau, **request.options(name, core.tableau_entry(tableau, name).takes)), name
