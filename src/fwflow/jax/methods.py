@@ -10,10 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from fwflow.jax.objectives import Objective
-from fwflow.jax.points import Lifted, OneHot, Point
+from fwflow.jax.points import OneHot, Point, Vertex
 from fwflow.jax.sets import Set
 from fwflow.jax.steps import as_pytree, line_searches, stage_gammas
 from fwflow.jax.trees import Array, epsilon, inner, pytree
@@ -31,15 +32,15 @@ class Known(NamedTuple):
     """Gradient at a point, the vertex of the oracle for it, and the Frank-Wolfe gap."""
 
     gradient: Array
-    vertex: Lifted
+    vertex: Vertex
     gap: Array
 
 
-def evaluate(f: Objective, C: Set, point: Point, hint: Lifted | None, lift: bool) -> Known:
+def evaluate(f: Objective, C: Set, point: Point, hint: Vertex | None, lift: bool) -> Known:
     r"""Return gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
     g = f.gradient(point)
-    vertex = C.lmo(g, None if hint is None else hint.vertex)
-    return Known(g, f.lift(vertex) if lift else Lifted(vertex), inner(g, point.x) - vertex.dot(g))
+    vertex = C.lmo(g, hint)
+    return Known(g, f.lift(vertex) if lift else vertex, inner(g, point.x) - vertex.dot(g))
 
 
 class Step(NamedTuple):
@@ -107,9 +108,9 @@ class Multistep(Method):
         W, p = [[jnp.asarray(w, dtype) for w in row] for row in W], [jnp.asarray(w, dtype) for w in p]
         last = known.vertex if memory is None else memory[1]
 
-        def oracle(g: Array) -> Lifted:
+        def oracle(g: Array) -> Vertex:
             nonlocal last
-            last = f.lift(C.lmo(g, last.vertex))
+            last = f.lift(C.lmo(g, last))
             return last
 
         def target(i: int, x_bar: Point) -> Any:
@@ -157,7 +158,7 @@ class ProjectedGradient(Method):
 
     def init(self, f: Objective, C: Set, point: Point, known: Known) -> ProjectionMemory:
         g = known.gradient
-        size, reach = jnp.abs(g).max(), jnp.abs(known.vertex.vertex.added_to(-point.x, 1)).max()
+        size, reach = jnp.abs(g).max(), jnp.abs(known.vertex.added_to(-point.x, 1)).max()
         d = jnp.where(size > 0, reach / jnp.where(size > 0, size, 1), 0) * g
         norm2 = inner(d, d)
         L = f.along(point, f.point(point.x - d)).second(jnp.zeros((), g.dtype)) / jnp.where(norm2 > 0, norm2, 1)
@@ -185,8 +186,7 @@ class ProjectedGradient(Method):
 
 
 def _either(first: Any, a: Point, b: Point) -> Point:
-    image = None if a.image is None or b.image is None else jnp.where(first, a.image, b.image)
-    return Point(jnp.where(first, a.x, b.x), image)
+    return jax.tree.map(partial(jnp.where, first), a, b)
 
 
 @pytree("line_search", "blended")
@@ -209,7 +209,7 @@ class Pairwise(Method):
         g = jnp.pad(known.gradient.reshape(-1), (0, len(values) - known.gradient.size))
         scores, used = values * g, weights > 8 * epsilon(g.dtype)
         worst = jnp.where(used, scores, -jnp.inf).argmax()
-        toward: Any = known.vertex.vertex
+        toward: Any = known.vertex
         local = jnp.ones((), bool)
         if self.blended:
             best = jnp.where(used, scores, jnp.inf).argmin()

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from fwflow._validation import InputError
 from fwflow.jax.designs import Design, as_design
-from fwflow.jax.points import Lifted, Point, Vertex
+from fwflow.jax.points import Point, Vertex
 from fwflow.jax.trees import Array, epsilon, floating, inner, known, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
@@ -40,9 +40,9 @@ class Objective(ABC):
         """Return x with its image."""
         return Point(x)
 
-    def lift(self, vertex: Vertex) -> Lifted:
+    def lift(self, vertex: Vertex) -> Vertex:
         """Return a vertex with its image."""
-        return Lifted(vertex)
+        return vertex
 
     @abstractmethod
     def value(self, point: Point) -> Array:
@@ -130,8 +130,8 @@ class LinearModel(Objective):
     def point(self, x: Array) -> Point:
         return Point(x, self.design.matvec(x))
 
-    def lift(self, vertex: Vertex) -> Lifted:
-        return Lifted(vertex, vertex.image(self.design))
+    def lift(self, vertex: Vertex) -> Vertex:
+        return vertex.lifted(self.design)
 
     def value(self, point: Point) -> Array:
         return self._weighed(self.loss.values(point.image, self.b)).sum()
@@ -148,8 +148,7 @@ class LinearModel(Objective):
         return entries * jnp.asarray(share, entries.dtype)
 
     def along(self, start: Point, end: Point) -> Line:
-        z: Any = start.image
-        d: Any = end.image - z
+        z, d = start.image, end.image - start.image
         return Line(
             value=lambda gamma: self._weighed(self.loss.values(z + gamma * d, self.b)).sum(),
             slope=lambda gamma: inner(self.dual(z + gamma * d), d),
@@ -159,10 +158,10 @@ class LinearModel(Objective):
 
     def bend(self, start: Point, end: Point, gradient: Array) -> Array:
         # Slopes are accurate where differences of values are lost in rounding; for quadratics both are equal.
-        return inner(self.dual(end.image) - self.dual(start.image), end.image - start.image)  # type: ignore[operator]
+        return inner(self.dual(end.image) - self.dual(start.image), end.image - start.image)
 
     def noise(self, point: Point) -> Array:
-        z: Any = point.image
+        z = point.image
         moved = jnp.abs(self.dual(z)) + self._weighed(self.loss.curvature * (jnp.abs(z) + jnp.abs(self.b)))
         return jnp.sqrt(((moved * z) ** 2).sum())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -13,10 +14,14 @@ from fwflow.jax.trees import Array, inner, pytree
 
 @pytree()
 class Dense:
-    """Vertex with all entries; `block` holds the directions of an iterative search, where the next search starts."""
+    """Vertex with all entries and, for a linear model, its image.
+
+    `block` holds the directions of an iterative search, where the next search starts.
+    """
 
     entries: Array
     block: Array | None = None
+    image: Any = None
 
     def added_to(self, x: Array, weight: Any) -> Array:
         """Return ``x + weight * vertex``."""
@@ -26,9 +31,9 @@ class Dense:
         """Return the inner product with an array."""
         return inner(self.entries, g)
 
-    def image(self, design: Design) -> Array:
-        """Return the product of a design with the vertex."""
-        return design.matvec(self.entries)
+    def lifted(self, design: Design) -> Dense:
+        """Return the vertex with its image, the product of a design with it."""
+        return replace(self, image=design.matvec(self.entries))
 
 
 @pytree()
@@ -37,6 +42,7 @@ class OneHot:
 
     index: Array
     value: Array
+    image: Any = None
 
     def added_to(self, x: Array, weight: Any) -> Array:
         # A comparison fuses with the rest of a mixture and leaves a sharded x where it is; a scatter does neither.
@@ -46,35 +52,24 @@ class OneHot:
     def dot(self, g: Array) -> Array:
         return self.value * jnp.take(g.reshape(-1), self.index, mode="clip")
 
-    def image(self, design: Design) -> Array:
-        return self.value * design.column(self.index)
+    def lifted(self, design: Design) -> OneHot:
+        return replace(self, image=self.value * design.column(self.index))
 
 
 Vertex = Dense | OneHot
-
-
-class Lifted(NamedTuple):
-    """Vertex with its image, if the objective has images."""
-
-    vertex: Vertex
-    image: Array | None = None
-
-    def added_to(self, x: Array, weight: Any) -> Array:
-        """Return ``x + weight * vertex``."""
-        return self.vertex.added_to(x, weight)
 
 
 class Point(NamedTuple):
     """Coordinates x and, for a linear model, their image ``A @ x``."""
 
     x: Array
-    image: Array | None = None
+    image: Any = None
 
     def added_to(self, x: Array, weight: Any) -> Array:
         """Return ``x + weight * coordinates``."""
         return x + weight * self.x
 
-    def mix(self, terms: Iterable[tuple[Any, Lifted | Point]]) -> Point:
+    def mix(self, terms: Iterable[tuple[Any, Vertex | Point]]) -> Point:
         r"""Return :math:`x + \sum_i w_i (s_i - x)` with its image."""
         pairs = list(terms)
         if not pairs:
