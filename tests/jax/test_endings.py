@@ -99,10 +99,10 @@ def test_users_functions_are_verified_in_double_precision():
     for scale in (0.0, 1e-2, 1e-3, 1e-4):
         x = np.full(10, 0.1, np.float32) + (scale * rng.standard_normal(10)).astype(np.float32)
         g = wide.T @ (wide @ x.astype(np.float64) - target) / 200
-        _, verdict, _ = jax.jit(lambda f, x: loop.judge(f, fwj.L1Ball(2.0), x))(f, x)
-        assert verdict.gap.dtype == np.float32
-        assert float(verdict.gap) == pytest.approx(g @ x + 2 * np.abs(g).max(), rel=1e-6)
-        assert 0 < float(verdict.rounding) < 1e-8 * float(verdict.resolution)
+        _, verified, _ = jax.jit(lambda f, x: loop.verify(f, fwj.L1Ball(2.0), x))(f, x)
+        assert verified.gap.dtype == np.float32
+        assert float(verified.gap) == pytest.approx(g @ x + 2 * np.abs(g).max(), rel=1e-6)
+        assert 0 < float(verified.rounding) < 1e-8 * float(verified.resolution)
 
 
 @pytest.mark.parametrize(

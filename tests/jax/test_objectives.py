@@ -114,21 +114,21 @@ def test_many_problems_share_products_of_matrices():
     assert all("[20,5]" in line or "[5,20]" in line or "[7,5]" in line or "[5,7]" in line for line in products)
 
 
-def test_single_precision_is_judged_in_double():
+def test_single_precision_is_verified_in_double():
     """The gap of a float32 point is that of the core in float64, far below what float32 resolves."""
     rng = np.random.default_rng(1)
     S = (rng.standard_normal((200, 10)) + 100).astype(np.float32)  # with much in common, so that products cancel
     b = (S @ np.full(10, 0.1) + rng.standard_normal(200)).astype(np.float32)
     f, x = fwj.LinearModel(S, b), np.full(10, 0.1, np.float32)
-    _, verdict, _ = loop.judge(f, fwj.Simplex(), jnp.asarray(x))
+    _, verified, _ = loop.verify(f, fwj.Simplex(), jnp.asarray(x))
     wide, point = S.astype(np.float64), x.astype(np.float64)
     g = wide.T @ (wide @ point - b) / 200
     true = g @ point - g.min()
     g = f.gradient(f.point(jnp.asarray(x)))
     single = float((g * x).sum() - g.min())
-    assert float(verdict.gap) == pytest.approx(true, rel=1e-7)
-    assert abs(single - true) > 10 * abs(float(verdict.gap) - true)
-    assert abs(single - true) < float(verdict.resolution)
+    assert float(verified.gap) == pytest.approx(true, rel=1e-7)
+    assert abs(single - true) > 10 * abs(float(verified.gap) - true)
+    assert abs(single - true) < float(verified.resolution)
 
 
 @pytest.mark.parametrize(

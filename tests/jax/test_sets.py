@@ -20,7 +20,7 @@ KNOWN = {name: case for name, case in catalogue.SETS.items() if type(case[0]) in
 def computed(C, x):
     """Everything that a set computes at an array, as a gradient and as a point."""
     vertex = C.lmo(x)
-    return vertex.added_to(jnp.zeros_like(x), 1), vertex.dot(x), C.least(x), C.excess(x), C.project(x)
+    return vertex.added_to(jnp.zeros_like(x), 1), vertex.dot(x), C.lower_bound(x), C.excess(x), C.project(x)
 
 
 def test_every_compiled_set_is_compared():
@@ -39,10 +39,10 @@ def test_sets_are_those_of_the_core(name):
     with jax.enable_x64(True):
         assert np.array_equal(ours.start(shape, jnp.float64), start)
         for x in (*points, start, np.asarray(theirs.lmo(points[0]))):
-            vertex, value, least, excess, member = computed(ours, jnp.asarray(x))
+            vertex, value, bound, excess, member = computed(ours, jnp.asarray(x))
             best, size = theirs.lmo(x), 1e-12 * (1 + np.abs(x).max())
             assert theirs.contains(np.asarray(vertex), 1e-9)
-            assert [float(value), float(least)] == pytest.approx([best.dot(x)] * 2, abs=1e3 * size)
+            assert [float(value), float(bound)] == pytest.approx([best.dot(x)] * 2, abs=1e3 * size)
             if not nuclear:
                 np.testing.assert_allclose(vertex, np.asarray(best), atol=1e-12)
             assert (float(excess) <= 1e-9) == theirs.contains(x)
@@ -91,8 +91,8 @@ def test_other_sets_run_on_the_host():
     hull = fwj.as_jax_set(catalogue.SETS["hull"][0])
     assert isinstance(hull, fwj.Host)
     G = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
-    vertices, least = jax.vmap(lambda g: (hull.lmo(g).entries, hull.least(g)))(jnp.asarray(G))
-    for g, vertex, value in zip(G, np.asarray(vertices), np.asarray(least), strict=True):
+    vertices, bound = jax.vmap(lambda g: (hull.lmo(g).entries, hull.lower_bound(g)))(jnp.asarray(G))
+    for g, vertex, value in zip(G, np.asarray(vertices), np.asarray(bound), strict=True):
         assert value == pytest.approx(hull.constraint.lmo(g).dot(g), abs=1e-5)
         assert hull.constraint.contains(vertex, 1e-4)
 

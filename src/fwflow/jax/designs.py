@@ -17,7 +17,7 @@ from jax.experimental import sparse
 from jax.sharding import AxisType, Mesh, NamedSharding
 
 from fwflow._validation import InputError, float_dtype
-from fwflow.jax.trees import Array, floating, known, pytree
+from fwflow.jax.trees import Array, floating, is_concrete, pytree
 
 # Rows of a sparse matrix are padded to this multiple of their mean length, which bounds the memory. The ends of longer
 # rows are stored separately. The value was chosen without tuning.
@@ -127,7 +127,7 @@ def as_design(A: Any) -> Design:
     if isinstance(A, Design):
         return A
     if isinstance(A, sparse.BCOO | sparse.BCSR):
-        if not known(A):
+        if not is_concrete(A):
             raise InputError(
                 "A is sparse and traced; create the LinearModel outside of jit or vmap, and pass it as an argument"
             )
@@ -148,7 +148,7 @@ def as_design(A: Any) -> Design:
 
 def _automatic(A: Array) -> Array:
     """Return the array on a mesh with automatic axes, so that XLA chooses the sharding of products."""
-    if not known(A) or not isinstance(A.sharding, NamedSharding):
+    if not is_concrete(A) or not isinstance(A.sharding, NamedSharding):
         return A
     mesh, spec = A.sharding.mesh, A.sharding.spec
     if all(kind == AxisType.Auto for kind in mesh.axis_types):

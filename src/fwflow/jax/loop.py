@@ -13,19 +13,19 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fwflow.jax.methods import Known, Method, evaluate
+from fwflow.jax.methods import Evaluation, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
 from fwflow.jax.result import RUNNING, STATUSES, Result
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, doubles, epsilon, inner
+from fwflow.jax.trees import Array, computes_in_double, epsilon, inner
 from fwflow.run.result import Status
 
 # The following constants were chosen without tuning.
 # Iterations between two verifications, at which the image of x is computed again.
 ROUND = 200
 # A round of at least this many steps that does not move x ends the run.
-_STILL = 10
+_UNCHANGED = 10
 # After this many verifications in a row without a clearly smaller gap, a gap within rounding ends the run.
 _IDLE = 5
 # Largest multiple of the rounding error up to which a gap that no longer falls is attributed to rounding.
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
         return jnp.where((self.tol > 0) | (self.rtol > 0), threshold, -jnp.inf)
 
 
-class Judgement(NamedTuple):
+class Verification(NamedTuple):
     """Verification of x: fields of `Result`."""
 
     feasible: Array | None
@@ -60,7 +60,7 @@ class Carry(NamedTuple):
 
     k: Array
     point: Point
-    known: Known
+    known: Evaluation
     memory: Any
     threshold: Array
     aim: Array
@@ -68,7 +68,7 @@ class Carry(NamedTuple):
     idle: Array
     wait: Array
     status: Array
-    verdict: Judgement
+    verified: Verification
     n_grad: Array
     n_lmo: Array
     trace: dict[str, Array] | None
@@ -79,28 +79,30 @@ def slack(dtype: Any) -> float:
     return max(1e-8, 1e3 * epsilon(dtype))
 
 
-def judge(f: Objective, C: Set, x: Array) -> tuple[Point, Judgement, Array | None]:
+def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array | None]:
     """Return x with a new image, its verification, and whether a user's oracle contradicts itself.
 
     The verification is in double precision, unless a user's function or oracle cannot be computed in it.
     """
     dtype, eps = x.dtype, epsilon(x.dtype)
-    double = dtype == jnp.float64 or (C.doubles(x) and doubles(lambda x: f.gradient(f.point(x)), x))
+    double = dtype == jnp.float64 or (
+        C.computes_in_double(x) and computes_in_double(lambda x: f.gradient(f.point(x)), x)
+    )
     with jax.enable_x64(True) if double else nullcontext():
         wide = x.astype(jnp.float64) if double else x
         point = f.point(wide)
         g = f.gradient(point)
-        least = C.least(g)
-        size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(least)
-        gap = inner(g, wide) - least
+        bound = C.lower_bound(g)
+        size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(bound)
+        gap = inner(g, wide) - bound
         terms = size + f.noise(point)
         resolution, rounding = 4 * eps * terms, 4 * epsilon(wide.dtype) * terms
         # The gap of a member is negative only by rounding, and its modulus then measures that rounding.
         gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
         numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
         excess = C.excess(wide)
-        verdict = Judgement(None if excess is None else excess <= slack(dtype), *numbers)
-        return jax.tree.map(lambda part: part.astype(dtype), point), verdict, C.reversed(g, least)
+        verified = Verification(None if excess is None else excess <= slack(dtype), *numbers)
+        return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
 
 
 def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: int) -> Carry:
@@ -121,7 +123,7 @@ def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: 
         idle=whole(0),
         wait=whole(0),
         status=whole(RUNNING),
-        verdict=Judgement(None if C.excess(x) is None else jnp.zeros((), bool), unknown, unknown, unknown, unknown),
+        verified=Verification(None if C.excess(x) is None else jnp.zeros((), bool), unknown, unknown, unknown, unknown),
         n_grad=whole(1),
         n_lmo=whole(1),
         trace={name: jnp.full(rows, jnp.nan, x.dtype) for name in ("fun", "gap", "step")} if rows else None,
@@ -172,15 +174,15 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
     )
     early = moved.k < end  # The gap seems small enough, or is not a number.
     whole = jnp.isfinite(moved.point.x).all() & jnp.isfinite(moved.known.gap)
-    point, verdict, contradiction = judge(f, C, jnp.where(whole, moved.point.x, state.point.x))
-    finite = jnp.isfinite(verdict.gap) & jnp.isfinite(verdict.fun) & whole
+    point, verified, contradiction = verify(f, C, jnp.where(whole, moved.point.x, state.point.x))
+    finite = jnp.isfinite(verified.gap) & jnp.isfinite(verified.fun) & whole
     size = epsilon(point.x.dtype) * jnp.abs(point.x).max()
-    still = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _STILL)
-    better = (verdict.gap >= 0) & (verdict.gap < 0.9 * state.best_gap)
-    judged = moved._replace(
+    unchanged = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _UNCHANGED)
+    better = (verified.gap >= 0) & (verified.gap < 0.9 * state.best_gap)
+    checked = moved._replace(
         point=point,
-        verdict=verdict,
-        best_gap=jnp.where(better, verdict.gap, state.best_gap),
+        verified=verified,
+        best_gap=jnp.where(better, verified.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
         # The verified gap was larger than the gap of the loop: aim at a smaller one, and verify less often.
         aim=jnp.where(early, state.aim / 2, state.aim),
@@ -188,17 +190,17 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
         n_grad=moved.n_grad + 1,
         n_lmo=moved.n_lmo + (1 if contradiction is None else 2),
     )
-    inside = True if verdict.feasible is None else verdict.feasible
-    met = (verdict.gap >= 0) & (verdict.gap <= state.threshold) & (verdict.rounding <= state.threshold) & inside
+    inside = True if verified.feasible is None else verified.feasible
+    met = (verified.gap >= 0) & (verified.gap <= state.threshold) & (verified.rounding <= state.threshold) & inside
     wanted = state.threshold != -jnp.inf
-    worn = wanted & (judged.idle >= _IDLE) & (jnp.abs(verdict.gap) <= verdict.resolution)
-    stuck = wanted & still
-    of_rounding = worn | (stuck & (jnp.abs(verdict.gap) <= _ROUNDING_TIMES * verdict.resolution))
+    stalled = wanted & (checked.idle >= _IDLE) & (jnp.abs(verified.gap) <= verified.resolution)
+    stuck = wanted & unchanged
+    of_rounding = stalled | (stuck & (jnp.abs(verified.gap) <= _ROUNDING_TIMES * verified.resolution))
     ends = [
         (~finite, Status.NUMERICAL),
         (False if contradiction is None else contradiction, Status.INCONSISTENT),
         (met, Status.TOLERANCE),
-        (stuck & (verdict.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it.
+        (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it.
         (of_rounding, Status.PRECISION),
         (stuck, Status.FINISHED),
         (moved.k >= limits.max_iter, Status.ITERATIONS),
@@ -209,14 +211,14 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
     kept = state._replace(
         k=moved.k,
         status=status,
-        verdict=jax.tree.map(partial(jnp.where, whole), state.verdict, verdict),
-        n_grad=judged.n_grad,
-        n_lmo=judged.n_lmo,
+        verified=jax.tree.map(partial(jnp.where, whole), state.verified, verified),
+        n_grad=checked.n_grad,
+        n_lmo=checked.n_lmo,
         trace=moved.trace,
     )
-    judged = jax.tree.map(partial(jnp.where, finite), judged._replace(status=status), kept)
+    checked = jax.tree.map(partial(jnp.where, finite), checked._replace(status=status), kept)
     # A problem of a batch that has ended stays as it is.
-    return jax.tree.map(partial(jnp.where, state.status == RUNNING), judged, state)
+    return jax.tree.map(partial(jnp.where, state.status == RUNNING), checked, state)
 
 
 def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: int, rows: int) -> Carry:
@@ -239,5 +241,5 @@ def result(state: Carry, name: str) -> Result:
         success=state.status == STATUSES.index(Status.TOLERANCE),
         trace=state.trace,
         method=name,
-        **state.verdict._asdict(),
+        **state.verified._asdict(),
     )

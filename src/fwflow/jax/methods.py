@@ -28,7 +28,7 @@ from fwflow.tableau.scheme import Tableau, mixture_weights
 _RELAX = 0.9
 
 
-class Known(NamedTuple):
+class Evaluation(NamedTuple):
     """Gradient at a point, the vertex of the oracle for it, and the Frank-Wolfe gap."""
 
     gradient: Array
@@ -36,11 +36,11 @@ class Known(NamedTuple):
     gap: Array
 
 
-def evaluate(f: Objective, C: Set, point: Point, hint: Vertex | None, lift: bool) -> Known:
+def evaluate(f: Objective, C: Set, point: Point, hint: Vertex | None, lift: bool) -> Evaluation:
     r"""Return gradient, vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
     g = f.gradient(point)
     vertex = C.lmo(g, hint)
-    return Known(g, f.lift(vertex) if lift else vertex, inner(g, point.x) - vertex.dot(g))
+    return Evaluation(g, f.lift(vertex) if lift else vertex, inner(g, point.x) - vertex.dot(g))
 
 
 class Step(NamedTuple):
@@ -62,12 +62,12 @@ class Method(ABC):
     gradients: int = 0
     oracles: int = 0
 
-    def init(self, f: Objective, C: Set, point: Point, known: Known) -> Any:
+    def init(self, f: Objective, C: Set, point: Point, known: Evaluation) -> Any:
         """Return the memory of the first step."""
         return None
 
     @abstractmethod
-    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Known, memory: Any) -> Step:
+    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: Any) -> Step:
         """Return the result of step k."""
 
 
@@ -98,10 +98,10 @@ class Multistep(Method):
 
     oracles = gradients
 
-    def init(self, f: Objective, C: Set, point: Point, known: Known) -> Any:
+    def init(self, f: Objective, C: Set, point: Point, known: Evaluation) -> Any:
         return None if self.momentum is None else (jnp.zeros_like(known.gradient), known.vertex)
 
-    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Known, memory: Any) -> Step:
+    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: Any) -> Step:
         dtype = point.x.dtype
         gammas = stage_gammas(self.schedule, k, self.omega, dtype)
         W, p = mixture_weights(self.A, self.beta, gammas)
@@ -156,7 +156,7 @@ class ProjectedGradient(Method):
     check_every = 10
     gradients = 1
 
-    def init(self, f: Objective, C: Set, point: Point, known: Known) -> ProjectionMemory:
+    def init(self, f: Objective, C: Set, point: Point, known: Evaluation) -> ProjectionMemory:
         g = known.gradient
         size, reach = jnp.abs(g).max(), jnp.abs(known.vertex.added_to(-point.x, 1)).max()
         d = jnp.where(size > 0, reach / jnp.where(size > 0, size, 1), 0) * g
@@ -166,7 +166,7 @@ class ProjectedGradient(Method):
         least = epsilon(g.dtype) * size / jnp.where(reach > 0, reach, 1)
         return ProjectionMemory(point, jnp.ones((), g.dtype), jnp.where(least < L, L, jnp.where(least > 0, least, 1)))
 
-    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Known, memory: ProjectionMemory) -> Step:
+    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: ProjectionMemory) -> Step:
         t, beta = extrapolation(memory.t, jnp.sqrt)
         y = point.mix([(-beta, memory.previous)])  # x + beta (x - previous)
         g, L = f.gradient(y), _RELAX * memory.smoothness
@@ -174,15 +174,15 @@ class ProjectedGradient(Method):
         assert member is not None  # The method is chosen only for sets with a projection.
         moved = f.point(member)
         d = moved.x - y.x
-        still = jnp.abs(d).max() <= 4 * epsilon(d.dtype) * jnp.abs(y.x).max()
-        held = (f.bend(y, moved, g) <= (1 + 1e-5) * L * inner(d, d)) | still
+        unchanged = jnp.abs(d).max() <= 4 * epsilon(d.dtype) * jnp.abs(y.x).max()
+        accepted = (f.curvature_along(y, moved, g) <= (1 + 1e-5) * L * inner(d, d)) | unchanged
         restart = inner(-d, moved.x - point.x) > 0
         following = ProjectionMemory(
-            _either(held, point, memory.previous),
-            jnp.where(held, jnp.where(restart, 1, t), memory.t),
-            jnp.where(still, memory.smoothness, jnp.where(held, L, 2 / _RELAX * L)),
+            _either(accepted, point, memory.previous),
+            jnp.where(accepted, jnp.where(restart, 1, t), memory.t),
+            jnp.where(unchanged, memory.smoothness, jnp.where(accepted, L, 2 / _RELAX * L)),
         )
-        return Step(_either(held, moved, point), following, jnp.where(held, 1 / L, 0))
+        return Step(_either(accepted, moved, point), following, jnp.where(accepted, 1 / L, 0))
 
 
 def _either(first: Any, a: Point, b: Point) -> Point:
@@ -202,7 +202,7 @@ class Pairwise(Method):
 
     lifts = False
 
-    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Known, memory: Any) -> Step:
+    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: Any) -> Step:
         found = C.atoms(point.x)
         assert found is not None  # The method is chosen only for sets with atoms.
         values, weights = found

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from fwflow._validation import InputError
 from fwflow.jax.designs import Design, as_design
 from fwflow.jax.points import Point, Vertex
-from fwflow.jax.trees import Array, epsilon, floating, inner, known, pytree
+from fwflow.jax.trees import Array, epsilon, floating, inner, is_concrete, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
 
@@ -61,8 +61,8 @@ class Objective(ABC):
         slope = jax.grad(value)
         return Line(value, slope, jax.grad(slope), self.quadratic)
 
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
-        """Return twice the height of f at the end over its tangent at the start, which has that gradient."""
+    def curvature_along(self, start: Point, end: Point, gradient: Array) -> Array:
+        """Return twice the height of f at the end over its tangent at the start: for quadratics, the curvature."""
         before, after = self.value(start), self.value(end)
         rounding = 8 * epsilon(before.dtype) * (jnp.abs(before) + jnp.abs(after))
         return 2 * (after - before - inner(gradient, end.x - start.x) - rounding)
@@ -107,10 +107,10 @@ class LinearModel(Objective):
     ) -> None:
         design, kind = as_design(A), find_loss(loss, rho)
         b = _data(b, "b", design)
-        if known(b):
+        if is_concrete(b):
             kind.check(b)
         weights = None if weights is None else _data(weights, "weights", design)
-        if known(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
+        if is_concrete(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
             raise InputError("weights must not be negative, and not all zero")
         factor = scale_factor(scale, len(b) if weights is None else weights.sum())
         vars(self).update(design=design, b=b, weights=weights, factor=factor, loss=kind)
@@ -156,7 +156,7 @@ class LinearModel(Objective):
             quadratic=self.quadratic,
         )
 
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
+    def curvature_along(self, start: Point, end: Point, gradient: Array) -> Array:
         # Slopes are accurate where differences of values are lost in rounding; for quadratics both are equal.
         return inner(self.dual(end.image) - self.dual(start.image), end.image - start.image)
 

@@ -19,7 +19,7 @@ from jax import lax
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
 from fwflow.jax.points import Dense, OneHot, Vertex
-from fwflow.jax.trees import Array, blocks, checked, doubles, epsilon, known, positive, pytree
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
 from fwflow.sets.base import ConstraintSet
 
 Shape = tuple[int, ...]
@@ -41,7 +41,7 @@ class Set(ABC):
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         """Return a vertex that minimises ``<g, s>``; `hint` is the vertex for a similar g."""
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         """Return the minimum of ``<g, s>`` for the verified gap, also for a float64 g in a run of single precision.
 
         Sets whose `lmo` is not exact or uses ``argmax``, which JAX does not compile for that case, override it.
@@ -68,17 +68,17 @@ class Set(ABC):
         """Return values and weights of the vertices of x by index, for vertices with one entry; the origin is last."""
         return None
 
-    def reversed(self, g: Array, least: Array) -> Array | None:
-        """Return whether a user's oracle contradicts itself: its vertex for -g has ``<g, s>`` below `least`."""
+    def contradicts(self, g: Array, bound: Array) -> Array | None:
+        """Return whether a user's oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
         return None
 
-    def doubles(self, g: Array) -> bool:
-        """Return whether `least` and `excess` can be computed in double precision for any type of g."""
+    def computes_in_double(self, g: Array) -> bool:
+        """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
         return True
 
 
 @dataclass(frozen=True, eq=False)
-class _Round(Set):
+class _RadiusSet(Set):
     """Set with a radius."""
 
     radius: Any = 1.0
@@ -115,7 +115,7 @@ def onto_simplex(v: Array, radius: Array) -> Array:
     return radius * jnp.maximum(behind - t - (weights.sum() - 1) / (weights > 0).sum(), 0)
 
 
-class _Ball(_Round):
+class _Ball(_RadiusSet):
     """Ball of a norm around the origin."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class L1Ball(_Ball):
         i = jnp.abs(flat).argmax()
         return OneHot(i, jnp.where(flat[i] > 0, -r, r))
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         return -self._r(g) * jnp.abs(g).max()
 
     def project(self, x: Array) -> Array:
@@ -165,13 +165,13 @@ class L1Ball(_Ball):
 
 
 @pytree()
-class Simplex(_Round):
+class Simplex(_RadiusSet):
     """`fwflow.Simplex`, compiled."""
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(g.reshape(-1).argmin(), self._r(g))
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         return self._r(g) * g.min()
 
     def start(self, shape: Shape, dtype: Any) -> Array:
@@ -256,7 +256,7 @@ class Box(Set):
     upper: Any
 
     def __post_init__(self) -> None:
-        if known((self.lower, self.upper)):
+        if is_concrete((self.lower, self.upper)):
             core.Box(self.lower, self.upper)  # raises if the bounds are not valid
             return
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
@@ -307,7 +307,7 @@ class NuclearBall(_Ball):
     def norm(self, x: Array) -> Array:
         return jnp.linalg.svd(x, compute_uv=False).sum()
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
@@ -373,8 +373,8 @@ class Product(Set):
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         return Dense(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
 
-    def least(self, g: Array) -> Array:
-        return jnp.stack([C.least(part) for C, part in self._blocks(g)]).sum()
+    def lower_bound(self, g: Array) -> Array:
+        return jnp.stack([C.lower_bound(part) for C, part in self._blocks(g)]).sum()
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return _joined([C.start(own, dtype) for C, own in zip(self.sets, self.shapes, strict=True)], shape)
@@ -383,13 +383,13 @@ class Product(Set):
         parts = [C.excess(part) for C, part in self._blocks(x)]
         return None if any(part is None for part in parts) else jnp.stack(parts).max()  # type: ignore[arg-type]
 
-    def reversed(self, g: Array, least: Array) -> Array | None:
-        answers = [C.reversed(part, C.least(part)) for C, part in self._blocks(g)]
-        checks = [answer for answer in answers if answer is not None]
+    def contradicts(self, g: Array, bound: Array) -> Array | None:
+        found = [C.contradicts(part, C.lower_bound(part)) for C, part in self._blocks(g)]
+        checks = [answer for answer in found if answer is not None]
         return jnp.stack(checks).any() if checks else None
 
-    def doubles(self, g: Array) -> bool:
-        return all(C.doubles(part) for C, part in self._blocks(g))
+    def computes_in_double(self, g: Array) -> bool:
+        return all(C.computes_in_double(part) for C, part in self._blocks(g))
 
     def project(self, x: Array) -> Array | None:
         parts = [C.project(part) for C, part in self._blocks(x)]
@@ -403,9 +403,9 @@ def _joined(parts: list[Any], shape: Shape) -> Array:
 class _UserOracle(Set):
     """Set whose oracle may be a user's, and wrong."""
 
-    def reversed(self, g: Array, least: Array) -> Array:
-        greatest = -self.least(-g)
-        return greatest - least < -_ORACLE_ROUNDING * (jnp.abs(least) + jnp.abs(greatest))
+    def contradicts(self, g: Array, bound: Array) -> Array:
+        greatest = -self.lower_bound(-g)
+        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
 
 
 @pytree("oracle")
@@ -420,8 +420,8 @@ class Oracle(_UserOracle):
     def start(self, shape: Shape, dtype: Any) -> Array:
         return self.lmo(jnp.zeros(shape, dtype)).entries
 
-    def doubles(self, g: Array) -> bool:
-        return doubles(self.oracle, g)
+    def computes_in_double(self, g: Array) -> bool:
+        return computes_in_double(self.oracle, g)
 
 
 @pytree("constraint")
@@ -445,7 +445,7 @@ class Host(_UserOracle):
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         return Dense(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         C = self.constraint
         return _from_host(lambda g: C.lower_bound(g, C.lmo(g)), g)
 

@@ -18,7 +18,7 @@ from fwflow.jax.objectives import Objective, Smooth
 from fwflow.jax.result import Result
 from fwflow.jax.sets import Product, Set, as_jax_set
 from fwflow.jax.steps import line_searches
-from fwflow.jax.trees import OPTIONS, Array, blocks, floating, known
+from fwflow.jax.trees import OPTIONS, Array, blocks, floating, is_concrete
 from fwflow.methods import DEFAULT_SCHEDULE, Request
 from fwflow.methods import catalogue as core
 from fwflow.steps.momentum import Nesterov
@@ -104,7 +104,7 @@ def minimize(
     problem = posed(f, C, x0, method, schedule, line_search, momentum, check_every)
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
-    run = _alone if known(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
+    run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
     state = run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
     found = loop.result(state, problem.name)
     return replace(found, x=problem.tree(found.x))
@@ -119,7 +119,7 @@ _within = jax.jit(loop.run, static_argnames=_STATIC)
 def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> loop.Limits:
     """Return the limits of a run; those that are traced are not checked."""
     for name, value in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
-        if known(value) and not (np.asarray(value) >= 0).all():
+        if is_concrete(value) and not (np.asarray(value) >= 0).all():
             raise InputError(f"{name} must not be negative; got {value!r}")
     return loop.Limits(jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32))
 
@@ -163,7 +163,7 @@ def _inside(C: Set, x: Array) -> Array:
     excess = C.excess(x)
     if excess is None:
         return x
-    if known((C, x)):
+    if is_concrete((C, x)):
         if float(excess) > loop.slack(x.dtype):
             raise InputError(f"x0 lies outside the set {C!r}")
         return x

@@ -35,12 +35,12 @@ def aggressive(line: Line, gamma: Array, limit: Array) -> Array:
     """Return the step size of `fwflow.Aggressive`."""
     value0 = line.value(jnp.zeros_like(gamma))
     lower = value0 - 4 * epsilon(gamma.dtype) * jnp.abs(value0)
-    least = jnp.maximum(gamma, 0)  # Halving a finite step size reaches zero, so the loop ends.
+    shortest = jnp.maximum(gamma, 0)  # Halving a finite step size reaches zero, so the loop ends.
 
-    def going(t: Array) -> Array:
-        return (t > least) & (t < jnp.inf) & ~(line.value(t) < lower)
+    def unfinished(t: Array) -> Array:
+        return (t > shortest) & (t < jnp.inf) & ~(line.value(t) < lower)
 
-    trial = lax.while_loop(going, lambda t: t / 2, limit)
+    trial = lax.while_loop(unfinished, lambda t: t / 2, limit)
     downhill = line.slope(jnp.zeros_like(gamma)) < 0
     return jnp.minimum(limit, jnp.where(downhill, jnp.maximum(gamma, trial), gamma))
 
@@ -61,7 +61,7 @@ def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
     eps = epsilon(limit.dtype)
     enough = max(1e-10, 16 * eps) * jnp.abs(slope0)
 
-    def going(carry: Any) -> Array:
+    def unfinished(carry: Any) -> Array:
         count, x, slope, low, high, last = carry
         return (count < 60) & (jnp.abs(slope) > enough) & (high - low > 8 * eps * limit) & (x != last)
 
@@ -75,7 +75,7 @@ def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
         return count + 1, trial, slope, low, high, x
 
     zero = jnp.zeros_like(limit)
-    found = lax.while_loop(going, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
+    found = lax.while_loop(unfinished, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
     return jnp.where(line.slope(limit) <= 0, limit, found)
 
 

@@ -50,7 +50,7 @@ def register(kind: Kind, *static: str) -> Kind:
     return kind
 
 
-def known(value: Any) -> bool:
+def is_concrete(value: Any) -> bool:
     """Return whether all numbers of a pytree have values, which tracers do not have."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
@@ -60,7 +60,7 @@ def checked(value: Any, name: str, wanted: str, accepts: Callable[[Any], Any]) -
 
     A traced value cannot raise. Its entries that are not accepted become NaN, which ends the run.
     """
-    if not known(value):
+    if not is_concrete(value):
         return jnp.where(accepts(value), value, jnp.nan)
     if not accepts(np.asarray(value)).all():
         raise InputError(f"{name} must {wanted}; got {value!r}")
@@ -84,7 +84,7 @@ def floating(value: Any) -> Array:
     return jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
 
 
-def doubles(fun: Callable[[Array], Any], x: Array) -> bool:
+def computes_in_double(fun: Callable[[Array], Any], x: Array) -> bool:
     """Return whether a function of a double-precision x is the same function, computed in double precision.
 
     It is not if it rounds to a narrower type or draws random numbers, which differ in double precision. JAX cannot
@@ -96,7 +96,7 @@ def doubles(fun: Callable[[Array], Any], x: Array) -> bool:
             check_jaxpr(closed.jaxpr)
         except Exception:  # A function that expects another type may raise anything.
             return False
-    wide = any(known(constant) and constant.dtype in _WIDE for constant in closed.consts)
+    wide = any(is_concrete(constant) and constant.dtype in _WIDE for constant in closed.consts)
     return not wide and not _narrows(closed.jaxpr)
 
 
