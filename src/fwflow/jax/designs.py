@@ -26,7 +26,7 @@ _PADDING = 2
 
 @pytree()
 class DenseDesign:
-    """Array. Under ``vmap`` over vectors, its products become products of matrices."""
+    """Dense matrix. Under ``vmap`` over vectors, its products become products of matrices."""
 
     A: Array
 

@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 class Method(ABC):
-    """Rule for one step. `gradients` and `oracles` count its calls beyond the evaluation of the iterate."""
+    """Rule for one step. `gradients` and `oracles` count the calls of a step, without the evaluation of the iterate."""
 
     #: Whether every step needs the evaluation of the iterate; otherwise it is made at every `check_every`-th step.
     uses_iterate: bool = True

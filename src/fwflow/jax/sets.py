@@ -30,7 +30,7 @@ _ORACLE_ROUNDING = 1e-6
 
 
 class Set(ABC):
-    """Convex compact set of arrays. A member of this class that returns None is not supported by the set."""
+    """Convex compact set of arrays. An optional member that a set does not support returns None."""
 
     #: Shape of the members, or None if the set has members of any shape.
     shape: Shape | None = None
@@ -131,7 +131,7 @@ class _Ball(_RadiusSet):
 
 @pytree()
 class L1Ball(_Ball):
-    """`fwflow.L1Ball`, compiled.
+    """L1 ball of the given radius: the compiled form of `fwflow.L1Ball`.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class L1Ball(_Ball):
 
 @pytree()
 class Simplex(_RadiusSet):
-    """`fwflow.Simplex`, compiled."""
+    """Nonnegative vectors with the sum `radius`: the compiled form of `fwflow.Simplex`."""
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(g.reshape(-1).argmin(), self._r(g))
@@ -191,7 +191,7 @@ class Simplex(_RadiusSet):
 
 @pytree()
 class LInfBall(_Ball):
-    """`fwflow.LInfBall`, compiled."""
+    """Ball of the maximum norm: the compiled form of `fwflow.LInfBall`."""
 
     def norm(self, x: Array) -> Array:
         return jnp.abs(x).max()
@@ -227,7 +227,7 @@ class _LpBall(_Ball):
 
 @pytree()
 class LpBall(_LpBall):
-    """`fwflow.LpBall`, compiled; p may be traced."""
+    """Ball of the p-norm with p between 1 and infinity, which may be traced: the compiled form of `fwflow.LpBall`."""
 
     p: Any = 2.0
 
@@ -239,7 +239,7 @@ class LpBall(_LpBall):
 
 @pytree()
 class L2Ball(_LpBall):
-    """`fwflow.L2Ball`, compiled."""
+    """Ball of the Euclidean norm: the compiled form of `fwflow.L2Ball`."""
 
     p = 2.0
 
@@ -250,14 +250,14 @@ class L2Ball(_LpBall):
 
 @pytree()
 class Box(Set):
-    """`fwflow.Box`, compiled."""
+    """Vectors between two bounds, which are numbers or arrays: the compiled form of `fwflow.Box`."""
 
     lower: Any
     upper: Any
 
     def __post_init__(self) -> None:
         if is_concrete((self.lower, self.upper)):
-            core.Box(self.lower, self.upper)  # raises if the bounds are not valid
+            core.Box(self.lower, self.upper)  # It raises if the bounds are not valid.
             return
         lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
         valid = jnp.isfinite(lower) & jnp.isfinite(upper) & (lower <= upper)
@@ -289,7 +289,7 @@ class Box(Set):
 
 @pytree("steps", "width")
 class NuclearBall(_Ball):
-    r"""`fwflow.NuclearBall` of dense matrices, compiled.
+    r"""Nuclear-norm ball of dense matrices: the compiled form of `fwflow.NuclearBall`.
 
     The oracle makes ``steps`` power steps on a block of ``width`` vectors, which starts from the last block; the first
     call makes ten times as many from random vectors. Each step multiplies the error by
@@ -384,9 +384,9 @@ class Product(Set):
         return None if any(part is None for part in parts) else jnp.stack(parts).max()  # type: ignore[arg-type]
 
     def contradicts(self, g: Array, bound: Array) -> Array | None:
-        found = [C.contradicts(part, C.lower_bound(part)) for C, part in self._blocks(g)]
-        checks = [answer for answer in found if answer is not None]
-        return jnp.stack(checks).any() if checks else None
+        checks = [C.contradicts(part, C.lower_bound(part)) for C, part in self._blocks(g)]
+        made = [check for check in checks if check is not None]
+        return jnp.stack(made).any() if made else None
 
     def computes_in_double(self, g: Array) -> bool:
         return all(C.computes_in_double(part) for C, part in self._blocks(g))
@@ -401,7 +401,7 @@ def _joined(parts: list[Any], shape: Shape) -> Array:
 
 
 class _UserOracle(Set):
-    """Set whose oracle may be a user's, and wrong."""
+    """Set whose oracle may be written by a user, so that it is checked."""
 
     def contradicts(self, g: Array, bound: Array) -> Array:
         greatest = -self.lower_bound(-g)

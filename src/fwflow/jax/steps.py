@@ -26,7 +26,7 @@ def as_pytree(schedule: Schedule) -> Schedule:
 
 
 def stage_gammas(schedule: Schedule, k: Array, omega: Sequence[Any], dtype: Any) -> list[Array]:
-    """Return what ``schedule.stage_gammas(k, omega)`` returns, for a traced k."""
+    """Return the mixing coefficients ``schedule.stage_gammas(k, omega)`` for a traced k."""
     times = [((schedule.k0 + k + w) * schedule.delta).astype(dtype) for w in omega]
     return [jnp.asarray(schedule.delta * schedule.gamma(t), dtype) for t in times]
 
