@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow import Status
+from fwflow.methods.corrective import Corrective
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((40, 15))
@@ -153,6 +154,7 @@ def test_limits_and_failures_have_their_status():
         ({"method": "apg", "C": fwj.LpBall(3.0)}, "needs a set with a projection"),
         ({"method": "apg", "schedule": fw.OpenLoop(3.0)}, "schedule belongs to tableaus"),
         ({"method": "away"}, "method='away' is not known"),
+        ({"method": Corrective()}, "method must be a name or a Tableau in fwflow.jax"),
         ({"schedule": 2.0}, "schedule must be a Schedule"),
         ({"line_search": "short"}, r"line_search=ShortStep\(\) is not available in fwflow.jax"),
         ({"line_search": "shortest"}, "line_search='shortest' is not known"),

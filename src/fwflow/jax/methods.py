@@ -6,7 +6,6 @@ Steps are pure functions without branches: in a batch of problems, both sides of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -223,11 +222,3 @@ class Pairwise(Method):
         moved = point.mix([(length, s), (-length * share, a)])
         gone = local & (length >= limit) & (jnp.arange(moved.x.size) == worst)
         return Step(Point(jnp.where(gone.reshape(moved.x.shape), 0, moved.x), moved.image), None, length)
-
-
-#: Methods that are not tableaus, by their names in the table of the core (`fwflow.methods.catalogue`).
-VARIANTS: dict[str, Callable[..., Method]] = {
-    "apg": ProjectedGradient,
-    "pairwise": Pairwise,
-    "blended-pairwise": partial(Pairwise, blended=True),
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from fwflow._validation import InputError, whole
 from fwflow.jax import loop
-from fwflow.jax.methods import VARIANTS, Method, Multistep
+from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient
 from fwflow.jax.objectives import Objective, Smooth
 from fwflow.jax.result import Result
 from fwflow.jax.sets import Product, Set, as_jax_set
@@ -26,6 +27,13 @@ from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import ExactSearch
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tableau.scheme import Tableau
+
+#: Methods that are not tableaus, by their names in the table of the core (`fwflow.methods.catalogue`).
+_VARIANTS: dict[str, Callable[..., Method]] = {
+    "apg": ProjectedGradient,
+    "pairwise": Pairwise,
+    "blended-pairwise": partial(Pairwise, blended=True),
+}
 
 
 class CompiledProblem(NamedTuple):
@@ -131,7 +139,7 @@ def posed(
     if not isinstance(f, Objective):
         raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
     f, C, x, tree = _started(f, as_jax_set(C), x0)
-    request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *VARIANTS))
+    request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
     return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every, tree)
@@ -195,16 +203,18 @@ def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:
     if request.momentum not in (None, Nesterov()):
         raise InputError(f"momentum={request.momentum!r} is not available in fwflow.jax; accepted: 'nesterov'")
     method, name = request.method, request.name
+    if not isinstance(method, str | Tableau):
+        raise InputError(f"method must be a name or a Tableau in fwflow.jax; got {method!r}")
     if method == core.AUTO:
         projects = jax.eval_shape(C.project, x) is not None
         method = name = "apg" if request.plain and projects else "fw"
         if request.plain and not projects:
             request = replace(request, search=ExactSearch())
-    if method in VARIANTS:
+    if method in _VARIANTS:
         entry = core.VARIANTS[name]
         if jax.eval_shape(C.project if name == "apg" else C.atoms, x) is None:
             raise InputError(f"method={name!r} needs {entry.needs or 'an L1Ball or a Simplex'}; got {C!r}")
-        return VARIANTS[name](**request.options(name, entry.takes)), name
+        return _VARIANTS[name](**request.options(name, entry.takes)), name
     tableau = method if isinstance(method, Tableau) else find_tableau(name)
     request.warn_if_uncertified(tableau, stacklevel=4)
     return Multistep.of(tableau, **request.options(name, core.tableau_entry(tableau, name).takes)), name
