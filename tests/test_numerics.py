@@ -14,12 +14,18 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from fwflow._numerics import dot, norm, quietly
+from fwflow._numerics import dot, namespace, norm, quietly
 
 SOURCE = Path(fw.__file__).parent
 
 TINY, LARGE = 1e-30, 1e30  # squares leave the range of single precision
 SHAPES = [((7,), (7,)), ((3, 7), (7,)), ((7,), (7, 5)), ((3, 7), (7, 5)), ((2, 3, 7), (7,)), ((2, 3, 7), (2, 7, 5))]
+
+
+def test_arrays_have_a_namespace():
+    jnp = pytest.importorskip("jax.numpy")
+    assert namespace(np.ones(2)) is np
+    assert namespace(jnp.ones(2)) is jnp
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)

@@ -56,6 +56,11 @@ def norm(x: Any) -> Any:
     return np.sqrt(np.vdot(entries, entries))
 
 
+def namespace(array: Any) -> Any:
+    """Return the module with the functions of an array: NumPy, or that of another library such as ``jax.numpy``."""
+    return np if type(array) is np.ndarray else array.__array_namespace__()
+
+
 def lowest(values: Array, count: int) -> Array:
     """Places of the smallest entries in ascending order of places; ties go to the first."""
     if not 0 < count < len(values):

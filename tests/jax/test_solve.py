@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow import Status
+from fwflow.methods.corrective import Corrective
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((40, 15))
@@ -147,12 +148,18 @@ def test_limits_and_failures_have_their_status():
     ("arguments", "message"),
     [
         ({"method": "rk4"}, "did you mean 'rk44'"),
-        ({"method": "apg", "momentum": "nesterov"}, "belong to tableaus"),
-        ({"method": "apg", "line_search": "exact"}, "finds its own lengths"),
+        ({"method": "apg", "momentum": "nesterov"}, "momentum belongs to tableaus"),
+        ({"method": "apg", "line_search": "exact"}, "method='apg' takes none"),
         ({"method": "pairwise", "C": fwj.L2Ball(1.0)}, "needs an L1Ball or a Simplex"),
         ({"method": "apg", "C": fwj.LpBall(3.0)}, "needs a set with a projection"),
-        ({"line_search": "short"}, "line_search='short' is not known to fwflow.jax"),
-        ({"momentum": "heavy"}, "momentum='heavy' is not known to fwflow.jax"),
+        ({"method": "apg", "schedule": fw.OpenLoop(3.0)}, "schedule belongs to tableaus"),
+        ({"method": "away"}, "method='away' is not known"),
+        ({"method": Corrective()}, "method must be a name or a Tableau in fwflow.jax"),
+        ({"schedule": 2.0}, "schedule must be a Schedule"),
+        ({"line_search": "short"}, r"line_search=ShortStep\(\) is not available in fwflow.jax"),
+        ({"line_search": "shortest"}, "line_search='shortest' is not known"),
+        ({"momentum": "lmo-averaging"}, "is not available in fwflow.jax; accepted: 'nesterov'"),
+        ({"momentum": "heavy"}, "momentum='heavy' is not known"),
         ({"x0": np.full(15, 1.0)}, "x0 lies outside the set"),
         ({"x0": np.zeros(3)}, "x0 has shape"),
         ({"tol": -1.0}, "tol must not be negative"),

@@ -1,6 +1,8 @@
-"""In double precision every tableau, schedule, momentum and set goes the way of the core, step by step."""
+"""In double precision every tableau, schedule, momentum and set has the iterates of the core."""
 
 import warnings
+from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +12,19 @@ from jax import lax
 
 import fwflow as fw
 import fwflow.jax as fwj
+from fwflow.jax import solve
 from fwflow.jax.methods import Multistep, evaluate
-from fwflow.jax.steps import as_gamma
+from fwflow.jax.steps import as_pytree, stage_gammas
 from tests.catalogue import design
 
 A = design(30, 12)
 B = A[:, 0] - A[:, 1] + 0.1 * np.random.default_rng(1).standard_normal(30)
 SETS = {"l1": fw.L1Ball(1.5), "simplex": fw.Simplex(2.0), "l2": fw.L2Ball(1.0), "box": fw.Box(-0.5, 0.7)}
 SCHEDULES = [fw.OpenLoop(c=4.0, delta=0.5, k0=1), fw.LogOpenLoop(), fw.ConstantSchedule(0.1)]
-CASES = [(nesterov, name) for nesterov in (False, True) for name in SETS]
+#: Momentum and set, each with one of the schedules.
+CASES = [
+    (nesterov, name, SCHEDULES[i % 3]) for i, (nesterov, name) in enumerate((n, s) for n in (False, True) for s in SETS)
+]
 STEPS = 100
 
 
@@ -61,29 +67,52 @@ def compiled(f, C, methods):
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("stages", sorted({tableau.stages for tableau in fw.tableaus.values()}))
 def test_tableaus_go_the_way_of_the_core(stages):
-    pairs = [(tableau, s) for tableau in fw.tableaus.values() if tableau.stages == stages for s in SCHEDULES]
+    tableaus = [tableau for tableau in fw.tableaus.values() if tableau.stages == stages]
     with jax.enable_x64(True):
         f = fwj.LinearModel(A, B)
-        batch = {
-            nesterov: jax.tree.map(
+        batches = [
+            jax.tree.map(
                 lambda *numbers: jnp.array(numbers, jnp.float64),
-                *(Multistep.of(tableau, as_gamma(schedule), None, nesterov) for tableau, schedule in pairs),
+                *(Multistep.of(t, schedule, momentum=fw.Nesterov() if nesterov else None) for t in tableaus),
             )
-            for nesterov in (False, True)
-        }
-        run = jax.jit(lambda f, batch: [compiled(f, fwj.as_jax_set(SETS[name]), batch[which]) for which, name in CASES])
-        found = run(f, batch)
-    for (nesterov, name), points in zip(CASES, found, strict=True):
-        for (tableau, schedule), ours in zip(pairs, np.asarray(points), strict=True):
+            for nesterov, _, schedule in CASES
+        ]
+        sets = [fwj.as_jax_set(SETS[name]) for _, name, _ in CASES]
+        found = jax.jit(lambda f, batches: [compiled(f, *pair) for pair in zip(sets, batches, strict=True)])(f, batches)
+    for (nesterov, name, schedule), points in zip(CASES, found, strict=True):
+        for tableau, ours in zip(tableaus, np.asarray(points), strict=True):
             np.testing.assert_allclose(ours, core(name, tableau, schedule, nesterov), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("schedule", [fw.OpenLoop(), *SCHEDULES], ids=str)
+@dataclass(frozen=True)
+class Slow(fw.Schedule):
+    """A schedule of a user's."""
+
+    power: float
+
+    def gamma(self, t):
+        return (1 + t) ** -self.power
+
+
+@pytest.mark.parametrize("schedule", [fw.OpenLoop(), *SCHEDULES, Slow(0.5)], ids=str)
 def test_schedules_are_those_of_the_core(schedule):
+    omega = (0.0, 0.5, 1.0)
     with jax.enable_x64(True):
+        sampled = jax.jit(lambda schedule, k: stage_gammas(schedule, k, omega, jnp.float64))
         for k in (0, 1, 7, 1000):
-            ours = as_gamma(schedule).stage_gammas(jnp.asarray(k), (0.0, 0.5, 1.0), jnp.float64)
-            np.testing.assert_allclose(ours, schedule.stage_gammas(k, (0.0, 0.5, 1.0)), rtol=1e-14)
+            np.testing.assert_allclose(
+                sampled(as_pytree(schedule), jnp.asarray(k)), schedule.stage_gammas(k, omega), rtol=1e-14
+            )
+
+
+def test_numbers_of_schedules_and_tableaus_are_not_compiled_in():
+    f = fwj.LinearModel(A, B)
+    run = partial(fwj.minimize, f, fwj.L1Ball(1.5), max_iter=2)
+    first = run(method="heun", schedule=fw.OpenLoop(4.0))
+    before = solve._alone._cache_size()
+    second = run(method="ralston", schedule=fw.OpenLoop(3.0, delta=0.5, k0=2))
+    assert solve._alone._cache_size() == before
+    assert not np.array_equal(first.x, second.x)
 
 
 @pytest.mark.parametrize("search", ["exact", "aggressive"])

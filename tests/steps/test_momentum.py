@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.steps.momentum import find_momentum, momenta
+from fwflow.steps.momentum import extrapolation, find_momentum, momenta
 from tests.catalogue import MOMENTA, OBJECTIVES, SETS, design, labels, targets
 
 cases = settings(deadline=None, max_examples=15, derandomize=True)
@@ -318,6 +318,15 @@ def test_nesterov_is_ahead_of_plain_frank_wolfe_on_a_ball():
 def test_unknown_momenta_are_refused(momentum, message):
     with pytest.raises(ValueError, match=message):
         fw.minimize(OBJECTIVES["squared"](6, 0), fw.L1Ball(1.0), momentum=momentum)
+
+
+def test_extrapolation_is_that_of_fista():
+    t, weights = 1.0, []
+    for _ in range(3):
+        t, weight = extrapolation(t)
+        weights.append(weight)
+    np.testing.assert_allclose(weights, [0.0, 0.281748, 0.434040], atol=1e-5)
+    assert extrapolation(np.array([1.0, 2.0]), np.sqrt)[0] == pytest.approx([(1 + 5**0.5) / 2, (1 + 17**0.5) / 2])
 
 
 def test_every_name_makes_a_momentum():

@@ -1,7 +1,6 @@
-"""Whole runs compiled by JAX: on a GPU, for batches of problems, over meshes of devices.
+"""Runs compiled by JAX: on a GPU, for batches of problems, or over meshes of devices.
 
-Needs the extra ``jax``. It shares tableaus, schedules, certificates and statuses with the core; `minimize` and `path`
-show how it is used.
+Needs the extra ``jax``. Losses, tableaus, schedules, momentum, the table of methods and statuses are those of the core.
 """
 
 try:

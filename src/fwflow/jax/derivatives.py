@@ -1,9 +1,7 @@
-"""How does the solution move with the data? Implicit differentiation on the face on which it lies."""
+"""Derivatives of the solution in the data, by implicit differentiation on the face of the solution."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -11,6 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.sparse.linalg import cg
 
+from fwflow._validation import InputError
 from fwflow.jax.objectives import Objective
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import minimize
@@ -18,23 +17,22 @@ from fwflow.jax.trees import Array, epsilon, inner
 
 
 def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Array:
-    r"""The minimiser as a function that JAX can differentiate, in the radius and in all arrays of f.
+    r"""Return the minimiser over an L1 ball or a simplex, differentiable in the radius and in all arrays of f.
 
-    On an L1 ball or simplex the optimality conditions hold on the face of the solution, which small changes of the
-    data do not leave: its entries that are not zero, with their signs, and their sum,
+    For small changes of the data, the solution stays on its face: the set S of its nonzero entries, with signs
+    :math:`\sigma`. The optimality conditions on the face,
 
     .. math:: \nabla_S f(x) + \lambda\sigma_S = 0, \qquad \sigma_S^T x_S = r,
 
-    and are differentiated as they stand. That needs a solution that is exact enough to know its face (``tol``), and an
-    f that is strictly convex on it. Other sets are not offered. The solution itself costs no more than by `minimize`,
-    a derivative the products with the Hessian of some steps of conjugate gradients.
+    are differentiated. The solution must be accurate enough to determine its face (``tol``), and f must be strictly
+    convex on it. A derivative costs some steps of conjugate gradients, each with a product with the Hessian.
 
     Parameters
     ----------
     f, C, x0
         As for `minimize`.
     **options
-        Its other arguments.
+        Other arguments of `minimize`.
 
     Returns
     -------
@@ -51,13 +49,17 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
     C = as_jax_set(C)
     still_f, still_C = lax.stop_gradient((f, C))
     x = lax.stop_gradient(minimize(still_f, still_C, x0, **options).x)
-    face = C.face(x)
-    if face is None:
-        raise ValueError(f"C must be an L1Ball or a Simplex to differentiate in its data; got {C!r}")
-    inside, normal = face.inside, lax.stop_gradient(face.normal)
+    atoms = still_C.atoms(x)
+    if atoms is None:
+        raise InputError(f"C must be an L1Ball or a Simplex to differentiate in its data; got {C!r}")
+    signs, used = (part[: x.size].reshape(x.shape) for part in (jnp.sign(atoms[0]), atoms[1] > 0))
+    # Weight of the origin: the solution is inside an L1 ball, where there is no face.
+    interior = atoms[1][x.size :].sum() > 1e3 * epsilon(x.dtype)
+    inside, normal = used | interior, jnp.where(used & ~interior, signs, 0)
     length2 = jnp.maximum(inner(normal, normal), 1)
 
     def along(v: Array) -> Array:
+        """Return the projection of v onto the directions of the face."""
         v = jnp.where(inside, v, 0)
         return v - (inner(normal, v) / length2) * normal
 
@@ -65,19 +67,15 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
         return jax.jvp(lambda x: still_f.gradient(still_f.point(x)), (x,), (v,))[1]
 
     def moving(value: Array) -> Array:
-        """Zero, with the derivative of a value."""
+        """Return zero with the derivative of a value."""
         return value - lax.stop_gradient(value)
 
-    outward = (moving(face.level) / length2) * normal
+    outward = (moving(jnp.asarray(C.radius, x.dtype)) / length2) * normal
     push = moving(f.gradient(f.point(x))) + curved(outward)
     change = lax.custom_linear_solve(
         lambda v: along(curved(along(v))) + (v - along(v)),
         -along(push),
-        solve=partial(_solved, steps=10 * x.size),
+        solve=lambda operator, b: cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=10 * x.size)[0],  # type: ignore
         symmetric=True,
     )
     return x + outward + along(change)
-
-
-def _solved(operator: Callable[[Array], Array], b: Array, steps: int) -> Array:
-    return cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=steps)[0]  # type: ignore[no-untyped-call]

@@ -1,24 +1,25 @@
-"""Which function? Linear models, whose image is carried along, and any function that JAX can trace."""
+"""Objectives: linear models, whose points carry their image, and functions that JAX can trace."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fwflow._validation import suggest
+from fwflow._validation import InputError
 from fwflow.jax.designs import Design, as_design
-from fwflow.jax.losses import find_loss
-from fwflow.jax.points import Lifted, Point, Vertex
-from fwflow.jax.trees import Array, epsilon, floating, inner, known, pytree
+from fwflow.jax.points import Point, Vertex
+from fwflow.jax.trees import Array, epsilon, floating, inner, is_concrete, pytree
+from fwflow.objectives.image_based import scale_factor
+from fwflow.objectives.losses import Loss, find_loss
 
 
 class Line(NamedTuple):
-    """The objective on a segment, by the share of the way."""
+    """Objective on a segment: functions of the step size, as in `fwflow.Line`."""
 
     value: Callable[[Any], Array]
     slope: Callable[[Any], Array]
@@ -27,63 +28,65 @@ class Line(NamedTuple):
 
 
 class Objective(ABC):
-    """A smooth function. Points carry its image of x where it has one."""
+    """Smooth function f, by differentiation of `value`. Its points carry the image of x if it has one."""
 
-    #: The shape of x, where the function knows it.
+    #: Shape of x and floating type, or None if only the starting point determines them.
     shape: tuple[int, ...] | None = None
-    #: The type of its numbers, where it has some.
     dtype: Any = None
     #: Whether second derivatives are constant.
     quadratic: bool = False
 
-    @abstractmethod
     def point(self, x: Array) -> Point:
-        """x with its image."""
+        """Return x with its image."""
+        return Point(x)
 
-    @abstractmethod
-    def lift(self, vertex: Vertex) -> Lifted:
-        """A vertex with its image."""
+    def lift(self, vertex: Vertex) -> Vertex:
+        """Return a vertex with its image."""
+        return vertex
 
     @abstractmethod
     def value(self, point: Point) -> Array:
-        """f."""
+        """Return f at a point."""
 
-    @abstractmethod
     def gradient(self, point: Point) -> Array:
-        """Its gradient."""
+        """Return the gradient of f at a point."""
+        return jax.grad(lambda x: self.value(Point(x)))(point.x)
 
-    @abstractmethod
     def along(self, start: Point, end: Point) -> Line:
-        """f on a segment."""
+        """Return f on a segment."""
 
-    @abstractmethod
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
-        """Twice what f at the end has above its tangent at the start, which has that gradient."""
+        def value(gamma: Any) -> Array:
+            return self.value(Point(start.x + gamma * (end.x - start.x)))
 
-    @abstractmethod
+        slope = jax.grad(value)
+        return Line(value, slope, jax.grad(slope), self.quadratic)
+
+    def curvature_along(self, start: Point, end: Point, gradient: Array) -> Array:
+        """Return twice the height of f at the end over its tangent at the start: for quadratics, the curvature."""
+        before, after = self.value(start), self.value(end)
+        rounding = 8 * epsilon(before.dtype) * (jnp.abs(before) + jnp.abs(after))
+        return 2 * (after - before - inner(gradient, end.x - start.x) - rounding)
+
     def noise(self, point: Point) -> Array:
-        """By how many roundings the inner product of x and the gradient may be off for what the gradient is made of."""
+        """Return the rounding error of ``<gradient, x>`` that comes from the gradient, in units of epsilon."""
+        return jnp.abs(self.value(point))
 
 
 @pytree("loss")
-@dataclass(frozen=True, eq=False, init=False)
 class LinearModel(Objective):
-    r""":math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`, or the plain sum, like `fwflow.LinearModel` on a device.
+    r""":math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`, or the sum: `fwflow.LinearModel` on a device.
 
     Parameters
     ----------
     A : (m, n) array, BCOO, BCSR or SciPy sparse matrix
-        A dense array may be sharded over a mesh by rows or by columns. JAX rounds float64 data to float32 unless its
-        ``jax_enable_x64`` is set; the gap of a result is then that of the rounded data.
+        A dense array may be sharded over a mesh by rows or by columns. JAX rounds float64 data to float32 unless
+        ``jax_enable_x64`` is set. The gap of a result is that of the rounded data.
     b : (m,) array
         Targets, or labels -1 and +1 for the logistic loss.
     loss : str or Loss
-        A name in ``fwflow.jax.losses.TWINS``, for example "squared", or an object whose members JAX can trace.
-    scale : {"mean", "sum"}
-    rho : float
-        Parameter of losses that have one: where "huber" turns linear.
-    weights : (m,) array, optional
-        Non-negative factors of the losses; the mean is then the weighted one.
+        As for `fwflow.LinearModel`; JAX must be able to trace the members `values`, `derivative` and `second`.
+    scale, rho, weights
+        As for `fwflow.LinearModel`.
 
     Examples
     --------
@@ -103,17 +106,14 @@ class LinearModel(Objective):
         self, A: Any, b: Any, loss: Any = "squared", *, scale: str = "mean", rho: float = 1.0, weights: Any = None
     ) -> None:
         design, kind = as_design(A), find_loss(loss, rho)
-        m = design.shape[0]
-        b = _data(b, "b", m, design)
-        if known(b):
+        b = _data(b, "b", design)
+        if is_concrete(b):
             kind.check(b)
-        if scale not in ("mean", "sum"):
-            raise ValueError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
-        weights = None if weights is None else _data(weights, "weights", m, design)
-        if known(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
-            raise ValueError("weights must not be negative, and not all zero")
-        total = m if weights is None else weights.sum()
-        vars(self).update(design=design, b=b, weights=weights, factor=1 / total if scale == "mean" else 1.0, loss=kind)
+        weights = None if weights is None else _data(weights, "weights", design)
+        if is_concrete(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
+            raise InputError("weights must not be negative, and not all zero")
+        factor = scale_factor(scale, len(b) if weights is None else weights.sum())
+        vars(self).update(design=design, b=b, weights=weights, factor=factor, loss=kind)
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -130,8 +130,8 @@ class LinearModel(Objective):
     def point(self, x: Array) -> Point:
         return Point(x, self.design.matvec(x))
 
-    def lift(self, vertex: Vertex) -> Lifted:
-        return Lifted(vertex, vertex.image(self.design))
+    def lift(self, vertex: Vertex) -> Vertex:
+        return vertex.lifted(self.design)
 
     def value(self, point: Point) -> Array:
         return self._weighed(self.loss.values(point.image, self.b)).sum()
@@ -140,16 +140,15 @@ class LinearModel(Objective):
         return self.design.rmatvec(self.dual(point.image))
 
     def dual(self, z: Any) -> Array:
-        """Derivative of f in the image."""
-        return self._weighed(self.loss.derivative(z, self.b))
+        """Return the derivative of f in the image."""
+        return self._weighed(_derivative(self.loss, z, self.b))
 
     def _weighed(self, entries: Array) -> Array:
         share = self.factor if self.weights is None else self.factor * self.weights
         return entries * jnp.asarray(share, entries.dtype)
 
     def along(self, start: Point, end: Point) -> Line:
-        z: Any = start.image
-        d: Any = end.image - z
+        z, d = start.image, end.image - start.image
         return Line(
             value=lambda gamma: self._weighed(self.loss.values(z + gamma * d, self.b)).sum(),
             slope=lambda gamma: inner(self.dual(z + gamma * d), d),
@@ -157,36 +156,48 @@ class LinearModel(Objective):
             quadratic=self.quadratic,
         )
 
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
-        # Slopes tell it where values drown in rounding; for quadratics they are the same.
-        return inner(self.dual(end.image) - self.dual(start.image), end.image - start.image)  # type: ignore[operator]
+    def curvature_along(self, start: Point, end: Point, gradient: Array) -> Array:
+        # Slopes are accurate where differences of values are lost in rounding; for quadratics both are equal.
+        return inner(self.dual(end.image) - self.dual(start.image), end.image - start.image)
 
     def noise(self, point: Point) -> Array:
-        z: Any = point.image
+        z = point.image
         moved = jnp.abs(self.dual(z)) + self._weighed(self.loss.curvature * (jnp.abs(z) + jnp.abs(self.b)))
         return jnp.sqrt(((moved * z) ** 2).sum())
 
 
-def _data(values: Any, name: str, m: int, design: Design) -> Array:
-    array = floating(values).astype(design.dtype)
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _derivative(loss: Loss, z: Any, b: Any) -> Any:
+    """Return the derivative of a loss, whose own derivative in z is `second`: JAX's may overflow for large margins."""
+    return loss.derivative(z, b)
+
+
+@_derivative.defjvp
+def _(loss: Loss, at: tuple[Any, Any], change: tuple[Any, Any]) -> tuple[Any, Any]:
+    value, by_b = jax.jvp(lambda b: loss.derivative(at[0], b), at[1:], change[1:])
+    return value, loss.second(*at) * change[0] + by_b
+
+
+def _data(values: Any, name: str, design: Design) -> Array:
+    array, m = floating(values).astype(design.dtype), design.shape[0]
     if array.shape != (m,):
-        raise ValueError(f"{name} has shape {array.shape}; A has {m} rows, so it must be ({m},)")
+        raise InputError(f"{name} has shape {array.shape}; A has {m} rows, so it must be ({m},)")
     return array
 
 
 @pytree("fun")
-@dataclass(frozen=True, eq=False, init=False)
 class Smooth(Objective):
-    """Any function that JAX can trace; its gradient comes by differentiation.
+    """Function that JAX can trace and differentiate.
 
     Parameters
     ----------
     fun : callable
-        ``fun(x, *args) -> number``. x is an array or, with such an x0, any tree of arrays. A function that is made anew
-        is compiled anew: keep it, and pass what changes as arguments. Pass 64-bit NumPy arrays as arguments too: in
-        single precision, the gap of a function that closes over them may not be verified in double precision.
+        ``fun(x, *args) -> number``. x is an array, or a tree of arrays if x0 is one. Each new function object is
+        compiled again: keep the function, and pass values that change as arguments. Pass 64-bit NumPy arrays as
+        arguments too: in single precision, the gap of a function that closes over them may not be verified in double
+        precision.
     *args
-        Trees of arrays, over which ``vmap`` may go.
+        Trees of arrays; ``vmap`` over them is supported.
 
     Examples
     --------
@@ -202,39 +213,8 @@ class Smooth(Objective):
 
     def __init__(self, fun: Callable[..., Any], *args: Any) -> None:
         if not callable(fun):
-            raise ValueError(f"fun must be callable; got {type(fun).__name__}")
+            raise InputError(f"fun must be callable; got {type(fun).__name__}")
         vars(self).update(fun=fun, args=args)
 
-    def point(self, x: Array) -> Point:
-        return Point(x)
-
-    def lift(self, vertex: Vertex) -> Lifted:
-        return Lifted(vertex)
-
     def value(self, point: Point) -> Array:
-        return self._at(point.x)
-
-    def _at(self, x: Array) -> Array:
-        return jnp.asarray(self.fun(x, *self.args), x.dtype)
-
-    def gradient(self, point: Point) -> Array:
-        return jax.grad(self._at)(point.x)
-
-    def along(self, start: Point, end: Point) -> Line:
-        d = end.x - start.x
-
-        def value(gamma: Any) -> Array:
-            return self._at(start.x + jnp.asarray(gamma, d.dtype) * d)
-
-        def slope(gamma: Any) -> Array:
-            return jax.grad(value)(jnp.asarray(gamma, d.dtype))
-
-        return Line(value, slope, lambda gamma: jax.grad(slope)(jnp.asarray(gamma, d.dtype)), self.quadratic)
-
-    def bend(self, start: Point, end: Point, gradient: Array) -> Array:
-        before, after = self.value(start), self.value(end)
-        rounding = 8 * epsilon(before.dtype) * (jnp.abs(before) + jnp.abs(after))
-        return 2 * (after - before - inner(gradient, end.x - start.x) - rounding)
-
-    def noise(self, point: Point) -> Array:
-        return jnp.abs(self.value(point))
+        return jnp.asarray(self.fun(point.x, *self.args), point.x.dtype)

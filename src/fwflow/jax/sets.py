@@ -1,11 +1,15 @@
-"""Where to? Sets whose oracles JAX compiles, with parameters that may be traced, and a door to those of the core."""
+"""Sets with compiled oracles and parameters that may be traced, and sets of the core on the host.
+
+The sets with the names of the core have its oracles and projections; `fwflow.sets` documents them.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,106 +17,121 @@ import numpy as np
 from jax import lax
 
 from fwflow import sets as core
-from fwflow._validation import whole
-from fwflow.jax.points import Dense, OneHot, RankOne, Vertex
-from fwflow.jax.projections import onto_simplex
-from fwflow.jax.trees import Array, doubles, epsilon, known, positive, pytree, valid
+from fwflow._validation import InputError, whole
+from fwflow.jax.points import Dense, OneHot, Vertex
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
 from fwflow.sets.base import ConstraintSet
 
 Shape = tuple[int, ...]
-# Rounding that the answers of a user's oracle may have, relative to their inner products: that of single precision.
+# Number of thresholds that one round of the projection onto a simplex tries at once. A device does so in one wide sum.
+_TRIALS = 32
+# Rounding of the vertices of a user's oracle, relative to their inner products: that of single precision.
 _ORACLE_ROUNDING = 1e-6
 
 
-class FaceMap(NamedTuple):
-    r"""Members that are zero where x is and have :math:`\langle n, x\rangle` at a level, unless the normal is zero."""
-
-    inside: Array
-    normal: Array
-    level: Any
-
-
 class Set(ABC):
-    """A convex compact set of arrays. What it can do beyond its oracle is declared here; None means that it cannot."""
+    """Convex compact set of arrays. An optional member that a set does not support returns None."""
 
-    #: The shape of the members, for sets that know it.
+    #: Shape of the members, or None if the set has members of any shape.
     shape: Shape | None = None
+    #: Radius, or None for a set without one.
+    radius: Any = None
 
     @abstractmethod
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
-        """A vertex that minimises ``<g, s>``; `hint` is the answer to a nearby question."""
+        """Return a vertex that minimises ``<g, s>``; `hint` is the vertex for a similar g."""
 
-    @abstractmethod
-    def least(self, g: Array) -> Array:
-        """The minimum of ``<g, s>``, exact where the oracle is not: a gap is true by this."""
+    def lower_bound(self, g: Array) -> Array:
+        """Return the minimum of ``<g, s>`` for the verified gap, also for a float64 g in a run of single precision.
+
+        Sets whose `lmo` is not exact or uses ``argmax``, which JAX does not compile for that case, override it.
+        """
+        return self.lmo(g).dot(g)
 
     @abstractmethod
     def start(self, shape: Shape, dtype: Any) -> Array:
-        """Where a run starts unless told otherwise."""
+        """Return the default starting point."""
 
-    @abstractmethod
     def excess(self, x: Array) -> Array | None:
-        """By which share of its size the set would have to grow to have x as a member; None if it cannot be told."""
+        """Return by which fraction of its size the set would have to grow to contain x."""
+        return None
 
     def project(self, x: Array) -> Array | None:
-        """The member nearest to x."""
+        """Return the member nearest to x."""
         return None
 
     def with_radius(self, radius: Any) -> Set | None:
-        """The same set with another radius."""
+        """Return the same set with another radius."""
         return None
 
     def atoms(self, x: Array) -> tuple[Array, Array] | None:
-        """Values and weights of the vertices of x, by place, where each has one entry; the origin may come last."""
+        """Return values and weights of the vertices of x by index, for vertices with one entry; the origin is last."""
         return None
 
-    def reversed(self, g: Array, least: Array) -> Array | None:
-        """Return whether the oracle contradicts itself: its vertex for -g has a smaller ``<g, s>`` than `least`.
-
-        None for sets whose oracle is not a user's, which need no such check.
-        """
+    def contradicts(self, g: Array, bound: Array) -> Array | None:
+        """Return whether a user's oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
         return None
 
-    def doubles(self, g: Array) -> bool:
-        """Return whether `least` and `excess` can be computed in double precision, whatever the type of g."""
+    def computes_in_double(self, g: Array) -> bool:
+        """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
         return True
-
-    def face(self, x: Array) -> FaceMap | None:
-        """The smallest face with x on it, where that is cheap to tell."""
-        return None
 
 
 @dataclass(frozen=True, eq=False)
-class _Round(Set):
-    """A set with a radius."""
+class _RadiusSet(Set):
+    """Set with a radius."""
 
     radius: Any = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", positive(self.radius, "radius"))
+        vars(self).update(radius=positive(self.radius, "radius"))
 
     def with_radius(self, radius: Any) -> Set:
-        return replace(self, radius=positive(radius, "radius"))
+        return replace(self, radius=radius)
 
     def _r(self, x: Array) -> Array:
         return jnp.asarray(self.radius, x.dtype)
 
-    def _first(self, x: Array) -> Array:
-        """r times the first unit vector."""
-        return OneHot(jnp.zeros((), jnp.int32), self._r(x)).added_to(jnp.zeros_like(x), 1)
+
+def onto_simplex(v: Array, radius: Array) -> Array:
+    r"""Return the point of :math:`\{w \ge 0 : \sum w = r\}` nearest to a vector: :math:`\max(v - t, 0)`.
+
+    It needs no sorting, which is slow on devices. The sum of the entries is convex and decreasing in t. It is at least
+    r one radius below the largest entry of v, and zero at that entry. Each round keeps 1/32 of that interval. One
+    Newton step from its left end is then exact.
+    """
+    behind = (v - v.max()) / radius
+    rounds = math.ceil(-math.log2(epsilon(v.dtype)) / math.log2(_TRIALS))
+    shares = jnp.arange(_TRIALS, dtype=v.dtype) / _TRIALS
+
+    def narrowed(_: Any, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+        t, width = interval
+        trials = t + width * shares
+        reached = jnp.maximum(behind - trials[:, None], 0).sum(axis=-1) >= 1
+        return jnp.where(reached, trials, t).max(), width / _TRIALS
+
+    t, _ = lax.fori_loop(0, rounds, narrowed, (-jnp.ones((), v.dtype), jnp.ones((), v.dtype)))
+    weights = jnp.maximum(behind - t, 0)
+    return radius * jnp.maximum(behind - t - (weights.sum() - 1) / (weights > 0).sum(), 0)
+
+
+class _Ball(_RadiusSet):
+    """Ball of a norm around the origin."""
+
+    @abstractmethod
+    def norm(self, x: Array) -> Array:
+        """Return the norm of which this is a ball."""
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return jnp.zeros(shape, dtype)
 
-
-def _ratio(norm: Array, radius: Array) -> Array:
-    return jnp.maximum(norm / radius - 1, 0)
+    def excess(self, x: Array) -> Array:
+        return jnp.maximum(self.norm(x) / self._r(x) - 1, 0)
 
 
 @pytree()
-@dataclass(frozen=True, eq=False)
-class L1Ball(_Round):
-    r""":math:`\{x : \|x\|_1 \le r\}`; ties go to the first index.
+class L1Ball(_Ball):
+    """L1 ball of the given radius: the compiled form of `fwflow.L1Ball`.
 
     Examples
     --------
@@ -122,17 +141,16 @@ class L1Ball(_Round):
            [2.5, 0.5]], dtype=float32)
     """
 
+    def norm(self, x: Array) -> Array:
+        return jnp.abs(x).sum()
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
-        flat = g.reshape(-1)
+        flat, r = g.reshape(-1), self._r(g)
         i = jnp.abs(flat).argmax()
-        r = self._r(g)
         return OneHot(i, jnp.where(flat[i] > 0, -r, r))
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         return -self._r(g) * jnp.abs(g).max()
-
-    def excess(self, x: Array) -> Array:
-        return _ratio(jnp.abs(x).sum(), self._r(x))
 
     def project(self, x: Array) -> Array:
         r, size = self._r(x), jnp.abs(x)
@@ -145,21 +163,15 @@ class L1Ball(_Round):
         left = jnp.maximum(1 - weights.sum(), 0)
         return jnp.append(r * jnp.sign(flat), 0), jnp.append(weights, left)
 
-    def face(self, x: Array) -> FaceMap:
-        r = self._r(x)
-        reached = jnp.abs(x).sum() >= r * (1 - 1e3 * epsilon(x.dtype))
-        return FaceMap(jnp.where(reached, x != 0, True), jnp.where(reached, jnp.sign(x), 0), r)
-
 
 @pytree()
-@dataclass(frozen=True, eq=False)
-class Simplex(_Round):
-    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index."""
+class Simplex(_RadiusSet):
+    """Nonnegative vectors with the sum `radius`: the compiled form of `fwflow.Simplex`."""
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(g.reshape(-1).argmin(), self._r(g))
 
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         return self._r(g) * g.min()
 
     def start(self, shape: Shape, dtype: Any) -> Array:
@@ -176,146 +188,113 @@ class Simplex(_Round):
         flat = x.reshape(-1)
         return jnp.full_like(flat, self._r(x)), flat / self._r(x)
 
-    def face(self, x: Array) -> FaceMap:
-        return FaceMap(x > 0, (x > 0).astype(x.dtype), self._r(x))
-
 
 @pytree()
-@dataclass(frozen=True, eq=False)
-class LInfBall(_Round):
-    r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r."""
+class LInfBall(_Ball):
+    """Ball of the maximum norm: the compiled form of `fwflow.LInfBall`."""
+
+    def norm(self, x: Array) -> Array:
+        return jnp.abs(x).max()
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         return Dense(jnp.where(g > 0, -self._r(g), self._r(g)))
-
-    def least(self, g: Array) -> Array:
-        return -self._r(g) * jnp.abs(g).sum()
-
-    def excess(self, x: Array) -> Array:
-        return _ratio(jnp.abs(x).max(), self._r(x))
 
     def project(self, x: Array) -> Array:
         return jnp.clip(x, -self._r(x), self._r(x))
 
 
+def _lp_norm(x: Array, p: Any) -> Array:
+    """Return a p-norm; powers of entries in [-1, 1] neither overflow nor all vanish."""
+    largest = jnp.abs(x).max()
+    return largest * ((jnp.abs(x) / jnp.where(largest > 0, largest, 1)) ** p).sum() ** (1 / p)
+
+
+class _LpBall(_Ball):
+    """Ball of a p-norm with p between 1 and infinity."""
+
+    p: Any
+
+    def norm(self, x: Array) -> Array:
+        return _lp_norm(x, jnp.asarray(self.p, x.dtype))
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+        r, q = self._r(g), jnp.asarray(self.p / (self.p - 1), g.dtype)
+        norm = _lp_norm(g, q)
+        direction = jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
+        first = OneHot(jnp.zeros((), jnp.int32), r).added_to(jnp.zeros_like(g), 1)
+        return Dense(jnp.where(norm > 0, -r * direction, first))
+
+
 @pytree()
-@dataclass(frozen=True, eq=False)
-class LpBall(_Round):
-    r""":math:`\{x : \|x\|_p \le r\}`, p between 1 and infinity. A zero gradient gives r times the first unit vector."""
+class LpBall(_LpBall):
+    """Ball of the p-norm with p between 1 and infinity, which may be traced: the compiled form of `fwflow.LpBall`."""
 
     p: Any = 2.0
 
     def __init__(self, p: Any, radius: Any = 1.0) -> None:
-        if not known(p):
-            p = valid(jnp.isfinite(p) & (p > 1), p)
-        elif not (np.isfinite(p) & (np.asarray(p) > 1)).all():
-            raise ValueError(f"p must lie strictly between 1 and infinity (else L1Ball, LInfBall); got {p!r}")
+        wanted = "lie strictly between 1 and infinity (else L1Ball, LInfBall)"
+        p = checked(p, "p", wanted, lambda p: (p > 1) & (p < jnp.inf))
         vars(self).update(p=p, radius=positive(radius, "radius"))
-
-    def with_radius(self, radius: Any) -> Set:
-        return LpBall(self.p, radius)
-
-    def _norm(self, x: Array, p: Any) -> Array:
-        largest = jnp.abs(x).max()
-        unit = jnp.where(largest > 0, largest, 1)
-        return largest * ((jnp.abs(x) / unit) ** p).sum() ** (1 / p)
-
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        q = jnp.asarray(self.p / (self.p - 1), g.dtype)
-        norm = self._norm(g, q)
-        entries = -self._r(g) * jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
-        return Dense(jnp.where(norm > 0, entries, self._first(g)))
-
-    def least(self, g: Array) -> Array:
-        return -self._r(g) * self._norm(g, jnp.asarray(self.p / (self.p - 1), g.dtype))
-
-    def excess(self, x: Array) -> Array:
-        return _ratio(self._norm(x, jnp.asarray(self.p, x.dtype)), self._r(x))
 
 
 @pytree()
-@dataclass(frozen=True, eq=False)
-class L2Ball(_Round):
-    r""":math:`\{x : \|x\|_2 \le r\}`. A zero gradient gives r times the first unit vector."""
+class L2Ball(_LpBall):
+    """Ball of the Euclidean norm: the compiled form of `fwflow.L2Ball`."""
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        norm = _length(g)
-        return Dense(jnp.where(norm > 0, -self._r(g) * (g / jnp.where(norm > 0, norm, 1)), self._first(g)))
-
-    def least(self, g: Array) -> Array:
-        return -self._r(g) * _length(g)
-
-    def excess(self, x: Array) -> Array:
-        return _ratio(_length(x), self._r(x))
+    p = 2.0
 
     def project(self, x: Array) -> Array:
-        norm = _length(x)
+        norm = self.norm(x)
         return jnp.where(norm <= self._r(x), x, self._r(x) * (x / jnp.where(norm > 0, norm, 1)))
 
 
-def _length(x: Array) -> Array:
-    """The Euclidean norm, of which no square overflows or vanishes."""
-    largest = jnp.abs(x).max()
-    return largest * jnp.sqrt(((x / jnp.where(largest > 0, largest, 1)) ** 2).sum())
-
-
 @pytree()
-@dataclass(frozen=True, eq=False)
 class Box(Set):
-    r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
-
-    Entries with zero gradient go to the upper bound.
-    """
+    """Vectors between two bounds, which are numbers or arrays: the compiled form of `fwflow.Box`."""
 
     lower: Any
     upper: Any
 
     def __post_init__(self) -> None:
-        if not known((self.lower, self.upper)):
-            bounds = jnp.asarray(self.lower), jnp.asarray(self.upper)
-            right = jnp.isfinite(bounds[0]) & jnp.isfinite(bounds[1]) & (bounds[0] <= bounds[1])
-            vars(self).update(lower=valid(right, bounds[0]), upper=valid(right, bounds[1]))
+        if is_concrete((self.lower, self.upper)):
+            core.Box(self.lower, self.upper)  # It raises if the bounds are not valid.
             return
-        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        if not (np.isfinite(lower).all() and np.isfinite(upper).all()) or (lower > upper).any():
-            raise ValueError("lower and upper must be finite, and lower must not exceed upper anywhere")
+        lower, upper = jnp.asarray(self.lower), jnp.asarray(self.upper)
+        valid = jnp.isfinite(lower) & jnp.isfinite(upper) & (lower <= upper)
+        # Traced bounds cannot raise; NaN ends the run.
+        vars(self).update(lower=jnp.where(valid, lower, jnp.nan), upper=jnp.where(valid, upper, jnp.nan))
 
     @property
     def shape(self) -> Shape | None:  # type: ignore[override]
         return np.broadcast_shapes(jnp.shape(self.lower), jnp.shape(self.upper)) or None
 
-    def _bounds(self, x: Array) -> tuple[Array, Array]:
-        return jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype)
+    def _bounds(self, dtype: Any) -> tuple[Array, Array]:
+        return jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.where(g > 0, *self._bounds(g)))
-
-    def least(self, g: Array) -> Array:
-        lower, upper = self._bounds(g)
-        return jnp.minimum(lower * g, upper * g).sum()
+        return Dense(jnp.where(g > 0, *self._bounds(g.dtype)))
 
     def start(self, shape: Shape, dtype: Any) -> Array:
-        lower, upper = jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
+        lower, upper = self._bounds(dtype)
         return jnp.broadcast_to(lower + (upper - lower) / 2, shape)
 
     def excess(self, x: Array) -> Array:
-        lower, upper = self._bounds(x)
+        lower, upper = self._bounds(x.dtype)
         beyond = jnp.maximum(lower - x, x - upper)
         return jnp.where(beyond > 0, beyond / jnp.where(upper > lower, upper - lower, 1), 0).max()
 
     def project(self, x: Array) -> Array:
-        return jnp.clip(x, *self._bounds(x))
+        return jnp.clip(x, *self._bounds(x.dtype))
 
 
 @pytree("steps", "width")
-@dataclass(frozen=True, eq=False)
-class NuclearBall(_Round):
-    r""":math:`\{X : \|X\|_* \le r\}`, dense matrices by the sum of their singular values. It starts at zero.
+class NuclearBall(_Ball):
+    r"""Nuclear-norm ball of dense matrices: the compiled form of `fwflow.NuclearBall`.
 
-    A vertex is :math:`-r\,uv^T` with the leading singular pair of the gradient as ``steps`` power steps on a block of
-    ``width`` vectors find it, the first time from random ones with ten times the steps, later from the last block. Each
-    step shrinks what the block misses by :math:`(\sigma_{w+1}/\sigma_1)^2`. What the oracle may miss only costs
-    iterations: the gap of a result uses the singular value itself.
+    The oracle makes ``steps`` power steps on a block of ``width`` vectors, which starts from the last block; the first
+    call makes ten times as many from random vectors. Each step multiplies the error by
+    :math:`(\sigma_{w+1}/\sigma_1)^2`. An inaccurate vertex costs iterations only: the gap of a result uses the exact
+    singular value.
     """
 
     steps: int = 2
@@ -325,9 +304,15 @@ class NuclearBall(_Round):
         super().__post_init__()
         vars(self).update(steps=whole(self.steps, "steps", 1), width=whole(self.width, "width", 1))
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> RankOne:
+    def norm(self, x: Array) -> Array:
+        return jnp.linalg.svd(x, compute_uv=False).sum()
+
+    def lower_bound(self, g: Array) -> Array:
+        return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         n, width = g.shape[1], min(self.width, *g.shape)
-        if isinstance(hint, RankOne):
+        if isinstance(hint, Dense) and hint.block is not None:
             block, steps = hint.block, self.steps
         else:
             block, steps = jax.random.normal(jax.random.key(0), (n, width), g.dtype), 10 * self.steps
@@ -339,18 +324,12 @@ class NuclearBall(_Round):
 
         V = lax.fori_loop(0, steps, power, jnp.linalg.qr(block)[0])
         U, _, W = jnp.linalg.svd(_product(G, V), full_matrices=False)
-        return RankOne(U[:, 0], _product(V, W[0]), -self._r(g), V)
-
-    def least(self, g: Array) -> Array:
-        return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
+        return Dense(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), V)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         if len(shape) != 2:
-            raise ValueError(f"x0 must be a matrix for NuclearBall; got shape {shape}")
+            raise InputError(f"x0 must be a matrix for NuclearBall; got shape {shape}")
         return super().start(shape, dtype)
-
-    def excess(self, x: Array) -> Array:
-        return _ratio(jnp.linalg.svd(x, compute_uv=False).sum(), self._r(x))
 
     def project(self, x: Array) -> Array:
         U, sigma, V = jnp.linalg.svd(x, full_matrices=False)
@@ -363,16 +342,15 @@ def _product(A: Array, B: Array) -> Array:
 
 
 @pytree("shapes")
-@dataclass(frozen=True, eq=False, init=False)
 class Product(Set):
-    """A set for every leaf of a tree of arrays, or for every block of a vector.
+    """Product of sets: one for every leaf of a tree of arrays, or for every block of a vector.
 
     Parameters
     ----------
     sets : tree of sets
-        Of the structure of x0.
+        With the structure of x0.
     shapes : sequence of shapes, optional
-        Of the blocks of which x is put together, one after the other; without, x0 tells.
+        Shapes of the consecutive blocks of x. Default: those of the leaves of x0.
     """
 
     sets: tuple[Set, ...]
@@ -390,74 +368,65 @@ class Product(Set):
         return (sum(int(np.prod(shape)) for shape in self.shapes),) if self.shapes else None
 
     def _blocks(self, x: Array) -> list[tuple[Set, Array]]:
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])[:-1]
-        parts = jnp.split(x.reshape(-1), ends)
-        return [(C, part.reshape(s)) for C, part, s in zip(self.sets, parts, self.shapes, strict=True)]
+        return list(zip(self.sets, blocks(x, self.shapes), strict=True))
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        parts = [C.lmo(part).added_to(jnp.zeros_like(part), 1).reshape(-1) for C, part in self._blocks(g)]
-        return Dense(jnp.concatenate(parts).reshape(g.shape))
+        return Dense(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
 
-    def least(self, g: Array) -> Array:
-        return jnp.stack([C.least(part) for C, part in self._blocks(g)]).sum()
+    def lower_bound(self, g: Array) -> Array:
+        return jnp.stack([C.lower_bound(part) for C, part in self._blocks(g)]).sum()
 
     def start(self, shape: Shape, dtype: Any) -> Array:
-        parts = zip(self.sets, self.shapes, strict=True)
-        return jnp.concatenate([C.start(own, dtype).reshape(-1) for C, own in parts]).reshape(shape)
+        return _joined([C.start(own, dtype) for C, own in zip(self.sets, self.shapes, strict=True)], shape)
 
     def excess(self, x: Array) -> Array | None:
         parts = [C.excess(part) for C, part in self._blocks(x)]
         return None if any(part is None for part in parts) else jnp.stack(parts).max()  # type: ignore[arg-type]
 
-    def reversed(self, g: Array, least: Array) -> Array | None:
-        answers = [C.reversed(part, C.least(part)) for C, part in self._blocks(g)]
-        checked = [answer for answer in answers if answer is not None]
-        return jnp.stack(checked).any() if checked else None
+    def contradicts(self, g: Array, bound: Array) -> Array | None:
+        checks = [C.contradicts(part, C.lower_bound(part)) for C, part in self._blocks(g)]
+        made = [check for check in checks if check is not None]
+        return jnp.stack(made).any() if made else None
 
-    def doubles(self, g: Array) -> bool:
-        return all(C.doubles(part) for C, part in self._blocks(g))
+    def computes_in_double(self, g: Array) -> bool:
+        return all(C.computes_in_double(part) for C, part in self._blocks(g))
 
     def project(self, x: Array) -> Array | None:
         parts = [C.project(part) for C, part in self._blocks(x)]
-        if any(part is None for part in parts):
-            return None
-        return jnp.concatenate([part.reshape(-1) for part in parts]).reshape(x.shape)  # type: ignore[union-attr]
+        return None if any(part is None for part in parts) else _joined(parts, x.shape)
+
+
+def _joined(parts: list[Any], shape: Shape) -> Array:
+    return jnp.concatenate([part.reshape(-1) for part in parts]).reshape(shape)
+
+
+class _UserOracle(Set):
+    """Set whose oracle may be written by a user, so that it is checked."""
+
+    def contradicts(self, g: Array, bound: Array) -> Array:
+        greatest = -self.lower_bound(-g)
+        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
 
 
 @pytree("oracle")
-@dataclass(frozen=True, eq=False)
-class Oracle(Set):
-    """The set of which only an oracle is known: a function ``g -> s`` that JAX can trace."""
+class Oracle(_UserOracle):
+    """Set given by an oracle alone: a function ``g -> s`` that JAX can trace."""
 
     oracle: Callable[[Array], Array]
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
         return Dense(jnp.asarray(self.oracle(g), g.dtype))
 
-    def least(self, g: Array) -> Array:
-        return self.lmo(g).dot(g)
-
     def start(self, shape: Shape, dtype: Any) -> Array:
         return self.lmo(jnp.zeros(shape, dtype)).entries
 
-    def excess(self, x: Array) -> None:
-        return None
-
-    def reversed(self, g: Array, least: Array) -> Array:
-        return _reversed(least, -self.least(-g))
-
-    def doubles(self, g: Array) -> bool:
-        return doubles(self.oracle, g)
-
-
-def _reversed(least: Array, greatest: Array) -> Array:
-    return greatest - least < -_ORACLE_ROUNDING * (jnp.abs(least) + jnp.abs(greatest))
+    def computes_in_double(self, g: Array) -> bool:
+        return computes_in_double(self.oracle, g)
 
 
 @pytree("constraint")
-@dataclass(frozen=True, eq=False)
-class Host(Set):
-    """A set of the core whose oracle runs on the host, one question after the other: a round trip for each.
+class Host(_UserOracle):
+    """Set of the core whose oracle runs on the host: each call copies a gradient there and a vertex back.
 
     Examples
     --------
@@ -474,59 +443,55 @@ class Host(Set):
         return self.constraint.shape
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        kind = jax.ShapeDtypeStruct(g.shape, g.dtype)  # type: ignore[no-untyped-call]
-        return Dense(jax.pure_callback(self._vertex, kind, g, vmap_method="sequential"))
+        return Dense(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
 
-    def _vertex(self, g: Any) -> Any:
-        if not np.isfinite(g).all():
-            return np.full_like(g, np.nan)  # an exception would end all problems of a batch
-        return np.asarray(self.constraint.lmo(np.asarray(g)), dtype=g.dtype)
-
-    def least(self, g: Array) -> Array:
+    def lower_bound(self, g: Array) -> Array:
         C = self.constraint
-        return _told(lambda g: C.lower_bound(g, C.lmo(g)), g)
+        return _from_host(lambda g: C.lower_bound(g, C.lmo(g)), g)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return jnp.asarray(np.asarray(self.constraint.start(shape, np.dtype(dtype))))
 
     def excess(self, x: Array) -> Array:
-        """By the tolerances of double and single precision; where the set cannot tell, x counts as a member."""
+        """Return the smallest tolerance with which the set contains x, or cannot decide: 0, 1e-8, 1e-4 or 1."""
         C = self.constraint
-        return _told(lambda x: next((tol for tol in (0.0, 1e-8, 1e-4) if C.contains(x, tol) is not False), 1.0), x)
-
-    def reversed(self, g: Array, least: Array) -> Array:
-        return _reversed(least, -self.least(-g))
+        return _from_host(lambda x: next((t for t in (0.0, 1e-8, 1e-4) if C.contains(x, t) is not False), 1.0), x)
 
 
-def _told(number: Callable[[Any], Any], x: Array) -> Array:
-    """What a function on the host says of x. Numbers go there and back as pairs of single precision.
+def _from_host(function: Callable[[Any], Any], x: Array, shape: Shape = ()) -> Array:
+    """Return a function of x that is computed on the host in double precision; NaN if x is not finite.
 
-    A verdict is in double precision, which a callback does not have unless it is enabled everywhere.
+    A callback has single precision unless double precision is enabled everywhere, so that each number is sent as the
+    sum of two numbers in single precision.
     """
 
     def called(high: Any, low: Any) -> Any:
         whole = np.float64(high) + np.float64(low)
-        value = np.float64(number(whole) if np.isfinite(whole).all() else np.nan)
-        return np.array([value, value - np.float32(value)], np.float32)
+        # An exception would end all problems of a batch.
+        value = np.asarray(function(whole) if np.isfinite(whole).all() else np.full(shape, np.nan))
+        return np.stack([value, value - value.astype(np.float32)]).astype(np.float32)
 
     high = x.astype(jnp.float32)
-    kind = jax.ShapeDtypeStruct((2,), jnp.float32)  # type: ignore[no-untyped-call]
+    kind = jax.ShapeDtypeStruct((2, *shape), jnp.float32)  # type: ignore[no-untyped-call]
     pair = jax.pure_callback(called, kind, high, (x - high).astype(jnp.float32), vmap_method="sequential")
-    return pair.astype(x.dtype).sum()
+    return pair.astype(x.dtype).sum(axis=0)
 
 
-#: Sets that are told by their radius, by those of the core. A subclass may have an oracle of its own.
-_TWINS: dict[type, Callable[[Any], Set]] = {
-    core.L1Ball: L1Ball,
-    core.L2Ball: L2Ball,
-    core.LInfBall: LInfBall,
-    core.NuclearBall: NuclearBall,
-    core.Simplex: Simplex,
+#: Compiled forms of sets of the core, by exact type: a subclass may have an oracle of its own.
+_COMPILED: dict[type, Callable[[Any], Set]] = {
+    core.L1Ball: lambda C: L1Ball(C.radius),
+    core.L2Ball: lambda C: L2Ball(C.radius),
+    core.LInfBall: lambda C: LInfBall(C.radius),
+    core.LpBall: lambda C: LpBall(C.p, C.radius),
+    core.NuclearBall: lambda C: NuclearBall(C.radius),
+    core.Simplex: lambda C: Simplex(C.radius),
+    core.Box: lambda C: Box(C.lower, C.upper),
+    core.Product: lambda C: Product(*zip(*C.blocks, strict=True)),
 }
 
 
 def as_jax_set(C: Any) -> Set:
-    """The twin of a set of the core; others run on the host, and any other callable is an oracle.
+    """Return the compiled form of a set of the core, or the set on the host, or the set of a callable oracle.
 
     Examples
     --------
@@ -536,33 +501,10 @@ def as_jax_set(C: Any) -> Set:
     """
     if isinstance(C, Set):
         return C
-    kind = type(C)
-    if kind in _TWINS:
-        return _TWINS[kind](C.radius)
-    if kind is core.LpBall:
-        return LpBall(C.p, C.radius)
-    if kind is core.Box:
-        return Box(C.lower, C.upper)
-    if kind is core.Product:
-        return Product([constraint for constraint, _ in C.blocks], [length for _, length in C.blocks])
+    if type(C) in _COMPILED:
+        return _COMPILED[type(C)](C)
     if isinstance(C, ConstraintSet):
         return Host(C)
     if callable(C):
         return Oracle(C)
-    raise ValueError(f"C must be a set or a callable g -> s; got {type(C).__name__}")
-
-
-__all__ = [
-    "Box",
-    "Host",
-    "L1Ball",
-    "L2Ball",
-    "LInfBall",
-    "LpBall",
-    "NuclearBall",
-    "Oracle",
-    "Product",
-    "Set",
-    "Simplex",
-    "as_jax_set",
-]
+    raise InputError(f"C must be a set or a callable g -> s; got {type(C).__name__}")

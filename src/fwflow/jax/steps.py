@@ -1,85 +1,52 @@
-"""How far to go? The core's schedules with a traced number of the step, and line searches."""
+"""Schedules of the core with a traced step number, and the compiled line searches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
+from jax import lax, tree_util
 
-from fwflow._validation import suggest
 from fwflow.jax.objectives import Line
-from fwflow.jax.trees import Array, epsilon, pytree
-from fwflow.steps import schedules as core
+from fwflow.jax.trees import Array, epsilon, register
+from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
+from fwflow.steps.searches import Aggressive, ExactSearch, LineSearch
+
+# The parameters of these schedules are leaves, so that one compiled run serves all of their values.
+for _kind in (ConstantSchedule, LogOpenLoop, OpenLoop):
+    register(_kind)
 
 
-@pytree()
-@dataclass(frozen=True, eq=False)
-class Gamma:
-    r"""All schedules of the core in one formula, :math:`\gamma(t) = v\,c(t) / (c(t) + s\,t)`.
-
-    With :math:`c(t) = c + l \log(t + 1)`: so that one compiled run serves them all.
-    """
-
-    value: Any
-    c: Any
-    log: Any
-    slope: Any
-    delta: Any
-    k0: Any
-
-    def stage_gammas(self, k: Array, omega: Sequence[Any], dtype: Any) -> list[Array]:
-        r""":math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k."""
-        times = [((self.k0 + k + w) * self.delta).astype(dtype) for w in omega]
-        return [(self.delta * self.gamma(t)).astype(dtype) for t in times]
-
-    def gamma(self, t: Any) -> Any:
-        """The mixing coefficient at time t."""
-        c = self.c + self.log * jnp.log1p(t)
-        return self.value * c / (c + self.slope * t)
+def as_pytree(schedule: Schedule) -> Schedule:
+    """Return a schedule that can be passed to ``jit``. Parameters of a schedule of the user's own are compiled in."""
+    if tree_util.all_leaves([schedule]):  # JAX has no rule for its class
+        tree_util.register_static(type(schedule))
+    return schedule
 
 
-@pytree("schedule")
-@dataclass(frozen=True, eq=False)
-class Traced(Gamma):
-    """A schedule of the user's own, whose formula JAX can trace."""
-
-    schedule: core.Schedule
-
-    def gamma(self, t: Any) -> Any:
-        return self.schedule.gamma(t)
-
-
-def as_gamma(schedule: core.Schedule) -> Gamma:
-    """A schedule of the core, for traced steps."""
-    delta, k0 = float(schedule.delta), float(schedule.k0)
-    if type(schedule) is core.OpenLoop:
-        return Gamma(1.0, schedule.c, 0.0, 1.0, delta, k0)
-    if type(schedule) is core.LogOpenLoop:
-        return Gamma(1.0, 2.0, 1.0, 1.0, delta, k0)
-    if type(schedule) is core.ConstantSchedule:
-        return Gamma(schedule.value, 1.0, 0.0, 0.0, delta, k0)
-    return Traced(1.0, 1.0, 0.0, 0.0, delta, k0, schedule)
+def stage_gammas(schedule: Schedule, k: Array, omega: Sequence[Any], dtype: Any) -> list[Array]:
+    """Return the mixing coefficients ``schedule.stage_gammas(k, omega)`` for a traced k."""
+    times = [((schedule.k0 + k + w) * schedule.delta).astype(dtype) for w in omega]
+    return [jnp.asarray(schedule.delta * schedule.gamma(t), dtype) for t in times]
 
 
 def aggressive(line: Line, gamma: Array, limit: Array) -> Array:
-    """The paper's rule: the largest of 1, 1/2, 1/4, ... that decreases f by more than rounding, or gamma if longer."""
+    """Return the step size of `fwflow.Aggressive`."""
     value0 = line.value(jnp.zeros_like(gamma))
     lower = value0 - 4 * epsilon(gamma.dtype) * jnp.abs(value0)
-    least = jnp.maximum(gamma, 0)  # halving a finite length ends at zero at the latest
+    shortest = jnp.maximum(gamma, 0)  # Halving a finite step size reaches zero, so the loop ends.
 
-    def going(t: Array) -> Array:
-        return (t > least) & (t < jnp.inf) & ~(line.value(t) < lower)
+    def unfinished(t: Array) -> Array:
+        return (t > shortest) & (t < jnp.inf) & ~(line.value(t) < lower)
 
-    trial = lax.while_loop(going, lambda t: t / 2, limit)
+    trial = lax.while_loop(unfinished, lambda t: t / 2, limit)
     downhill = line.slope(jnp.zeros_like(gamma)) < 0
     return jnp.minimum(limit, jnp.where(downhill, jnp.maximum(gamma, trial), gamma))
 
 
 def exact(line: Line, gamma: Array, limit: Array) -> Array:
-    """The minimiser on the segment: closed form for quadratics, else Newton's method within a bracket."""
+    """Return the step size of `fwflow.ExactSearch`: a closed form for quadratics, otherwise Newton in a bracket."""
     zero = jnp.zeros_like(limit)
     slope0 = line.slope(zero)
     if line.quadratic:
@@ -94,7 +61,7 @@ def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
     eps = epsilon(limit.dtype)
     enough = max(1e-10, 16 * eps) * jnp.abs(slope0)
 
-    def going(carry: Any) -> Array:
+    def unfinished(carry: Any) -> Array:
         count, x, slope, low, high, last = carry
         return (count < 60) & (jnp.abs(slope) > enough) & (high - low > 8 * eps * limit) & (x != last)
 
@@ -108,15 +75,12 @@ def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
         return count + 1, trial, slope, low, high, x
 
     zero = jnp.zeros_like(limit)
-    found = lax.while_loop(going, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
+    found = lax.while_loop(unfinished, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
     return jnp.where(line.slope(limit) <= 0, limit, found)
 
 
-#: Line searches by name.
-line_searches = {"aggressive": aggressive, "exact": exact}
-
-
-def check_search(name: Any) -> None:
-    """Complain about names that are not known."""
-    if name is not None and name not in line_searches:
-        raise ValueError(f"line_search={name!r} is not known to fwflow.jax; {suggest(name, line_searches)}")
+#: Compiled forms of line searches of the core.
+line_searches: dict[LineSearch, Callable[[Line, Array, Array], Array]] = {
+    Aggressive(): aggressive,
+    ExactSearch(): exact,
+}

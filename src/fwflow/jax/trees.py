@@ -1,10 +1,11 @@
-"""How do the objects of a problem travel through ``jit`` and ``vmap``? As trees of arrays beside what is static."""
+"""Pytrees of arrays and static values, checks of values that may be traced, and small numerical functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -12,79 +13,82 @@ import numpy as np
 from jax.extend.core import Jaxpr, check_jaxpr, subjaxprs
 from jax.tree_util import register_pytree_node
 
+from fwflow._validation import InputError
+
 Array = jax.Array
 
-#: Without it XLA tries many kernels for every product: 23 s of compiling, not 2, on an H200, for equal speed.
+#: Options of XLA. With Triton, XLA tries many kernels for every product: compiling takes 23 s instead of 2 s on an
+#: H200, and the run is not faster.
 OPTIONS = {"xla_gpu_enable_triton_gemm": False}
 _WIDE = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.complex128))
 Kind = TypeVar("Kind", bound=type)
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 def pytree(*static: str) -> Callable[[Kind], Kind]:
-    """Make a dataclass a tree of its fields but for the static ones, which must be hashable.
+    """Make a class a frozen dataclass that is a pytree of its fields; the static ones must be hashable."""
+    return lambda kind: register(dataclass(frozen=True, eq=False)(kind), *static)  # type: ignore[return-value]
 
-    What JAX puts together again is not validated again: its leaves may be tracers, or no arrays at all.
+
+def register(kind: Kind, *static: str) -> Kind:
+    """Register a dataclass as a pytree of its fields that are not static.
+
+    Objects that JAX rebuilds skip the checks of the constructor, because their leaves may be tracers or no arrays.
     """
+    data = tuple(field.name for field in fields(kind) if field.name not in static)
 
-    def register(kind: Kind) -> Kind:
-        data = tuple(field.name for field in fields(kind) if field.name not in static)
+    def flatten(value: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        members = vars(value)
+        return [members[name] for name in data], tuple(members[name] for name in static)
 
-        def flatten(value: Any) -> tuple[list[Any], tuple[Any, ...]]:
-            members = vars(value)
-            return [members[name] for name in data], tuple(members[name] for name in static)
+    def unflatten(constants: tuple[Any, ...], leaves: Any) -> Any:
+        value: Any = object.__new__(kind)
+        vars(value).update(zip(data, leaves, strict=True), **dict(zip(static, constants, strict=True)))
+        return value
 
-        def unflatten(constants: tuple[Any, ...], leaves: Any) -> Any:
-            value: Any = object.__new__(kind)
-            vars(value).update(zip(data, leaves, strict=True), **dict(zip(static, constants, strict=True)))
-            return value
-
-        register_pytree_node(kind, flatten, unflatten)
-        return kind
-
-    return register
+    register_pytree_node(kind, flatten, unflatten)
+    return kind
 
 
-def known(value: Any) -> bool:
-    """Whether the numbers are there to be looked at: not while JAX traces."""
+def is_concrete(value: Any) -> bool:
+    """Return whether all numbers of a pytree have values, which tracers do not have."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value))
 
 
-def traced() -> bool:
-    """Whether this is called inside of a ``jit``, where even constants are traced."""
-    return not known(jnp.zeros(()))
+def checked(value: Any, name: str, wanted: str, accepts: Callable[[Any], Any]) -> Any:
+    """Return a number or an array; raise unless all entries are accepted. `wanted` completes "name must".
 
-
-def positive(value: Any, name: str) -> Any:
-    """Return a number or an array of them that are positive and finite, or NaN where a traced one is not."""
-    if not known(value):
-        return valid(jnp.isfinite(value) & (value > 0), value)
-    if not (np.isfinite(value) & (np.asarray(value) > 0)).all():
-        raise ValueError(f"{name} must be positive and finite; got {value!r}")
+    A traced value cannot raise. Its entries that are not accepted become NaN, which ends the run.
+    """
+    if not is_concrete(value):
+        return jnp.where(accepts(value), value, jnp.nan)
+    if not accepts(np.asarray(value)).all():
+        raise InputError(f"{name} must {wanted}; got {value!r}")
     return value
 
 
-def valid(where: Any, value: Any) -> Array:
-    """Return the value, with NaN where it is not valid: a traced value cannot raise, and NaN ends the run."""
-    return jnp.where(where, value, jnp.nan)
+def positive(value: Any, name: str) -> Any:
+    """Return a positive finite number, or an array of them, with the rules of `checked`."""
+    return checked(value, name, "be positive and finite", lambda x: (x > 0) & (x < math.inf))
 
 
 def epsilon(dtype: Any) -> float:
-    """The rounding of numbers of that type."""
+    """Return the distance from 1 to the next number of a floating type."""
     return float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def floating(value: Any) -> Array:
-    """An array of floats, of a type that is enabled now: data may come from where double precision was."""
+    """Return an array of floats; float64 becomes float32 unless double precision is enabled."""
     array = value if isinstance(value, jax.Array) else np.asarray(value)
     kind = array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float
     return jnp.asarray(array, jax.dtypes.canonicalize_dtype(kind))
 
 
-def doubles(fun: Callable[[Array], Any], x: Array) -> bool:
-    """Return whether a function computes in double precision, and is the same function, at a double-precision x.
+def computes_in_double(fun: Callable[[Array], Any], x: Array) -> bool:
+    """Return whether a function of a double-precision x is the same function, computed in double precision.
 
-    It is not if it rounds to a narrower type, or draws random numbers, which differ in double precision. JAX cannot
-    compile it if it calls the host, or closes over 64-bit arrays, which have another type in the rest of the run.
+    It is not if it rounds to a narrower type or draws random numbers, which differ in double precision. JAX cannot
+    compile it if it calls the host or closes over 64-bit arrays, which have another type in the rest of the run.
     """
     with jax.enable_x64(True):
         try:
@@ -92,7 +96,7 @@ def doubles(fun: Callable[[Array], Any], x: Array) -> bool:
             check_jaxpr(closed.jaxpr)
         except Exception:  # A function that expects another type may raise anything.
             return False
-    wide = any(known(constant) and constant.dtype in _WIDE for constant in closed.consts)
+    wide = any(is_concrete(constant) and constant.dtype in _WIDE for constant in closed.consts)
     return not wide and not _narrows(closed.jaxpr)
 
 
@@ -108,5 +112,11 @@ def _narrows(jaxpr: Jaxpr) -> bool:
 
 
 def inner(a: Array, b: Array) -> Array:
-    """The inner product of two arrays. A sum, not a product of matrices, whose default precision may be low."""
+    """Return the inner product of two arrays, as a sum: products of matrices have a low default precision in JAX."""
     return (a * b).sum()
+
+
+def blocks(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Return the consecutive blocks of a vector, in these shapes."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    return [part.reshape(shape) for part, shape in zip(jnp.split(x.reshape(-1), ends), shapes, strict=True)]

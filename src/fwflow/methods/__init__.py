@@ -61,24 +61,45 @@ class Request:
     name: str
 
     @classmethod
-    def checked(cls, method: Any, schedule: Any, line_search: Any, momentum: Any) -> Request:
-        """Validate the arguments of a user."""
+    def checked(
+        cls, method: Any, schedule: Any, line_search: Any, momentum: Any, names: tuple[str, ...] = methods
+    ) -> Request:
+        """Validate the arguments of a user; `names` are the accepted names besides those of tableaus."""
         if not isinstance(schedule, Schedule):
             raise InputError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
         name = method if isinstance(method, str) else ""
-        if isinstance(method, str) and method not in methods:
-            method = find_tableau(method, others=methods)
+        if isinstance(method, str) and method not in names:
+            method = find_tableau(method, others=names)
         if not isinstance(method, str | Tableau | Method):
             raise InputError(f"method must be a name, a Tableau or a Method; got {method!r}")
         name = name or (method.name if isinstance(method, Tableau) else type(method).__name__)
         return cls(method, schedule, find_line_search(line_search), find_momentum(momentum), name)
 
     @property
-    def options(self) -> dict[str, Any]:
-        """The given options among schedule, line search and momentum."""
-        schedule = None if self.schedule is DEFAULT_SCHEDULE else self.schedule
-        given = {"line_search": self.search, "momentum": self.momentum, "schedule": schedule}
-        return {option: value for option, value in given.items() if value is not None}
+    def plain(self) -> bool:
+        """Whether no schedule, line search or momentum was given."""
+        return self.schedule is DEFAULT_SCHEDULE and self.search is None and self.momentum is None
+
+    def options(self, name: str, takes: tuple[str, ...]) -> dict[str, Any]:
+        """Return the options for the method of that name, or raise an error for an option that it does not take."""
+        given = {"line_search": self.search, "momentum": self.momentum}
+        options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        if self.schedule is not DEFAULT_SCHEDULE or "schedule" in takes:
+            options["schedule"] = self.schedule
+        for option in options:
+            if option not in takes:
+                raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
+        return options
+
+    def warn_if_uncertified(self, tableau: Tableau, stacklevel: int) -> None:
+        """Warn if steps of the tableau with this schedule may leave the set; `stacklevel` counts from the caller."""
+        if not self.schedule.certifies(tableau):
+            warnings.warn(
+                f"tableau {tableau.name!r} is not certified for {self.schedule}: iterates may leave the set. "
+                "The field `feasible` of the result tells whether the returned point is in the set.",
+                UncertifiedWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, Choice]:
@@ -86,14 +107,14 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
 
     The automatic choice with a schedule, line search or momentum is plain Frank-Wolfe with those.
     """
-    method, name, options, why = request.method, request.name, request.options, "the caller chose it"
+    method, name, why = request.method, request.name, "the caller chose it"
     if isinstance(method, Method):
-        if options:
+        if not request.plain:
             raise InputError(
                 "schedule, line_search and momentum belong to tableaus; give them to the method object instead"
             )
         return method, Choice(name, why)
-    if method == AUTO and not options:
+    if method == AUTO and request.plain:
         candidates, why = choose(problem, x)
         entries = [VARIANTS[candidate] for candidate in candidates]
         found = tuple((entry.begin_anywhere or entry.make)(problem, x) for entry in entries)
@@ -104,17 +125,6 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
         entry = VARIANTS[name]
     else:
         tableau = method if isinstance(method, Tableau) else find_tableau(name)
+        request.warn_if_uncertified(tableau, stacklevel=3)
         entry = tableau_entry(tableau, name)
-        if not request.schedule.certifies(tableau):
-            warnings.warn(
-                f"tableau {tableau.name!r} is not certified for {request.schedule}: iterates may leave the set. "
-                "The field `feasible` of the result tells whether the returned point is in the set.",
-                UncertifiedWarning,
-                stacklevel=3,
-            )
-    for option in options:
-        if option not in entry.takes:
-            raise InputError(f"{option} belongs to tableaus and other methods; method={name!r} takes none")
-    if "schedule" in entry.takes:
-        options["schedule"] = request.schedule
-    return entry.make(problem, x, **options), Choice(name, why)
+    return entry.make(problem, x, **request.options(name, entry.takes)), Choice(name, why)

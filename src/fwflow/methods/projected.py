@@ -16,6 +16,7 @@ from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
+from fwflow.steps.momentum import extrapolation
 
 # Number of steps of a favourable run. Chosen without tuning.
 _LIKELY_STEPS = 50
@@ -67,8 +68,7 @@ class AcceleratedProjectedGradient(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: ProjectionMemory) -> Proposal:
         x, known = iterate.point, iterate.known
-        t = (1 + math.sqrt(1 + 4 * memory.t**2)) / 2
-        beta = (memory.t - 1) / t
+        t, beta = extrapolation(memory.t)
         y = x.mix([(-beta, memory.previous)]) if beta > 0 else x  # x + beta (x - previous)
         value = iterate.fun if y is x else value_or_infinity(problem, y)
         if not math.isfinite(value):  # the domain of f may end between x and y

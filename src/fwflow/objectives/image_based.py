@@ -126,6 +126,13 @@ class DesignImage(Objective):
 _square = quietly(np.square)
 
 
+def scale_factor(scale: str, total: Any) -> Any:
+    """Return the factor of the sum of losses for ``scale="mean"`` or ``"sum"``, where `total` is the sum of weights."""
+    if scale not in ("mean", "sum"):
+        raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
+    return 1.0 / total if scale == "mean" else 1.0
+
+
 def image_of(point: Point) -> Array:
     """Return the image of a point that carries one."""
     assert point.image is not None
@@ -160,8 +167,6 @@ class LossOfImage(Objective):
         """Check and keep the loss, the data b and the weights."""
         self.loss, self.b = find_loss(loss, rho), b
         self.loss.check(b)
-        if scale not in ("mean", "sum"):
-            raise InputError(f"scale={scale!r} is not known; {suggest(scale, ('mean', 'sum'))}")
         total = float(len(b))
         if weights is not None:
             self.weights = read_only(finite_array(weights, "weights", ndim=1, dtype=b.dtype))
@@ -172,7 +177,7 @@ class LossOfImage(Objective):
             if self.loss.values(b[:1], b[:1]) is None:
                 raise ValueError(f"weights need the loss of single entries; {self.loss!r} does not define `values`")
             total = float(self.weights.sum(dtype=np.float64))
-        self.factor = 1.0 / total if scale == "mean" else 1.0
+        self.factor = scale_factor(scale, total)
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)

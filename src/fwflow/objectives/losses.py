@@ -1,4 +1,7 @@
-"""Losses of linear models and matrix completion. A new loss is one class and one entry in `losses`."""
+"""Losses of linear models and matrix completion. A new loss is one class and one entry in `losses`.
+
+The array functions come from the library of z, so that `fwflow.jax` uses the same classes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import namespace
 from fwflow._validation import Array, InputError, ours, positive, suggest
 
 
@@ -81,7 +85,7 @@ class Squared(EntrywiseLoss):
         return z - b
 
     def second(self, z: Array, b: Array) -> Array:
-        return np.ones_like(z)
+        return namespace(z).ones_like(z)
 
 
 @dataclass(frozen=True)
@@ -101,14 +105,16 @@ class Logistic(EntrywiseLoss):
 
     # Each formula has one exponential, of -|z| = -|bz| or of bz clipped below overflow.
     def values(self, z: Array, b: Array) -> Array:
-        return np.log1p(np.exp(-np.abs(z))) - np.minimum(b * z, 0)
+        xp = namespace(z)
+        return xp.log1p(xp.exp(-xp.abs(z))) - xp.minimum(b * z, 0)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        bz = b * z
-        return -b / (1 + np.exp(np.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
+        bz, xp = b * z, namespace(z)
+        return -b / (1 + xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
 
     def second(self, z: Array, b: Array) -> Array:
-        e = np.exp(-np.abs(z))
+        xp = namespace(z)
+        e = xp.exp(-xp.abs(z))
         return e / (1 + e) ** 2
 
 
@@ -124,14 +130,14 @@ class Huber(EntrywiseLoss):
 
     def values(self, z: Array, b: Array) -> Array:
         r = z - b
-        inside = np.clip(r, -self.rho, self.rho)
+        inside = r.clip(-self.rho, self.rho)
         return inside * (r - 0.5 * inside)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        return np.clip(z - b, -self.rho, self.rho)
+        return (z - b).clip(-self.rho, self.rho)
 
     def second(self, z: Array, b: Array) -> Array:
-        return (np.abs(z - b) <= self.rho).astype(z.dtype)
+        return (abs(z - b) <= self.rho).astype(z.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -123,6 +124,12 @@ class LMOAveraging(Momentum):
         s = oracle(gradient(x_bar))
         average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(_rate(gamma, self.exponent), s)])
         return average, average
+
+
+def extrapolation(t: Any, sqrt: Callable[[Any], Any] = math.sqrt) -> tuple[Any, Any]:
+    """Return the next t of FISTA and the weight of its extrapolation (Beck & Teboulle 2009, equations 4.2 and 4.3)."""
+    following = (1 + sqrt(1 + 4 * t**2)) / 2
+    return following, (t - 1) / following
 
 
 def _exponent(value: float) -> float:

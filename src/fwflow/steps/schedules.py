@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fwflow._numerics import namespace
 from fwflow._validation import number, positive
 from fwflow.tableau.scheme import Tableau, is_convex
 
@@ -92,7 +93,8 @@ class LogOpenLoop(Schedule):
     """
 
     def gamma(self, t: float) -> float:
-        c = 2 + math.log(t + 1)
+        log = math.log if isinstance(t, float | int) else namespace(t).log  # fwflow.jax passes JAX arrays
+        c = 2 + log(t + 1)
         return c / (c + t)
 
 
