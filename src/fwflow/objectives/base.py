@@ -89,6 +89,8 @@ class Objective(ABC):
         Whether f is known to be convex; where it is not, methods take care to descend.
     quadratic
         Whether f is a quadratic, so that `model` is f itself wherever it is taken.
+    lower_bound
+        A number that no value of f is below; minus infinity where none is known.
     smoothness
         A Lipschitz constant of the gradient, or None where it is not known.
     trusted
@@ -112,6 +114,10 @@ class Objective(ABC):
     @property
     def trusted(self) -> bool:
         return ours(self)
+
+    @property
+    def lower_bound(self) -> float:
+        return -np.inf
 
     @property
     def n_rows(self) -> int | None:

@@ -157,6 +157,10 @@ class LossOfImage(Objective):
     def quadratic(self) -> bool:
         return self.loss.quadratic
 
+    @property
+    def lower_bound(self) -> float:
+        return 0.0 if self.loss.nonnegative else super().lower_bound
+
     def value(self, point: Point) -> float:
         return self._value(self._shifted(image_of(point)))
 

@@ -94,18 +94,6 @@ class CornerPath:
         """How many corners lie before a radius, the origin among them."""
         return bisect_left(self.corners, radius, key=lambda corner: corner.radius)
 
-    def radius_at(self, share: float) -> float | None:
-        """Where the least value falls at this share of the first rate, or None if the path was lost before."""
-        rate = share * self.corners[0].rate
-        while self.corners[-1].rate > rate and self._advance():
-            pass
-        found = self._between(bisect_left(self.corners, -rate, key=lambda corner: -corner.rate))
-        if found is None:
-            return None
-        before, after = found
-        share = min(1.0, (before.rate - rate) / max(before.rate - after.rate, _TINY))
-        return before.radius + share * (after.radius - before.radius)
-
     def _between(self, i: int) -> tuple[Corner, Corner] | None:
         """The corner i and the one before; twice the last if the path ends there, None if it was lost."""
         if i == len(self.corners):

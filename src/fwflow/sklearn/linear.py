@@ -26,12 +26,11 @@ from fwflow.designs.centred import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
+from fwflow.run.paths import moved_inside, sparse_mixture
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
-# Steps that correct k coefficients cost k^2 m, and a pass over the data n m: up to so many times that it pays.
-_FEW = 10
 # The loss of a class that no sample of a fold has shown: that of a probability at the limit of double precision.
 _UNSEEN = -math.log(np.finfo(np.float64).eps)
 
@@ -134,8 +133,8 @@ class BallEstimator(BaseEstimator):
         given = {"method": self.method, "tol": self.tol, "rtol": self.rtol, "max_iter": self.max_iter} | options
         if given["tol"]:
             given["tol"] = max(given["tol"] * null, float(np.finfo(np.float64).tiny))
-        start = _moved_inside(C, start)
-        mixture = _mixture(f, C, start) if given["method"] == "auto" else None
+        start = moved_inside(C, start)
+        mixture = sparse_mixture(f, C, start) if given["method"] == "auto" else None
         if mixture is not None:
             start, given["method"] = mixture, Corrective()
         result = fw.minimize(f, C, start, **given)
@@ -161,29 +160,6 @@ class BallEstimator(BaseEstimator):
         task = self._task(X, y, sample_weight)
         self._fit(task, self.radius, self._earlier(task))
         return self
-
-
-def _moved_inside(C: fw.ConstraintSet, x: Any) -> Any:
-    """The member next to x, None if the set cannot tell which."""
-    if x is None or isinstance(x, fw.LowRank):
-        return x
-    x = np.asarray(x)
-    return x if C.contains(x, 1e-8 if x.dtype == np.float64 else 1e-4) else C.project(x)
-
-
-def _mixture(f: fw.Objective, C: fw.ConstraintSet, x: Any) -> ActiveSet | None:
-    """Sparse coefficients as a mixture of vertices, from which corrective steps need few passes; else None."""
-    if not isinstance(x, np.ndarray) or np.count_nonzero(x) ** 2 > _FEW * x.size:
-        return None
-    parts = C.decomposed(x)
-    if not parts:
-        return None
-    weights = np.array([weight for weight, _ in parts])
-    atoms: list[Any] = [f.lift(vertex) for _, vertex in parts]
-    rest = 1.0 - float(weights.sum())
-    if rest > 1e-12 and C.contains(np.zeros_like(x)):
-        return ActiveSet(Atoms((f.point(np.zeros_like(x)), *atoms)), np.append(rest, weights))
-    return ActiveSet(Atoms(atoms), weights / weights.sum())
 
 
 def checked_weights(sample_weight: Any, samples: int) -> Array | None:

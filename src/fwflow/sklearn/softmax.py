@@ -89,6 +89,10 @@ class _SoftmaxModel(DesignImage):
         self.weights = (w / w.sum()).astype(self.design.dtype)
         self._masses = np.bincount(codes, self.weights)
 
+    @property
+    def lower_bound(self) -> float:
+        return 0.0
+
     def _settings(self) -> tuple[Any, ...]:
         return self.weights, self.intercept
 
