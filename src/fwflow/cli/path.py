@@ -35,6 +35,7 @@ from fwflow.cli.options import (
 )
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
 
+
 def path(
     data: DataFile,
     target: TargetOption = None,

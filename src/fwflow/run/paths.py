@@ -284,7 +284,11 @@ def _minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
     mixture = None if chosen or f.image_size is None else sparse_mixture(f, C, start)
-    return minimize(f, C, start, **options) if mixture is None else minimize(f, C, mixture, **options | {"method": Corrective()})
+    return (
+        minimize(f, C, start, **options)
+        if mixture is None
+        else minimize(f, C, mixture, **options | {"method": Corrective()})
+    )
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:

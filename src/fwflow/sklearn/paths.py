@@ -20,6 +20,7 @@ from fwflow.sklearn.linear import BallEstimator, L1Regression, Samples
 if TYPE_CHECKING:
     import matplotlib.axes
 
+
 @dataclass(frozen=True, eq=False)
 class RadiusPath:
     """Fits of one model for growing radii.
