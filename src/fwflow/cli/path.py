@@ -13,48 +13,32 @@ import typer
 import fwflow as fw
 from fwflow._storage import replacing
 from fwflow._validation import InputError, is_plain, parsed, positive
-from fwflow.cli import figures
-from fwflow.cli.options import (
-    FAMILIES,
-    DataFile,
-    DropOption,
-    FamilyOption,
-    HeaderOption,
-    InterceptOption,
-    JsonOption,
-    LossOption,
-    MethodOption,
-    RhoOption,
-    TargetFileOption,
-    TargetOption,
-    check_names,
-    check_writable,
-    find_set,
-    plain,
-    read_problem,
-)
+from fwflow.cli import figures, options
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
 
 
 def path(
-    data: DataFile,
-    target: TargetOption = None,
-    constraint: FamilyOption = "l1",
+    data: options.DataFile,
+    target: options.TargetOption = None,
+    constraint: options.FamilyOption = "l1",
     radii: Annotated[str, typer.Option(help="A number of automatic radii, or the radii: 20, or 0.5,1,2.")] = "20",
-    loss: LossOption = "squared",
-    method: MethodOption = "auto",
-    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **plain(int, 0))] = 10_000,
+    loss: options.LossOption = "squared",
+    method: options.MethodOption = "auto",
+    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **options.plain(int, 0))] = 10_000,
     rtol: Annotated[
-        float, typer.Option(help="Tolerance of each model, as a share of the gap at the set's centre.", **plain(float))
+        float,
+        typer.Option(
+            help="Tolerance of each model, as a share of the gap at the set's centre.", **options.plain(float)
+        ),
     ] = 1e-6,
-    rho: RhoOption = 1.0,
-    intercept: InterceptOption = False,
-    target_file: TargetFileOption = None,
-    drop: DropOption = None,
-    header: HeaderOption = None,
+    rho: options.RhoOption = 1.0,
+    intercept: options.InterceptOption = False,
+    target_file: options.TargetFileOption = None,
+    drop: options.DropOption = None,
+    header: options.HeaderOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write the coefficients to.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Figure of the coefficients to write: .svg, .png, .pdf.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Fit models for growing radii, from the first coefficient to the radius from which a larger one gains nothing.
 
@@ -65,18 +49,18 @@ def path(
 
     fwflow path shop.csv --target bought --loss logistic --set l1 --radii 20 --plot path.svg
     """
-    make, parameters = find_set(constraint, constraint)
+    make, parameters = options.find_set(constraint, constraint)
     if parameters != ("R",):
-        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, FAMILIES))}")
+        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, options.FAMILIES))}")
     wanted = _parse_radii(radii)
-    check_names(loss, method)
+    options.check_names(loss, method)
     figures.check(plot)
-    check_writable({"--out": out, "--plot": plot}, (data, target_file))
+    options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
     with continued("no path is written"), heard() as interrupt:
-        problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
-        options = {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
-        asked = {"n_radii": wanted} if isinstance(wanted, int) else {"radii": wanted}
-        found = fw.path(problem.f, make, **asked, tol=0.0, rtol=rtol, **options)
+        problem = options.read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
+        asked: dict[str, Any] = {"n_radii": wanted} if isinstance(wanted, int) else {"radii": wanted}
+        asked |= {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
+        found = fw.path(problem.f, make, tol=0.0, rtol=rtol, **asked)
     results, done = found.results, found.radii[: len(found.results)].tolist()
     kept = f"what is done, {len(done)} of {len(found.radii)} radii, is {f'in {out}' if out else 'above'}"
     with continued(kept), unbroken():
@@ -90,7 +74,7 @@ def path(
                     writer.writerow([radius, *([constant] if intercept else []), *x.tolist()])
         if plot is not None:
             figures.paths(done, X, problem.names, constraint).savefig(plot)
-        _show(problem.names, done, results, constants, as_json)
+        _show(problem.names, found, constants, as_json)
         if len(done) < len(found.radii):
             raise KeyboardInterrupt
     if short := sum(not result.success for result in results):
@@ -107,13 +91,7 @@ def _parse_radii(text: str) -> int | list[float]:
         raise InputError(f"--radii must be a positive count, or positive radii as in 0.5,1,2; got {text!r}") from None
 
 
-def _show(
-    names: Sequence[str],
-    radii: Sequence[float],
-    results: Sequence[fw.Result],
-    intercepts: Sequence[float],
-    as_json: bool,
-) -> None:
+def _show(names: Sequence[str], path: fw.PathResult, intercepts: Sequence[float], as_json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {
             "radius": radius,
@@ -126,15 +104,19 @@ def _show(
             "certified": bool(r.success),
             "largest": names[int(np.abs(r.x).argmax())],
         }
-        for radius, r, constant in zip(radii, results, intercepts, strict=True)
+        for radius, r, constant in zip(path.radii.tolist(), path.results, intercepts, strict=False)
     ]
     if as_json:
         print_json({"path": rows})
         return
-    cells = [
-        (row["largest"], f"{row['radius']:.4g}", f"{row['fun']:.6g}", f"{row['gap']:.1e}", str(row["nonzero"]),
-         str(row["iterations"]), f"{row['passes']:.0f}")
-        for row in rows
-    ]  # fmt: skip
-    header = ("largest", "radius", "objective", "gap", "not zero", "iterations", "passes")
-    print_table("path", header, cells, text=1)
+    formats = {
+        "largest": "",
+        "radius": ".4g",
+        "fun": ".6g",
+        "gap": ".1e",
+        "nonzero": "",
+        "iterations": "",
+        "passes": ".0f",
+    }
+    header = ("largest", "radius", "objective", "gap", "nonzero", "iterations", "passes")
+    print_table("path", header, [tuple(format(row[name], form) for name, form in formats.items()) for row in rows], 1)

@@ -25,23 +25,20 @@ from fwflow.run.verification import slack
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
 
-# The first radius as a share of the step that minimises f along the first vertex: nearly all of the slope at zero is
-# still there, so usually one coefficient has entered. Chosen without tuning.
+# First radius as a share of the step that minimises f along the first vertex. Most of the slope at zero is left there,
+# so usually one coefficient has entered. Chosen without tuning, as are the other constants.
 _FIRST = 0.05
-# The certificate of the last radius covers radii up to this multiple of the radius at which the search ended.
+# The certificate of the end covers radii up to this multiple of the radius at which the search ended.
 _HORIZON = 1e3
-# Runs that search for the last radius have gaps of at most this share of the decrease to be certified, and at most
-# this number of iterations.
+# Largest gap of the runs of the search, as a share of the decrease to be certified, and their number of iterations.
 _ACCURACY, _MAX_ITER = 0.1, 1000
-# The radius doubles at most this many times. The last factor of two is then bisected this many times, to about 4 %.
+# Largest number of doublings of the radius, and number of bisections of the last one, which leave 4 %.
 _DOUBLINGS, _BISECTIONS = 60, 4
-# Radii do not exceed this share of the largest number of the data type, so that products stay finite.
+# Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
-# Corrective steps on k coefficients cost O(k^2 m), a product with the data O(n m): they pay for k^2 up to this
-# multiple of n. Chosen without tuning.
+# Corrective steps on k coefficients cost O(k^2 m), a product with the data O(n m): they pay up to k^2 = _FEW n.
 _FEW = 10
 
-#: A family of sets: radius -> set.
 Ball = Callable[[float], ConstraintSet]
 
 
@@ -56,8 +53,8 @@ class PathResult:
     results : tuple of Result
         One for each radius; fewer if the path was interrupted.
     lower_bound : float
-        Certified lower bound of the objective over all balls up to a thousand times the last radius; over all radii
-        if it is the known lower bound of the objective, such as zero for a loss.
+        Certified lower bound of f over all balls up to 1000 times the last radius, or over all balls if it is the
+        known lower bound of f, such as zero for the losses.
     """
 
     radii: Array
@@ -92,8 +89,8 @@ def path(
     n_radii : int
         Number of automatic radii.
     eps : float
-        Automatic radii end where a larger one lowers f by at most this share of the decrease from zero, above 0 and at
-        most 1.
+        Tolerance for the last automatic radius, above 0 and at most 1: larger radii lower f by at most this share of
+        its decrease from f(0).
     tol, rtol : float
         Each run stops when its gap is at most ``max(tol, rtol * gap at the start of its set)``.
     **options
@@ -106,23 +103,23 @@ def path(
 
     Notes
     -----
-    Automatic radii are geometric. At the first one, the first coefficient has clearly entered: it is a twentieth of
-    the step that minimises f along the vertex of steepest descent at zero. The last one is found and verified. Let
-    v(R) be the minimum over the ball of radius R, and x a member of that ball with gradient g, gap
-    :math:`\langle g, x\rangle + R \lambda` and :math:`\lambda = -\min \langle g, s\rangle` over the ball of radius 1.
-    Since f is convex, every y in the ball of radius R' has
+    Automatic radii are geometric. The first one is a twentieth of the step that minimises f along the vertex of
+    steepest descent at zero: the first coefficient has clearly entered. The last one is found and verified. Let v(R)
+    be the minimum over the ball of radius R, x a member of it with gradient g, and
+    :math:`\lambda = -\min \langle g, s\rangle` over the ball of radius 1, so that x has the gap
+    :math:`\langle g, x\rangle + R \lambda`. As f is convex, every y in the ball of radius R' has
 
-    .. math:: f(y) \ge f(x) + \langle g, y - x\rangle \ge f(x) - \langle g, x\rangle - R' \lambda,
+    .. math:: f(y) \ge f(x) + \langle g, y - x\rangle \ge f(x) - \langle g, x\rangle - R' \lambda
+              = f(x) - \mathrm{gap} - (R' - R) \lambda.
 
-    so :math:`v(R') \ge f(x) - \mathrm{gap} - (R' - R) \lambda`. A known lower bound of f, as that of a loss, also
-    bounds v, for all radii. The radius doubles until the larger of the two bounds shows that no radius up to 1000 R
-    lowers f by more than ``eps * (f(0) - f(x))``. If the constraint does not bind, :math:`\lambda` vanishes with the
-    gap, so the search ends there at the latest. The last radius is the smallest one, up to 4 %, from which this lower
-    bound allows no larger decrease, and whose own bound excludes one from doubling it. If a run does not reach the
-    accuracy that the factor 1000 needs, the search ends with the factor 2; ``remaining`` says what is certified. If x
-    = 0 is a minimiser, the radii go from 0.001 to 1.
+    This bounds v(R') from below, as does a known lower bound of f, which holds for all radii: zero for the losses. The
+    radius doubles until these bounds show that no radius up to 1000 R lowers f by more than ``eps * (f(0) - f(x))``.
+    If the constraint does not bind, the gradient vanishes, so the search ends there at the latest. The last radius is
+    the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound excludes a larger decrease
+    from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
+    ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
 
-    The inequalities hold for sets without the origin too, such as simplices, where v may rise again.
+    The bounds hold for sets without the origin too, such as simplices, where v may rise again.
 
     Examples
     --------
@@ -144,8 +141,8 @@ def path(
 
     results: list[Result] = []
     try:
-        for result in followed(chosen, fit):
-            results.append(result)
+        for result in followed(chosen, fit):  # a list that is extended would lose its items at an interrupt
+            results += [result]
     except KeyboardInterrupt:
         if not results:
             raise
@@ -194,9 +191,9 @@ def chosen_radii(
     first, slope, value0 = _first_radius(f, ball)
     if not first:
         return np.geomspace(1e-3, 1.0, n_radii), value0
-    largest = _LARGEST * float(np.finfo(f.dtype or float).max)
+    rounding = np.finfo(f.dtype or float)
+    largest, noise = _LARGEST * float(rounding.max), float(rounding.eps) * abs(value0)
     first = min(first, largest)
-    noise = float(np.finfo(f.dtype or float).eps) * abs(value0)
 
     def solved(radius: float, before: Any, gap: float) -> _Bound:
         start = starts(radius)
@@ -225,8 +222,7 @@ def chosen_radii(
             if ends(last, last) or not last.reached:
                 break
         found.append(solved(2 * last.radius, last.x, _ACCURACY * allowed(last)))
-    last = found[-1]
-    end = len(found) - 1
+    last, end = found[-1], len(found) - 1
     while end and ends(found[end - 1], last):
         end -= 1
     below, above = found[max(end - 1, 0)], found[end]
@@ -284,11 +280,9 @@ def _minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
     mixture = None if chosen or f.image_size is None else sparse_mixture(f, C, start)
-    return (
-        minimize(f, C, start, **options)
-        if mixture is None
-        else minimize(f, C, mixture, **options | {"method": Corrective()})
-    )
+    if mixture is not None:
+        start, options = mixture, options | {"method": Corrective()}
+    return minimize(f, C, start, **options)
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:
