@@ -73,7 +73,7 @@ def path(
     radii: Any = "auto",
     *,
     n_radii: int = 20,
-    eps: float = 1e-3,
+    eps: float = 0.05,
     tol: float = 1e-6,
     rtol: float = 0.0,
     **options: Any,

@@ -61,7 +61,7 @@ def radius_path(
     *,
     estimator: Any = None,
     n_radii: int = 50,
-    eps: float = 1e-3,
+    eps: float = 0.05,
     sample_weight: Any = None,
     backend: str = "numpy",
     progress: bool = False,
