@@ -103,7 +103,7 @@ def radius_path(
     >>> import numpy as np
     >>> from fwflow.sklearn import radius_path
     >>> X = np.random.default_rng(0).standard_normal((50, 20))
-    >>> path = radius_path(X, 2 * X[:, 3] - X[:, 5] + 1, n_radii=10)
+    >>> path = radius_path(X, 2 * X[:, 3] - X[:, 5] + 1, n_radii=10, eps=1e-3)
     >>> [np.flatnonzero(coef.round(2)).tolist() for coef in path.coefs[[0, -1]]]
     [[3], [3, 5]]
     >>> round(float(path.radii[-1]), 1)
