@@ -22,7 +22,7 @@ from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.point import Point
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
-from fwflow.run.stopping import Limits, due_for_check, flat, slow
+from fwflow.run.stopping import Limits, flat, slow
 from fwflow.run.trace import progress_bar
 from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.sets import ConstraintSet
@@ -39,6 +39,8 @@ _REFRESH_EVERY = 200
 _ROUNDING_TIMES = 1e3
 # Differences of function values up to this many units in the last place count as rounding.
 _ROUNDED = 64
+# Below this share of the first gap, every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
+_NEAR = 1e-4
 # The message mentions the best iterate if f has risen since by this share of its decrease from the start.
 _FAR = 0.1
 
@@ -262,10 +264,12 @@ def _run(
                 if state.elapsed >= time_end:
                     status = Status.TIME
                     break
-                check = known is not None and wanted and due_for_check(state.k, known.gap, state.first_gap)
-                if known is not None and check and (ended := _ended(problem, state, known)):
-                    status, verified, detail = ended
-                    break
+                check = False
+                if known is not None and wanted:
+                    check = known.gap <= _NEAR * state.first_gap or state.k & (state.k - 1) == 0
+                    if check and (ended := _ended(problem, state, known)):
+                        status, verified, detail = ended
+                        break
 
                 iterate = Iterate(state.k, state.point, state.fun, known)
                 proposal = method.step(problem, iterate, state.memory)
@@ -367,7 +371,8 @@ def _finish(
         except (NumericalTrouble, DataLost):
             with suppress(NumericalTrouble, DataLost):  # the value may be unknown if the gradient failed at the start
                 last = problem.value(point)
-            verified = Verified(point, last, math.nan, math.nan, _feasible(problem, state, point))
+            inside = feasible(problem, point, state.has_inside(point))
+            verified = Verified(point, last, math.nan, math.nan, inside)
         except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
     counts = state.counts
@@ -393,16 +398,7 @@ def _eps(point: Point) -> float:
     return float(np.finfo(point.x.dtype).eps)
 
 
-def _inside(state: State, point: Point) -> bool:
-    """Return whether a point of the run is a mixture of members, and therefore a member."""
-    return state.inside if point is state.point else state.best_inside
-
-
-def _feasible(problem: Problem, state: State, point: Point) -> bool | None:
-    return feasible(problem, point, _inside(state, point))
-
-
 def _verify(problem: Problem, state: State, known: Evaluation | None, point: Point | None = None) -> Verified:
     """Verify the iterate, or another point of the run."""
     point = state.point if point is None else point
-    return verify(problem, point, known, _inside(state, point), state.first_gap)
+    return verify(problem, point, known, state.has_inside(point), state.first_gap)

@@ -17,8 +17,6 @@ from fwflow.run.trace import Trace
 _STILL = 10
 # A run whose gap is within rounding ends after this many gaps in a row without a clearly smaller one.
 _IDLE = 5
-# Below this share of the first gap, every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
-_NEAR = 1e-4
 # Smallest number of oracle calls from which the speed of a run is estimated.
 _MANY = 30
 
@@ -50,11 +48,6 @@ class Limits:
     def threshold(self, first_gap: float) -> float:
         """Return the gap at which to stop. A first gap that is negative by rounding, or NaN, is ignored."""
         return max(self.tol, self.rtol * first_gap if first_gap > 0 else 0.0)
-
-
-def due_for_check(k: int, gap: float, first_gap: float) -> bool:
-    """Return whether to check if rounding ends the run: its gap is small, or k is a power of two."""
-    return gap <= _NEAR * first_gap or k & (k - 1) == 0
 
 
 @storable("progress", valid=lambda progress: min(progress.still, progress.idle) >= 0)

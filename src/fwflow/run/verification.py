@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,12 +58,9 @@ class Verified(NamedTuple):
     exact: Exact | None = None
 
     def within(self, threshold: float) -> bool:
-        """Return whether the point is a solution up to the threshold."""
-        return self.gap <= threshold and self.exact_to(threshold) and self.feasible is not False and not self.doubt
-
-    def exact_to(self, threshold: float) -> bool:
-        """Return whether the gap is exact enough for the threshold; a threshold of 0 stands for the accuracy of f."""
-        return self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
+        """Return whether the point is a solution up to the threshold; 0 stands for the accuracy of f."""
+        exact = self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
+        return self.gap <= threshold and exact and self.feasible is not False and not self.doubt
 
 
 def slack(point: Point) -> float:
@@ -117,68 +114,48 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
     inner, size = known.gradient.inner(x), exact.size(x, known)
     claimed = max(threshold, verified.gap)
     with np.errstate(all="ignore"):  # f may be infinite at members that are not iterates
-        members = _members(exact, x, best)
-        answers = [_Answer(known.gradient.question(), known.vertex.vertex)]
+        members = []
+        if best is not None:
+            same = exact.objective.dtype in (None, best.x.dtype)
+            members.append(("the best iterate", best if same else exact.objective.point(best.x)))
+        if not x.factored and not C.start_asks and f.image_size is None:  # an image would cost a pass over the data
+            members.append(("the start of the set", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
+        answers = [(known.gradient.question(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
         if not C.trusted and (text := _contradictory(answers)):
             return text
         for _, vertex in answers:
             name = "the oracle's vertex" + (" for other costs" if vertex is not known.vertex.vertex else "")
-            members.append(_Member(name, x.mix([(1.0, exact.objective.lift(vertex))])))
-        for member in members:
-            score = known.gradient.inner(member.end)
+            members.append((name, x.mix([(1.0, exact.objective.lift(vertex))])))
+        for name, end in members:
+            score = known.gradient.inner(end)
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
-                return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), member.name)
+                return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), name)
             if not f.trusted:
-                found = _compare(exact, x, member.end, verified.fun, score - inner, size, known)
+                found = _compare(exact, x, end, verified.fun, score - inner, size, known)
                 if found is not None:
-                    return _wrong_gradient(found, member.name)
+                    return _wrong_gradient(*found, name)
     return ""
 
 
-class _Member(NamedTuple):
-    """A member of the set other than x, and its name in messages."""
-
-    name: str
-    end: Point
-
-
-def _members(problem: Problem, x: Point, best: Point | None) -> list[_Member]:
-    """Return members that are known without an oracle call: the best iterate and the start of the set."""
-    f, C, found = problem.objective, problem.constraint, []
-    if best is not None:
-        same = f.dtype in (None, best.x.dtype)
-        found.append(_Member("the best iterate", best if same else f.point(best.x)))
-    if not x.factored and not C.start_asks and f.image_size is None:  # an image would cost a pass over the data
-        found.append(_Member("the start of the set", f.point(C.start(x.x.shape, x.x.dtype))))
-    return found
-
-
-class _Answer(NamedTuple):
-    """Costs, and the vertex that the oracle returned for them."""
-
-    costs: Any
-    vertex: Vertex
-
-
-def _probes(problem: Problem, x: Point, known: Evaluation) -> list[_Answer]:
-    """Return the oracle's vertices for changed costs, and for costs of opposite sign if no vertex differs from x."""
+def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:
+    """Return changed costs with the oracle's vertices; costs of opposite sign too if no vertex differs from x."""
     g, C = known.gradient.question(), problem.constraint
     inner, found = known.gradient.inner(x), []
     for seed in range(_PROBES):
         costs = _rescaled(g, seed)
         problem.counts.n_lmo += 1
-        found.append(_Answer(costs, C.lmo(costs)))
-    if all(known.gradient.dot(answer.vertex) == inner for answer in found):
+        found.append((costs, C.lmo(costs)))
+    if all(known.gradient.dot(vertex) == inner for _, vertex in found):
         problem.counts.n_lmo += 1
         # Some oracles, for example of shortest paths, raise an error for costs of this sign.
         with suppress(Exception):
-            found.append(_Answer(-1.0 * g, C.lmo(-1.0 * g)))
+            found.append((-1.0 * g, C.lmo(-1.0 * g)))
     return found
 
 
-def _contradictory(answers: list[_Answer]) -> str:
+def _contradictory(answers: list[tuple[Any, Vertex]]) -> str:
     """Return a sentence if a vertex of the oracle is clearly better than its vertex for other costs; else empty."""
     for costs, own in answers:
         least = own.dot(costs)
@@ -199,101 +176,70 @@ def _rescaled(g: Any, seed: int) -> Any:
     return other
 
 
-class _Mismatch(NamedTuple):
-    """The change of f that the gradient predicts, and the change of the function values."""
-
-    predicted: float
-    found: float
-
-
 def _compare(
     problem: Problem, x: Point, end: Point, fun: float, slope: float, size: float, known: Evaluation
-) -> _Mismatch | None:
-    """Return a mismatch of gradient and function values between x and another member; None if there is none.
+) -> tuple[float, float] | None:
+    """Return the changes of f between x and another member by gradients and by values if they differ; else None.
 
     The change of f is the integral of its slope, which Simpson's rule computes; the difference from the trapezoidal
     rule bounds the error. A contradiction is confirmed on the next shorter segment.
     """
     line = problem.along(x, end, fun, known.gradient)
     if abs(line.slope0 - slope) > _SLOPE_SHARE * (abs(line.slope0) + abs(slope)) + _TERM_SHARE * size:
-        return _Mismatch(slope, line.slope0)
-    before: _Mismatch | None = None
+        return slope, line.slope0
+    before: tuple[float, float] | None = None
     for share in _SHARES:
-        segment = _Segment.measured(problem, line, x, end, share)
+        segment = _measured(problem, line, x, end, share, size)
         if segment is None:  # f is not defined on the whole segment
             continue
-        if not segment.contradicts(size):
+        if not segment.contradicts:
             if segment.conclusive or before is not None:
                 return None
             continue
         if before is not None:
             return before
-        before = _Mismatch(segment.predicted, segment.change)
+        before = segment.predicted, segment.change
     return None
 
 
-@dataclass(frozen=True)
-class _Segment:
-    """Change of f on a segment of a line, and the slopes at its start, middle and end."""
+class _Segment(NamedTuple):
+    """Change of f on a segment, predicted by its slopes and by its values, and the comparison of the two."""
 
-    length: float
+    predicted: float
     change: float
-    slopes: tuple[float, float, float]
-    largest: float  # absolute value of f at the ends
-    eps: float
-
-    @classmethod
-    def measured(cls, problem: Problem, line: Line, x: Point, end: Point, share: float) -> _Segment | None:
-        """Evaluate f on a segment; None if f is not defined or not finite there."""
-        if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
-            return None
-        try:
-            value = line.value(share)
-            slopes = (line.slope0, line.slope(share / 2), line.slope(share))
-        except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
-            return None
-        if not all(map(math.isfinite, (value, *slopes))):
-            return None
-        values = (line.value0, value)
-        # Values that are exact float32 numbers probably come from single precision.
-        single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
-        eps = float(np.finfo(np.float32 if single else np.float64).eps)
-        return cls(share, value - line.value0, slopes, max(map(abs, values)), eps)
-
-    @property
-    def predicted(self) -> float:
-        """The change of f by Simpson's rule."""
-        a, b, c = self.slopes
-        return self.length * (a + 4 * b + c) / 6
-
-    @property
-    def _error(self) -> float:
-        """Error of Simpson's rule, by comparison with the trapezoidal rule."""
-        a, b, c = self.slopes
-        return self.length * abs(a - 2 * b + c) / 12
-
-    @property
-    def _steepest(self) -> float:
-        a, b, c = map(abs, self.slopes)
-        return self.length * (a + 4 * b + c) / 6
-
-    @property
-    def conclusive(self) -> bool:
-        """Whether the quadrature is so exact that a shorter segment is not needed."""
-        return _CAUTION * self._error <= _SLOPE_SHARE * self._steepest
-
-    def contradicts(self, size: float) -> bool:
-        """Return whether prediction and change differ by more than quadrature error, noise and rounding."""
-        noise = _VALUE_ULPS * self.eps * self.largest + _TERM_SHARE * size * self.length
-        single = _VALUE_ULPS * self.eps * self._steepest
-        allowed = _CAUTION * self._error + _SLOPE_SHARE * self._steepest + single + noise
-        return abs(self.predicted - self.change) > allowed
+    #: Whether the two differ by more than quadrature error, noise and rounding.
+    contradicts: bool
+    #: Whether the quadrature is so exact that a shorter segment is not needed.
+    conclusive: bool
 
 
-def _wrong_gradient(found: _Mismatch, name: str) -> str:
+def _measured(problem: Problem, line: Line, x: Point, end: Point, share: float, size: float) -> _Segment | None:
+    """Compare slopes and values on a share of a line; None if f is not defined or not finite there."""
+    if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
+        return None
+    try:
+        value = line.value(share)
+        a, b, c = line.slope0, line.slope(share / 2), line.slope(share)
+    except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
+        return None
+    if not all(map(math.isfinite, (value, a, b, c))):
+        return None
+    values = (line.value0, value)
+    # Values that are exact float32 numbers probably come from single precision.
+    single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
+    eps = float(np.finfo(np.float32 if single else np.float64).eps)
+    predicted, change = share * (a + 4 * b + c) / 6, value - line.value0
+    steepest = share * (abs(a) + 4 * abs(b) + abs(c)) / 6
+    error = _CAUTION * share * abs(a - 2 * b + c) / 12
+    rounding = _VALUE_ULPS * eps * (steepest + max(map(abs, values)))
+    allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
+    return _Segment(predicted, change, abs(predicted - change) > allowed, error <= _SLOPE_SHARE * steepest)
+
+
+def _wrong_gradient(predicted: float, found: float, name: str) -> str:
     return (
-        f" On the way to {name} the gradient predicts a change of f by {found.predicted:.6g}; "
-        f"function values show {found.found:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
+        f" On the way to {name} the gradient predicts a change of f by {predicted:.6g}; "
+        f"function values show {found:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
     )
 
 

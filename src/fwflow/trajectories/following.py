@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array, float_array, number, positive, whole
+from fwflow._validation import Array, describe, float_array, number, positive, whole
 from fwflow.methods.exact_flow import Event
 from fwflow.methods.implicit_flow import Sliding
 from fwflow.objectives.base import Objective
@@ -93,17 +93,9 @@ def flow(
         if state.k % every == 0:
             kept.append(np.asarray(state.x))
 
-    result = minimize(
-        f,
-        C,
-        x0,
-        method=method,
-        schedule=OpenLoop(c=c, delta=delta),
-        tol=0.0,
-        max_iter=steps,
-        callback=keep,
-        progress=progress,
-    )
+    schedule = OpenLoop(c=c, delta=delta)
+    limits = {"tol": 0.0, "max_iter": steps}
+    result = minimize(f, C, x0, method=method, schedule=schedule, callback=keep, progress=progress, **limits)
     sample = slice(0, len(result.trace), every)
     t = delta * np.arange(len(result.trace))
     x = np.stack(kept) if kept else np.zeros((0, *result.x.shape))
@@ -161,7 +153,7 @@ class ExactTrajectory:
 def _times(t: ArrayLike) -> Array:
     t = float_array(t, "t").astype(float)
     if not (t >= 0).all():
-        raise ValueError("times must not be negative or NaN")
+        raise ValueError(f"times must not be negative or NaN; got {describe(t)}")
     return t
 
 
@@ -205,9 +197,9 @@ def exact_flow(
     """
     max_events = whole(max_events, "max_events", 1)
     tau_end, step = positive(tau_end, "tau_end"), positive(step, "step")
-    start = _followed(minimize(f, C, x0, method="flow", tol=0.0, max_iter=0))
+    start = _followed(f, C, x0, method="flow", max_iter=0)
     if f.quadratic:
-        result = _followed(minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress))
+        result = _followed(f, C, start.x, method="flow", max_iter=max_events, progress=progress)
         events = result.state.memory.events
         complete = result.status is Status.FINISHED
         return ExactTrajectory(start.x, events, result, math.inf if complete else events[-1].tau)
@@ -216,12 +208,13 @@ def exact_flow(
             f"f must be a quadratic or a linear model; got {type(f).__name__}, for which fw.flow takes small steps"
         )
     sliding = Sliding(tau_end, step)
-    result = _followed(minimize(f, C, start.x, method=sliding, tol=0.0, max_iter=sliding.steps, progress=progress))
+    result = _followed(f, C, start.x, method=sliding, max_iter=sliding.steps, progress=progress)
     return ExactTrajectory(start.x, result.state.memory.events, result, tau_end)
 
 
-def _followed(result: Result) -> Result:
-    """Return the result, or raise an error if the run was interrupted or failed."""
+def _followed(f: Objective, C: ConstraintSet, x0: Any, **options: Any) -> Result:
+    """Run to the limits, and raise an error if the run is interrupted or fails."""
+    result = minimize(f, C, x0, tol=0.0, **options)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if result.status in (Status.NUMERICAL, Status.DATA):
