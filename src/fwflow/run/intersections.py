@@ -116,20 +116,12 @@ def alternate(
     def decided(state: State) -> bool:
         return 2 * state.fun <= tol**2 or _bound(state.fun, state.gap) >= (1 - rtol) * math.sqrt(2 * state.fun)
 
-    result = minimize(
-        f,
-        Product([(first, n), (second, n)]),
-        method=BlockCoordinate() if method is None else method,
-        tol=0,
-        callback=decided,
-        check_every=_CHECK_EVERY,
-        **options,
-    )
+    both, chosen = Product([(first, n), (second, n)]), BlockCoordinate() if method is None else method
+    result = minimize(f, both, method=chosen, tol=0, callback=decided, check_every=_CHECK_EVERY, **options)
     x, y = np.split(result.x, 2)
     distance = float(norm(x - y))
-    return Alternation(
-        x.reshape(own), y.reshape(own), distance, _bound(result.fun, result.gap), distance <= tol, result
-    )
+    bound = _bound(result.fun, result.gap)
+    return Alternation(x.reshape(own), y.reshape(own), distance, bound, distance <= tol, result)
 
 
 def _bound(fun: float, gap: float) -> float:

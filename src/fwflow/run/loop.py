@@ -168,17 +168,11 @@ def minimize(
     elif state.method != chosen.signature:
         raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
     result = _run(problem, chosen, state, limits, callback, progress, every)
-    ran = chosen.ran(name, result.state.memory)
-    return replace(result, method=ran, message=result.message + _diagnosis(problem, result, ran))
-
-
-def _diagnosis(problem: Problem, result: Result, ran: str) -> str:
-    """Return advice for a black-box objective whose slow run reached a limit; empty otherwise."""
-    at_limit = result.status in (Status.ITERATIONS, Status.TIME)
-    known = problem.objective.image_size is not None or result.state.point.factored
-    if known or not at_limit or not slow(result.trace):
-        return ""
-    return " " + advice(problem, result.state.point, ran)
+    ran, message = chosen.ran(name, result.state.memory), result.message
+    black_box = f.image_size is None and not result.state.point.factored
+    if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
+        message += " " + advice(problem, result.state.point, ran)
+    return replace(result, method=ran, message=message)
 
 
 def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:

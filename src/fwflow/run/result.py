@@ -62,7 +62,7 @@ class State:
     """
 
     point: Point
-    method: str = ""  # signature of the method that continues from here; empty before the first step
+    method: str = ""  # signature of the method; empty before the first step
     memory: Any = None
     hint: Lifted | None = None
     step: float = np.nan

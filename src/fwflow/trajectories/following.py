@@ -93,9 +93,8 @@ def flow(
         if state.k % every == 0:
             kept.append(np.asarray(state.x))
 
-    schedule = OpenLoop(c=c, delta=delta)
-    limits = {"tol": 0.0, "max_iter": steps}
-    result = minimize(f, C, x0, method=method, schedule=schedule, callback=keep, progress=progress, **limits)
+    options: dict[str, Any] = {"method": method, "schedule": OpenLoop(c=c, delta=delta), "max_iter": steps}
+    result = minimize(f, C, x0, tol=0.0, callback=keep, progress=progress, **options)
     sample = slice(0, len(result.trace), every)
     t = delta * np.arange(len(result.trace))
     x = np.stack(kept) if kept else np.zeros((0, *result.x.shape))
