@@ -32,8 +32,8 @@ def madelon(samples: int | None = None) -> tuple[np.ndarray, ...]:
 
 # %%
 # One estimator has the path, another chooses: the smallest radius whose held-out loss is within one standard error of
-# the least. Both take the same radii, from the first feature to where larger radii gain at most as much again. There the
-# model clearly overfits.
+# the least. Both take the same radii, from the first feature to where larger radii gain at most as much again.
+# There the model clearly overfits.
 
 
 def fit_path(X: np.ndarray, y: np.ndarray, n_radii: int) -> tuple[RadiusPath, L1ClassifierCV]:
