@@ -141,7 +141,7 @@ def path(
 
     results: list[Result] = []
     try:
-        for result in followed(chosen, fit):  # a list that is extended would lose its items at an interrupt
+        for result in followed(chosen, fit):  # one by one, to keep the results before an interrupt
             results += [result]
     except KeyboardInterrupt:
         if not results:
