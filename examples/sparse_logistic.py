@@ -32,12 +32,13 @@ def madelon(samples: int | None = None) -> tuple[np.ndarray, ...]:
 
 # %%
 # One estimator has the path, another chooses: the smallest radius whose held-out loss is within one standard error of
-# the least. Both take the same radii, from where the first feature has entered to where overfitting is plain to see.
+# the least. Both take the same radii, from the first feature to where larger radii gain at most as much again.
+# There the model clearly overfits.
 
 
 def fit_path(X: np.ndarray, y: np.ndarray, n_radii: int) -> tuple[RadiusPath, L1ClassifierCV]:
     """All fits, and the one that was chosen."""
-    path = radius_path(X, y, estimator=L1Classifier(), n_radii=n_radii, eps=0.05)
+    path = radius_path(X, y, estimator=L1Classifier(), n_radii=n_radii, eps=1.0)
     return path, L1ClassifierCV(path.radii, rule="1se", tol=1e-6).fit(X, y)
 
 

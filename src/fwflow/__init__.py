@@ -31,6 +31,7 @@ from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex, OneHot, Permutation, RankOne, SparseVertex, Vertex
 from fwflow.run.intersections import Alternation, alternate
 from fwflow.run.loop import minimize
+from fwflow.run.paths import PathResult, path
 from fwflow.run.result import Result, State, Status
 from fwflow.run.trace import Trace
 from fwflow.sets import *  # noqa: F403 - the catalogue names its sets once, in its __all__
@@ -72,6 +73,7 @@ __all__ = [
     "Method",
     "Objective",
     "OneHot",
+    "PathResult",
     "Permutation",
     "Point",
     "Problem",
@@ -98,6 +100,7 @@ __all__ = [
     "flow",
     "minimize",
     "networks",
+    "path",
     "rate_bound",
     "storable",
     "tableaus",

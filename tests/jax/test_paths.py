@@ -57,8 +57,8 @@ def test_equal_shapes_are_compiled_once():
     ("C", "radii", "message"),
     [
         (fwj.Box(-1.0, 1.0), [1.0], "C must be a set with a radius"),
-        (fwj.L1Ball(), [1.0, -1.0], "radii must be positive"),
-        (fwj.L1Ball(), [], "radii must be a vector that is not empty"),
+        (fwj.L1Ball(), [1.0, -1.0], "radii must be a vector of at least one positive number"),
+        (fwj.L1Ball(), [], "radii must be a vector of at least one positive number"),
     ],
 )
 def test_arguments_are_checked(C, radii, message):

@@ -89,7 +89,7 @@ def test_what_is_not_decided_is_not_claimed():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="shape is needed: neither set knows"):
+    with pytest.raises(ValueError, match="shape is needed: neither set has a known shape"):
         fw.alternate(fw.Simplex(), fw.L2Ball(1.0))
     with pytest.raises(ValueError, match="tol"):
         fw.alternate(fw.Simplex(), fw.L2Ball(1.0), shape=3, tol=0)

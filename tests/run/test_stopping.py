@@ -211,9 +211,9 @@ def test_progress_is_seen():
     still = Progress()
     for _ in range(10):
         assert not still.stuck
-        still = still.stepped(here, near, look=True)
+        still = still.stepped(here, near, check=True)
     assert still.stuck
-    assert not still.stepped(here, far, look=True).stuck
+    assert not still.stepped(here, far, check=True).stuck
     gaps = Progress()
     for gap in (1.0, 0.5, 0.4, 0.39, 0.38, 0.37, 0.365, 0.361):
         assert not gaps.exhausted

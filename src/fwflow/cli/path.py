@@ -1,9 +1,9 @@
-"""``fwflow path``: models along growing radii, each from the one before."""
+"""``fwflow path``: models for growing radii, each fitted from the one before."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,87 +13,58 @@ import typer
 import fwflow as fw
 from fwflow._storage import replacing
 from fwflow._validation import InputError, is_plain, parsed, positive
-from fwflow.cli import figures
-from fwflow.cli.options import (
-    FAMILIES,
-    DataFile,
-    DropOption,
-    FamilyOption,
-    HeaderOption,
-    InterceptOption,
-    JsonOption,
-    LossOption,
-    MethodOption,
-    RhoOption,
-    TargetFileOption,
-    TargetOption,
-    check_names,
-    check_writable,
-    find_set,
-    plain,
-    read_problem,
-)
+from fwflow.cli import figures, options
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, unbroken
-from fwflow.run.result import Status
-
-#: Balls that contain the smaller ones, and the origin.
-_NESTED = [name for name in FAMILIES if name != "simplex"]
-
-# A larger radius is not worth looking at if doubling it could gain no more than this share of what was gained.
-_ENOUGH = 0.01
-_DOUBLINGS = 60
-
-Family = Callable[[float], fw.ConstraintSet]
 
 
 def path(
-    data: DataFile,
-    target: TargetOption = None,
-    constraint: FamilyOption = "l1",
-    radii: Annotated[str, typer.Option(help="How many, or which: 20, or 0.5,1,2.")] = "20",
-    loss: LossOption = "squared",
-    method: MethodOption = "auto",
-    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **plain(int, 0))] = 10_000,
+    data: options.DataFile,
+    target: options.TargetOption = None,
+    constraint: options.FamilyOption = "l1",
+    radii: Annotated[str, typer.Option(help="A number of automatic radii, or the radii: 20, or 0.5,1,2.")] = "20",
+    loss: options.LossOption = "squared",
+    method: options.MethodOption = "auto",
+    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **options.plain(int, 0))] = 10_000,
     rtol: Annotated[
-        float, typer.Option(help="Certify each to this share of the gap at its set's centre.", **plain(float))
+        float,
+        typer.Option(
+            help="Tolerance of each model, as a share of the gap at the set's centre.", **options.plain(float)
+        ),
     ] = 1e-6,
-    rho: RhoOption = 1.0,
-    intercept: InterceptOption = False,
-    target_file: TargetFileOption = None,
-    drop: DropOption = None,
-    header: HeaderOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file for the coefficients.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A figure of the coefficients: .svg, .png, .pdf.")] = None,
-    as_json: JsonOption = False,
+    rho: options.RhoOption = 1.0,
+    intercept: options.InterceptOption = False,
+    target_file: options.TargetFileOption = None,
+    drop: options.DropOption = None,
+    header: options.HeaderOption = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write the coefficients to.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Figure of the coefficients to write: .svg, .png, .pdf.")] = None,
+    as_json: options.JsonOption = False,
 ) -> None:
-    """Fit models along growing radii, from the one that lets a first coefficient in to where the set does not matter.
+    """Fit models for growing radii, from the first coefficient to the radius from which a larger one gains nothing.
 
-    Exit codes are those of fwflow solve: 3 if some model missed the tolerance, 130 if interrupted, and then the models
-    of the radii that are done are written.
+    The exit codes are those of fwflow solve: 3 if a model did not reach the tolerance, 130 if interrupted. An
+    interrupted path is written up to its last finished radius.
 
     [bold]Example[/bold]
 
     fwflow path shop.csv --target bought --loss logistic --set l1 --radii 20 --plot path.svg
     """
-    make, parameters = find_set(constraint, constraint)
+    make, parameters = options.find_set(constraint, constraint)
     if parameters != ("R",):
-        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, FAMILIES))}")
+        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, options.FAMILIES))}")
     wanted = _parse_radii(radii)
-    check_names(loss, method)
+    options.check_names(loss, method)
     figures.check(plot)
-    check_writable({"--out": out, "--plot": plot}, (data, target_file))
+    options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
     with continued("no path is written"), heard() as interrupt:
-        problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
-        options = {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
-        if isinstance(wanted, int):
-            if constraint.lower() not in _NESTED:
-                raise InputError(f"--set {constraint} needs the radii themselves, as --radii 0.5,1,2")
-            wanted = automatic_radii(problem.f, make, wanted, options)
-        results = _followed(problem.f, make, wanted, rtol, options)
-    done = wanted[: len(results)]
-    kept = f"what is done, {len(done)} of {len(wanted)} radii, is {f'in {out}' if out else 'above'}"
+        problem = options.read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
+        asked: dict[str, Any] = {"n_radii": wanted} if isinstance(wanted, int) else {"radii": wanted}
+        asked |= {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
+        found = fw.path(problem.f, make, tol=0.0, rtol=rtol, **asked)
+    results, done = found.results, found.radii[: len(found.results)].tolist()
+    kept = f"what is done, {len(done)} of {len(found.radii)} radii, is {f'in {out}' if out else 'above'}"
     with continued(kept), unbroken():
-        X = np.stack([result.x for result in results]) + 0.0  # no zero has a sign
+        X = np.stack([result.x for result in results]) + 0.0  # writes -0.0 as 0.0
         constants = [problem.f.intercept_at(result.x) for result in results]
         if out is not None:
             with replacing(out) as file:
@@ -103,8 +74,8 @@ def path(
                     writer.writerow([radius, *([constant] if intercept else []), *x.tolist()])
         if plot is not None:
             figures.paths(done, X, problem.names, constraint).savefig(plot)
-        _show(problem.names, done, results, constants, as_json)
-        if len(done) < len(wanted):
+        _show(problem.names, found, constants, as_json)
+        if len(done) < len(found.radii):
             raise KeyboardInterrupt
     if short := sum(not result.success for result in results):
         note(f"{short} of {len(results)} models did not reach the tolerance")
@@ -115,84 +86,12 @@ def _parse_radii(text: str) -> int | list[float]:
     if is_plain(text) and text.isdecimal() and int(text) > 0:
         return int(text)
     try:
-        radii = [positive(parsed(part), "--radii") for part in text.split(",")]
+        return [positive(parsed(part), "--radii") for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--radii {text!r} must be a count, or positive radii as in 0.5,1,2") from None
-    return sorted(set(radii))
+        raise InputError(f"--radii must be a positive count, or positive radii as in 0.5,1,2; got {text!r}") from None
 
 
-def automatic_radii(f: fw.LinearModel, make: Family, count: int, options: dict[str, Any]) -> list[float]:
-    """Radii from a tenth of what the first coefficient alone would need to where the set hardly matters.
-
-    The least value v(R) over the ball of radius R is convex in R with slope -|g|, the dual norm of the gradient at the
-    minimiser. So v(2 R) >= v(R) - R |g|: doubling gains no more than -<g, s> for the vertex s that the oracle answers.
-    """
-    origin = f.point(np.zeros(f.shape, f.dtype))
-    value0, g = f.value(origin), np.asarray(f.gradient(origin))
-    if not g.any():
-        raise InputError("--radii: no coefficient lowers the objective; give radii, as in 0.5,1,2")
-    unit = f.point(np.asarray(make(1.0).lmo(g)))
-    line = f.along(origin, unit, value0)
-    assert line.second is not None  # linear models know it
-    first = -line.slope0 / max(line.second(0.0), np.finfo(float).tiny)
-    radius, result = first, None
-    for _ in range(_DOUBLINGS):
-        C = make(radius)
-        x0 = None if result is None else result.x
-        result = fw.minimize(f, C, x0, tol=0.0, rtol=1e-3 if x0 is None else 1e-2, **options)
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        g = np.asarray(f.gradient(f.point(result.x)))
-        if -float(np.vdot(g, np.asarray(C.lmo(g)))) <= _ENOUGH * (value0 - result.fun):
-            break
-        radius *= 2
-    return np.geomspace(first / 10, radius, count).tolist()
-
-
-def _followed(
-    f: fw.LinearModel, make: Family, radii: Sequence[float], rtol: float, options: dict[str, Any]
-) -> list[fw.Result]:
-    """The models of all radii or, if Ctrl-C comes in between, of those that are done; if none is, it is raised."""
-    results: list[fw.Result] = []
-    try:
-        for radius in radii:
-            result = _from_before(f, make, radius, radii, results, rtol, options)
-            if result.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            results.append(result)
-    except KeyboardInterrupt:
-        if not results:
-            raise
-    return results
-
-
-def _from_before(
-    f: fw.LinearModel,
-    make: Family,
-    radius: float,
-    radii: Sequence[float],
-    before: Sequence[fw.Result],
-    rtol: float,
-    options: dict[str, Any],
-) -> fw.Result:
-    """The model of a radius, begun at that of the one before, stretched; as exact as if begun at the centre."""
-    C = make(radius)
-    if not before:
-        return fw.minimize(f, C, tol=0.0, rtol=rtol, **options)
-    start = f.point(C.start(f.shape, f.dtype))
-    g = np.asarray(f.gradient(start))
-    first_gap = float(np.vdot(g, start.x)) - float(np.vdot(g, np.asarray(C.lmo(g))))
-    x0 = before[-1].x * (radius / radii[len(before) - 1])
-    return fw.minimize(f, C, x0, tol=rtol * first_gap, **options)
-
-
-def _show(
-    names: Sequence[str],
-    radii: Sequence[float],
-    results: Sequence[fw.Result],
-    intercepts: Sequence[float],
-    as_json: bool,
-) -> None:
+def _show(names: Sequence[str], path: fw.PathResult, intercepts: Sequence[float], as_json: bool) -> None:
     rows: list[dict[str, Any]] = [
         {
             "radius": radius,
@@ -205,15 +104,19 @@ def _show(
             "certified": bool(r.success),
             "largest": names[int(np.abs(r.x).argmax())],
         }
-        for radius, r, constant in zip(radii, results, intercepts, strict=True)
+        for radius, r, constant in zip(path.radii.tolist(), path.results, intercepts, strict=False)
     ]
     if as_json:
         print_json({"path": rows})
         return
-    cells = [
-        (row["largest"], f"{row['radius']:.4g}", f"{row['fun']:.6g}", f"{row['gap']:.1e}", str(row["nonzero"]),
-         str(row["iterations"]), f"{row['passes']:.0f}")
-        for row in rows
-    ]  # fmt: skip
-    header = ("largest", "radius", "objective", "gap", "not zero", "iterations", "passes")
-    print_table("path", header, cells, text=1)
+    formats = {
+        "largest": "",
+        "radius": ".4g",
+        "fun": ".6g",
+        "gap": ".1e",
+        "nonzero": "",
+        "iterations": "",
+        "passes": ".0f",
+    }
+    header = ("largest", "radius", "objective", "gap", "nonzero", "iterations", "passes")
+    print_table("path", header, [tuple(format(row[name], form) for name, form in formats.items()) for row in rows], 1)

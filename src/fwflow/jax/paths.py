@@ -1,4 +1,4 @@
-"""All radii at once: a batch that finished problems leave."""
+"""Runs for many radii at the same time, in a batch that shrinks as problems finish."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from fwflow.jax.objectives import Objective
 from fwflow.jax.result import RUNNING, Result
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.solve import checked_limits, posed
-from fwflow.jax.trees import OPTIONS, Array, floating, positive
+from fwflow.jax.trees import OPTIONS, Array, floating
 from fwflow.methods import DEFAULT_SCHEDULE
+from fwflow.run.paths import checked_radii
 from fwflow.steps.schedules import Schedule
 from fwflow.tableau.scheme import Tableau
 
-# After so many iterations the host looks which problems have finished.
+# Iterations between two checks of the host for finished problems. Chosen without tuning.
 _ROUND = 100
-# A batch shrinks to no fewer problems than this, and by no less than this factor: every size is compiled for itself.
+# The smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
 _SHRINK = 4
 
 
@@ -42,19 +43,20 @@ def path(
     max_iter: int = 10_000,
     check_every: int | None = None,
 ) -> Result:
-    """Minimise over the same set at many radii, all at once.
+    """Minimise over the same set at many radii, all at the same time.
 
-    One product of matrices serves the gradients of all radii. Problems that have finished leave the batch where it
-    shrinks to a quarter or less. Its sizes are powers of two, and each is compiled once: three for 64 radii.
+    One matrix product computes the gradients of all radii. Finished problems are removed when the batch can shrink to a
+    quarter or less. Batch sizes are powers of two, and each is compiled once: three for 64 radii.
 
     Parameters
     ----------
     f : LinearModel or Smooth
     C : set
-        Any with a radius, of which it has another for each problem.
+        Any set with a radius; its own radius is not used.
     radii : (k,) array
+        `fwflow.path` chooses radii, on the host.
     x0 : array or tree of arrays, optional
-        Where all start: a member of the smallest set. Default: each at the start of its own.
+        Start of all runs, a member of the smallest set. Default: the start of each set.
     tol, rtol : float or (k,) array
     method, schedule, line_search, momentum, max_iter, check_every
         As for `minimize`.
@@ -62,7 +64,7 @@ def path(
     Returns
     -------
     Result
-        With a leading axis, in the order of the radii.
+        Its arrays have a leading axis, in the order of the radii.
 
     Examples
     --------
@@ -74,12 +76,10 @@ def path(
            [2.5, 0.5]], dtype=float32)
     """
     template = as_jax_set(C)
-    radii = positive(floating(radii), "radii")
-    if radii.ndim != 1 or not radii.size:
-        raise ValueError(f"radii must be a vector that is not empty; got shape {radii.shape}")
+    radii = floating(checked_radii(radii))
     smallest = template.with_radius(radii.min())
     if smallest is None:
-        raise ValueError(f"C must be a set with a radius; got {template!r}")
+        raise ValueError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
     problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
     dtype = problem.x.dtype
     limits = checked_limits(tol, rtol, max_iter, dtype)
@@ -104,7 +104,7 @@ def path(
 
 
 def _padded(places: Any) -> Any:
-    """As many places as the next power of two, some of them twice."""
+    """Return the places, repeated up to the next power of two."""
     return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
 
 
@@ -128,5 +128,5 @@ def _played(f: Objective, C: Set, method: Method, states: loop.Carry, *each: Arr
 
 def _at(C: Set, radius: Array) -> Set:
     member = C.with_radius(radius)
-    assert member is not None  # or the path would have been refused
+    assert member is not None  # `path` refuses sets without a radius
     return member

@@ -17,7 +17,7 @@ from fwflow.points.point import Point
 # x has few nonzero coefficients if they are at most this fraction of the rows and of the columns of the data, and at
 # most this number. Chosen without tuning.
 _SHARE, _MOST = 1 / 8, 1000
-# What is left of the weight of a decomposition below this is rounding, and not a share of the centre.
+# A weight of a decomposition below this is rounding: 45 units in the last place of the sum of the weights, which is 1.
 _ROUNDED = 1e-14
 
 
@@ -30,15 +30,21 @@ def few(problem: Problem, x: Point) -> bool:
 
 
 def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
-    """Return x as a mixture of the vertices that its non-zeros name and, for the rest, the centre."""
-    vertices = problem.constraint.decomposed(x.x)
+    """Return x as a mixture of vertices and, for the rest of the weight, the origin; None if the set does not offer it.
+
+    A rest of at most 1e-14 counts as rounding, as does any rest where the origin is not a member: the weights are then
+    divided by their sum.
+    """
+    f, C = problem.objective, problem.constraint
+    vertices = C.decomposed(x.x)
     if vertices is None:
         return None
     weights = [w for w, _ in vertices]
-    atoms = [problem.objective.lift(vertex) for _, vertex in in_time(problem, vertices)]
+    atoms = [f.lift(vertex) for _, vertex in in_time(problem, vertices)]
     if len(atoms) < len(vertices):
         return None
     rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
-    if rest > _ROUNDED and problem.constraint.contains(zero):  # a simplex has no centre to give the rest to
-        return ActiveSet(Atoms((Point(zero, np.zeros_like(x.image)), *atoms)), np.array([rest, *weights]))
+    if rest > _ROUNDED and C.contains(zero):
+        image = None if f.image_size is None else np.zeros(f.image_size, f.dtype)
+        return ActiveSet(Atoms((Point(zero, image), *atoms)), np.array([rest, *weights]))
     return ActiveSet(Atoms(atoms), np.array(weights) / sum(weights))

@@ -109,6 +109,8 @@ class Objective(ABC):
     convex: bool = False
     #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
+    #: Number that no value of f is below. Minus infinity: unknown.
+    lower_bound: float = -np.inf
     data_cost: DataCost = DataCost()
     #: Map to the image that points carry. None: f is a function of x itself.
     image_map: ImageMap | None = None

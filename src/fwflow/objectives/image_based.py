@@ -189,6 +189,10 @@ class LossOfImage(Objective):
         return self.loss.quadratic
 
     @property
+    def lower_bound(self) -> float:  # type: ignore[override]
+        return 0.0 if self.loss.nonnegative else -np.inf
+
+    @property
     def trusted(self) -> bool:
         return super().trusted and self.loss.trusted
 

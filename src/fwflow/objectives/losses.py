@@ -29,6 +29,8 @@ class Loss(ABC):
     quadratic: bool = False
     #: Whether the data are class labels -1 and +1 instead of numbers.
     labels: bool = False
+    #: Whether no value is below zero, which bounds what a larger set can gain.
+    nonnegative: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -77,6 +79,7 @@ class Squared(EntrywiseLoss):
 
     curvature = 1.0
     quadratic = True
+    nonnegative = True
 
     def values(self, z: Array, b: Array) -> Array:
         return 0.5 * (z - b) ** 2
@@ -94,6 +97,7 @@ class Logistic(EntrywiseLoss):
 
     curvature = 0.25
     labels = True
+    nonnegative = True
 
     def check(self, b: Array) -> None:
         if not np.isin(b, (-1, 1)).all():
@@ -124,6 +128,7 @@ class Huber(EntrywiseLoss):
 
     rho: float = 1.0
     curvature = 1.0
+    nonnegative = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", positive(self.rho, "rho"))

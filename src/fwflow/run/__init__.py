@@ -1,1 +1,1 @@
-"""A run: the only loop, its stopping rules, its verification, its trace and its result."""
+"""Runs: the loop, stopping criteria, verification, traces, results, and paths over radii."""

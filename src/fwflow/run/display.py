@@ -1,4 +1,4 @@
-"""How does a run look in a notebook? Tables and a small plot, as HTML that needs nothing else."""
+"""Tables and a small plot of a run for notebooks, as HTML without other files."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ import numpy as np
 
 from fwflow._validation import Array
 
+# Size and margins of the plot in pixels, and the largest number of points of its line. Chosen by eye.
 _WIDTH, _HEIGHT = 340, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 8, 34
 _POINTS = 200
 
 
 def fields(rows: Iterable[tuple[str, object]]) -> str:
-    """A table of names and values."""
+    """Return a table of names and values."""
     cells = (f"<tr><th style='text-align:right'>{escape(name)}</th>{_cell(value)}</tr>" for name, value in rows)
     return f"<table>{''.join(cells)}</table>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with a header; what is None is left out, as dots."""
+    """Return a table with a header; None is shown as dots."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def beside(*parts: str) -> str:
-    """Parts next to one another, as far as the page is wide."""
+    """Return the parts next to one another, in several rows if the page is narrow."""
     inner = "".join(f"<div>{part}</div>" for part in parts if part)
     return f"<div style='display:flex;flex-wrap:wrap;gap:1.5em;align-items:center'>{inner}</div>"
 
 
 def convergence(k: Array, gap: Array) -> str:
-    """The gap along the iterations on logarithmic axes, in the colours of the page; empty if there is none."""
+    """Return a plot of the gap against the iteration on logarithmic axes; empty if there is no positive gap."""
     shown = (k > 0) & (gap > 0) & np.isfinite(gap)
     if not shown.any():
         return ""
     x, y = np.log10(k[shown]), np.log10(gap[shown])
-    right, (low, high) = max(float(x[-1]), 1e-9), _decades(y)
+    right, low = max(float(x[-1]), 1e-9), math.floor(y.min())
+    high = max(math.ceil(y.max()), low + 1)
     few = np.unique(np.searchsorted(x, np.linspace(0.0, right, _POINTS)).clip(0, x.size - 1))
     across = _LEFT + (_WIDTH - _LEFT - _RIGHT) * x[few] / right
     down = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - y[few]) / (high - low)
@@ -63,26 +65,20 @@ def _cell(value: object) -> str:
     return f"<td style='text-align:left'>{'…' if value is None else escape(str(value))}</td>"
 
 
-def _decades(y: Array) -> tuple[int, int]:
-    low, high = math.floor(y.min()), math.ceil(y.max())
-    return low, max(high, low + 1)
-
-
 def _rules(right: float, low: int, high: int) -> str:
-    """Frame and rules at powers of ten, at most six each way."""
+    """Return the frame and at most six grid lines in each direction, at powers of ten."""
     drawn = []
     width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     for power in range(low, high + 1, max(1, math.ceil((high - low) / 5))):
         at = _TOP + height * (high - power) / (high - low)
         drawn.append(f"<path d='M{_LEFT} {at:.1f}h{width}' stroke='currentColor' stroke-opacity='.15'/>")
-        drawn.append(f"<text x='{_LEFT - 5}' y='{at + 4:.1f}' text-anchor='end'>{_power(power)}</text>")
+        drawn.append(
+            f"<text x='{_LEFT - 5}' y='{at + 4:.1f}' text-anchor='end'>"
+            f"10<tspan dy='-4' font-size='8'>{power}</tspan></text>"
+        )
     for power in range(0, math.floor(right) + 1, max(1, math.ceil(right / 5))):
         at = _LEFT + width * power / right
         drawn.append(f"<path d='M{at:.1f} {_TOP}v{height}' stroke='currentColor' stroke-opacity='.15'/>")
         drawn.append(f"<text x='{at:.1f}' y='{_HEIGHT - _BOTTOM + 14}' text-anchor='middle'>{10**power}</text>")
     frame = f"<rect x='{_LEFT}' y='{_TOP}' width='{width}' height='{height}' fill='none' stroke='currentColor'/>"
     return "".join(drawn) + frame
-
-
-def _power(power: int) -> str:
-    return f"10<tspan dy='-4' font-size='8'>{power}</tspan>"

@@ -1,4 +1,4 @@
-"""Do two sets meet? Their distance, found and certified by their oracles."""
+"""Common points of two sets, or a certified lower bound of their distance."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from fwflow.sets import ConstraintSet, Product
 from fwflow.sets.callables import as_set
 from fwflow.tableau.scheme import Tableau
 
-# How many steps pass between two looks at the gap, which here costs the two oracle calls that a step takes.
-_LOOK_EVERY = 4
+# Number of steps between two evaluations of the gap, which costs two oracle calls, as a step does.
+_CHECK_EVERY = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """A point of either of two sets, and what is proved of their distance.
+    """A point of each of two sets, and certified bounds of the distance of the sets.
 
     Attributes
     ----------
     x, y : array
         Members of the first and of the second set.
     distance : float
-        Between the two: no less than that of the sets.
+        Distance of x and y, an upper bound of the distance of the sets.
     bound : float
-        The sets are at least as far apart: zero, or what the gap of the last pair proves.
+        Lower bound of the distance of the sets, certified by the gap.
     met : bool
-        Whether x and y are a common point, up to the tolerance.
+        Whether the distance of x and y is within the tolerance.
     apart : bool
-        Whether it is proved that there is none.
+        Whether the sets are proved to be disjoint: the bound is positive.
     result : Result
-        Of minimising half of the squared distance over the product of the sets.
+        Result of minimising half of the squared distance over the product of the sets.
     """
 
     x: Array
@@ -66,24 +66,24 @@ def alternate(
     rtol: float = 1e-2,
     **options: Any,
 ) -> Alternation:
-    r"""A common point of two sets, or a proof that they have none: alternating linear minimisation.
+    r"""Find a common point of two sets, or prove that they have none, by alternating linear minimisation.
 
     Half of the squared distance, :math:`f(x, y) = \tfrac12 \|x - y\|^2`, is minimised over the product of the sets,
-    in x and in y by turns (Braun, Pokutta & Weismantel, 2022). As f is convex, no two members are closer than
+    alternately in x and in y (Braun, Pokutta & Weismantel, 2022). As f is convex, no two members are closer than
     :math:`\sqrt{2 (f - \mathrm{gap})}`.
 
     Parameters
     ----------
     C1, C2 : ConstraintSet or callable
-        Of vectors; matrices stand row by row, for sets that know their shape.
+        Sets of vectors, or sets of matrices of known shape, which are flattened row by row.
     shape : int or tuple of int, optional
-        Of the members, where neither set knows it.
+        Shape of the members, if neither set has a known one.
     method : str, Tableau or Method, optional
         As in `minimize`; by default `BlockCoordinate`.
     tol : float
-        At this distance a point counts as a common one.
+        Distance up to which x and y count as a common point.
     rtol : float
-        The sets are apart when their distance is proved up to this share of it.
+        Stop if the lower bound of the distance is within this share of the distance of x and y.
     **options
         ``max_iter``, ``max_time``, ``progress`` and ``state`` of `minimize`.
 
@@ -109,29 +109,21 @@ def alternate(
     known = [C.shape for C in (first, second) if C.shape is not None]
     own = shape_of(shape, "shape") if shape is not None else known[0] if known else None
     if own is None:
-        raise ValueError("shape is needed: neither set knows the dimension")
+        raise ValueError("shape is needed: neither set has a known shape")
     n = math.prod(own)
     f = LinearModel(sp.hstack([sp.eye_array(n), -sp.eye_array(n)]), np.zeros(n), scale="sum")
 
     def decided(state: State) -> bool:
         return 2 * state.fun <= tol**2 or _bound(state.fun, state.gap) >= (1 - rtol) * math.sqrt(2 * state.fun)
 
-    result = minimize(
-        f,
-        Product([(first, n), (second, n)]),
-        method=BlockCoordinate() if method is None else method,
-        tol=0,
-        callback=decided,
-        check_every=_LOOK_EVERY,
-        **options,
-    )
+    both, chosen = Product([(first, n), (second, n)]), BlockCoordinate() if method is None else method
+    result = minimize(f, both, method=chosen, tol=0, callback=decided, check_every=_CHECK_EVERY, **options)
     x, y = np.split(result.x, 2)
     distance = float(norm(x - y))
-    return Alternation(
-        x.reshape(own), y.reshape(own), distance, _bound(result.fun, result.gap), distance <= tol, result
-    )
+    bound = _bound(result.fun, result.gap)
+    return Alternation(x.reshape(own), y.reshape(own), distance, bound, distance <= tol, result)
 
 
 def _bound(fun: float, gap: float) -> float:
-    """What a pair and its gap prove of the distance of two sets."""
+    """Return the lower bound of the distance that a pair and its gap prove."""
     return math.sqrt(2 * (fun - gap)) if gap < fun else 0.0

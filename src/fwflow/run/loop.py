@@ -1,10 +1,11 @@
-"""The only loop: iteration, stopping, tracing, limits, interruption, and a final value and gap that are true."""
+"""`minimize` and the only loop: iterations, stopping, limits, trace, interruption, and a verified final point."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.point import Point
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
-from fwflow.run.stopping import Limits, crawled, flat, worth_a_look
+from fwflow.run.stopping import Limits, flat, slow
 from fwflow.run.trace import progress_bar
 from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.sets import ConstraintSet
@@ -31,17 +32,16 @@ from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import LineSearch
 from fwflow.tableau.scheme import Tableau
 
-# Carried images are recomputed from x after so many steps. Each step forgets a share gamma of the
-# rounding before it, so errors hardly accumulate; one pass in 200 is the price of not relying on that.
+# Number of steps after which carried images are computed again from x. A step multiplies earlier rounding by 1 - gamma,
+# so errors hardly accumulate; one pass over the data in 200 is a cheap safeguard.
 _REFRESH_EVERY = 200
-
-# A gap that is larger than rounding by more than this is not its work.
+# A gap up to this multiple of the estimated rounding counts as rounding. Chosen without tuning, as are the others.
 _ROUNDING_TIMES = 1e3
-
-# Differences of function values below this many units of the last place are rounding.
+# Differences of function values up to this many units in the last place count as rounding.
 _ROUNDED = 64
-
-# The last iterate is said to be far above the best one if f has lost this share of its decrease since the start.
+# Below this share of the first gap, every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
+_NEAR = 1e-4
+# The message mentions the best iterate if f has risen since by this share of its decrease from the start.
 _FAR = 0.1
 
 _UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
@@ -79,20 +79,18 @@ def minimize(
     C : ConstraintSet or callable
         A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
     x0 : array_like, ActiveSet or BlockSet, optional
-        A point of the set, or ``result.active_set`` of another run: methods that keep vertices begin
-        with its own if they are members of C and their weights positive, others with its point.
-        Default: ``C.start()``, the centre for norm balls.
+        A point of the set, or ``result.active_set`` of another run: methods with an active set start with its vertices
+        if they are members of C with positive weights, other methods with its point. Default: ``C.start()``, the
+        centre for norm balls.
     method : str, Tableau or Method
-        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`;
-        "away", "pairwise", "blended-pairwise" (each also "lazy-..."), "blended", "corrective", which
-        keep an active set of vertices; "lazy-fw", which spares oracle calls (`LazyFrankWolfe`);
-        "boosted", whose steps are better aligned with the gradient (`Boosted`); "sliding", which
-        spares gradients; "decomposition-invariant", pairwise steps on sets that know the face of x;
-        "block" on products (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`);
-        "flow", the flow itself, followed exactly on polytopes; "apg", accelerated projected
-        gradient; "polished", the same until x is sparse and then corrective steps. "auto" is "fw" if
-        a schedule, line search or momentum is given. Else it begins with the first, and goes on with
-        the others where that crawls, of the first line that applies:
+        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`; "away", "pairwise",
+        "blended-pairwise" (each also "lazy-..."), "blended", "corrective", with an active set of vertices; "lazy-fw",
+        with fewer oracle calls (`LazyFrankWolfe`); "boosted", with steps better aligned with the gradient (`Boosted`);
+        "sliding", with fewer gradients; "decomposition-invariant", pairwise steps on the face of x; "block" on products
+        (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`); "flow", which follows the flow exactly on
+        polytopes; "apg", accelerated projected gradient; "polished", the same until x is sparse and then corrective
+        steps. "auto" is "fw" if a schedule, line search or momentum is given. Otherwise it uses the first matching row,
+        tries its methods in order, and switches when progress is slow:
 
         * "corrective": matrix completion / set nuclear ball, spectraplex, spectrahedron.
         * "apg", "flow": linear model, quadratic, or hess_product given / set box.
@@ -109,28 +107,26 @@ def minimize(
     momentum : str or Momentum, optional
         A name in ``fwflow.steps.momentum.momenta``, for example "nesterov" (that of the paper), or an object.
     tol, rtol : float
-        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding lets it fall no
-        further. With ``tol=0`` and ``rtol=0`` the run goes on to its limits.
+        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or within rounding. With ``tol=0`` and
+        ``rtol=0`` the run continues to its limits.
     max_iter : int
-        Iterations of this call.
+        Largest number of iterations of this call.
     max_time : float, optional
-        Seconds of this call, which it may exceed by one oracle call or one factorisation.
+        Time limit of this call in seconds, which one oracle call or one factorisation may exceed.
     callback : callable, optional
-        Called with the `State` at every iterate, the start included; a true return value stops the run.
+        Function of the `State`, called at every iterate and at the start; a true return value stops the run.
     progress : bool
         Show a progress bar.
     check_every : int, optional
-        Compute the gap only at every k-th iterate for this k. It matters only where the method looks
-        elsewhere than at the iterate: with momentum="nesterov" (default 1) and with projected
-        gradient and lazy methods (default 20), where the gap costs an extra gradient and oracle
-        call. Otherwise the gap is free and known at every iterate.
+        Number of iterations between two computations of the gap. It matters for methods that do not evaluate the
+        gradient at the iterate: with momentum="nesterov" (default 1), projected gradient and lazy methods (default 20),
+        where the gap costs one more gradient and oracle call. Other methods compute the gap at every iterate.
     screen : bool
-        On an L1 ball or simplex, let large linear models leave out columns of A that bounds show not
-        to be the oracle's answer. The answers are the same, up to the rounding of averaged gradients
-        and of gaps; False computes every gradient in full.
+        Whether large linear models on an L1 ball or simplex may skip columns of A that bounds exclude as the oracle's
+        vertex. The results are the same up to rounding; False computes every gradient in full.
     state : State, optional
-        Continue the run that returned it, exactly where it stopped, with the same arguments. A state that
-        belongs to other data or another set is refused.
+        State of an earlier run with the same arguments, to be continued. A state of other data or another set is an
+        error.
 
     Returns
     -------
@@ -155,7 +151,7 @@ def minimize(
         raise InputError(f"callback must be callable; got {callback!r}")
     request = Request.checked(method, schedule, line_search, momentum)
     if state is not None and x0 is not None:
-        raise InputError("x0 and state exclude each other: a state knows its point")
+        raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
     if not isinstance(state, State | None):
         raise InputError(f"state must be a State, such as result.state; got {type(state).__name__}")
 
@@ -170,19 +166,13 @@ def minimize(
         state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
         state.method = chosen.signature
     elif state.method != chosen.signature:
-        raise InputError(f"state belongs to {state.method}; this call asks for {chosen!r}. Start anew with x0=state.x")
+        raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
     result = _run(problem, chosen, state, limits, callback, progress, every)
-    ran = chosen.ran(name, result.state.memory)
-    return replace(result, method=ran, message=result.message + _diagnosis(problem, result, ran))
-
-
-def _diagnosis(problem: Problem, result: Result, ran: str) -> str:
-    """What to tell whose black box has crawled to a limit."""
-    at_limit = result.status in (Status.ITERATIONS, Status.TIME)
-    known = problem.objective.image_map is not None or result.state.point.factored
-    if known or not at_limit or not crawled(result.trace):
-        return ""
-    return " " + advice(problem, result.state.point, ran)
+    ran, message = chosen.ran(name, result.state.memory), result.message
+    black_box = f.image_map is None and not result.state.point.factored
+    if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
+        message += " " + advice(problem, result.state.point, ran)
+    return replace(result, method=ran, message=message)
 
 
 def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
@@ -191,7 +181,7 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
-            raise InputError("x0 is needed: neither the objective nor the set knows the dimension")
+            raise InputError("x0 is needed: neither the objective nor the set has a known shape")
         counts.n_lmo += C.start_asks
         point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
         return State(point=point, counts=counts, inside=not C.start_asks, origin=Origin(None, f, C))
@@ -216,8 +206,8 @@ def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
         raise InputError("state belongs to another objective: the image of its point has another size")
     origin = Origin(None, f, C)
     if state.origin is not None and (other := state.origin.differs_from(origin)):
-        raise InputError(f"state belongs to another problem: {other}. Start anew with x0=state.x")
-    # Points and memory are never changed in place, so a shallow copy leaves the caller's state as it was.
+        raise InputError(f"state belongs to another problem: {other}. Start again with x0=state.x")
+    # Points and memory are never changed in place, so a shallow copy protects the caller's state.
     return replace(state, counts=replace(state.counts), trace=state.trace.copy(), origin=origin)
 
 
@@ -232,7 +222,7 @@ def _run(
 ) -> Result:
     started = time.perf_counter() - state.elapsed
     time_end, k_end = state.elapsed + limits.max_time, state.k + limits.max_iter
-    failed = again = 0  # where a gap within the tolerance first failed verification, and where to try again
+    failed = again = 0  # iteration of the first failed verification, and of the next attempt
     verified: Verified | None = None
     detail = ""
     uses_iterate, wanted = method.uses_iterate, limits.wanted
@@ -251,14 +241,14 @@ def _run(
                 bar.show(state.fun, state.gap)
 
                 stopped = new and callback is not None and bool(callback(state))
-                threshold = limits.threshold(state.first_gap)  # again: the first gap may be known only now
+                threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
                     verified = _verify(problem, state, known)
                     if verified.within(threshold):
                         status = Status.TOLERANCE
                         break
-                    failed, verified, untrue = failed or state.k, None, True  # of a drifted image, perhaps
-                    again = max(state.k + 1, 2 * state.k - failed)  # as many iterations later as have passed since
+                    failed, verified, untrue = failed or state.k, None, True  # the image may have drifted
+                    again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
                 if stopped:
                     status = Status.CALLBACK
                     break
@@ -268,10 +258,10 @@ def _run(
                 if state.elapsed >= time_end:
                     status = Status.TIME
                     break
-                look = False
+                check = False
                 if known is not None and wanted:
-                    look = worth_a_look(state.k, known.gap, state.first_gap)
-                    if look and (ended := _ended(problem, state, known)):
+                    check = known.gap <= _NEAR * state.first_gap or state.k & (state.k - 1) == 0
+                    if check and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
                         break
 
@@ -283,7 +273,7 @@ def _run(
                 point = proposal.point
                 if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
                     point = problem.objective.refresh(point)
-                state.advance(proposal, point, state.hint if known is None else known.vertex, look)
+                state.advance(proposal, point, state.hint if known is None else known.vertex, check)
                 bar.update()
             verified = verified or _verify(problem, state, known)
             return _finish(
@@ -299,7 +289,7 @@ def _run(
 
 
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
-    """Whether a run that has not met its tolerance can get no further, and why: rounding, or a method that is stuck."""
+    """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     rounding = problem.rounding(state.point, known)
     ended = state.progress.stuck or flat(state.trace, _eps(state.point))
     if not ended and not (state.progress.exhausted and known.gap <= rounding):
@@ -307,23 +297,19 @@ def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, V
     verified = _verify(problem, state, known)
     if verified.gap <= _ROUNDING_TIMES * rounding:
         return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
-    return (Status.FINISHED, verified, "") if ended else None  # else the oracle has promised too little
+    return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
 
 def _judged(
     problem: Problem, method: Method, state: State, limits: Limits, status: Status, verified: Verified, detail: str
 ) -> tuple[Status, Verified | None, str]:
-    """The end of a run in the light of function values: success, a contradiction, or no success.
+    """Return the final status, the verified point, and a detail, after a comparison with function values.
 
-    None in place of what was verified stands for the best iterate.
+    None in place of the verified point stands for the best iterate.
     """
     threshold, best = limits.threshold(state.first_gap), None
     rise = state.fun - state.best_fun
-    if (
-        state.best is not state.point
-        and state.best is not None
-        and rise > _ROUNDED * _eps(state.point) * abs(state.fun)
-    ):
+    if state.best is not state.point and rise > _ROUNDED * _eps(state.point) * abs(state.fun):
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
@@ -334,26 +320,20 @@ def _judged(
     convex = problem.objective.convex
     if solved and uphill(verified, state.trace["fun"][0], threshold):
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, state.trace["fun"][0]))
-        status = Status.PRECISION if convex else Status.FINISHED
-        return (
-            status,
-            None if method.descends else verified,
-            verified.doubt + (_ROUNDED_AWAY if convex else _STATIONARY),
-        )
+        status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY)
+        return status, None if method.descends else verified, verified.doubt + reason
     if solved and limits.wanted and status is not Status.CALLBACK:
         return Status.TOLERANCE, verified, "" if convex else _STATIONARY
     if best is not None and not solved:
         if method.descends:
             return status, None, detail
         if rise > _FAR * abs(state.trace["fun"][0] - state.best_fun):
-            detail += (
-                f" The best iterate had f = {state.best_fun:.6g}; the last one, which is returned, has {state.fun:.6g}."
-            )
+            detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail
 
 
 def _record(problem: Problem, state: State, elapsed: float) -> bool:
-    """Write row k of the trace and keep the best point; False if the row is there already, in a resumed run."""
+    """Write row k of the trace and keep the best point; return False if a resumed run has the row already."""
     state.fun = math.nan
     state.fun, state.elapsed = problem.value(state.point), elapsed
     if state.fun < state.best_fun:
@@ -376,17 +356,18 @@ def _finish(
     verified: Verified | None,
     detail: str,
 ) -> Result:
-    """The result at the verified point or, where there is none, at the best one."""
+    """Return the result at the verified point or, if there is none, at the best one."""
     point = state.point if verified is not None or state.best is None else state.best
     if verified is None:
         last = state.fun if state.best is None else state.best_fun
         try:
             verified = _verify(problem, state, None, point)
-        except NumericalTrouble:  # at the very first point: there is no better one to return
-            verified = Verified(point, _value(problem, point), math.nan, math.nan, _feasible(problem, state, point))
-        except DataLost:  # as before: what is known must do
-            verified = Verified(point, last, math.nan, math.nan, _feasible(problem, state, point))
-        except KeyboardInterrupt:  # once more
+        except (NumericalTrouble, DataLost):
+            with suppress(NumericalTrouble, DataLost):  # the value may be unknown if the gradient failed at the start
+                last = problem.value(point)
+            inside = feasible(problem, point, state.has_inside(point))
+            verified = Verified(point, last, math.nan, math.nan, inside)
+        except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
     counts = state.counts
     return Result(
@@ -407,27 +388,11 @@ def _finish(
     )
 
 
-def _value(problem: Problem, point: Point) -> float:
-    try:
-        return problem.value(point)
-    except NumericalTrouble:
-        return math.nan
-
-
 def _eps(point: Point) -> float:
     return float(np.finfo(point.x.dtype).eps)
 
 
-def _inside(state: State, point: Point) -> bool:
-    """Whether a point of the run is a mixture of members, and so a member."""
-    return state.inside if point is state.point else state.best_inside
-
-
-def _feasible(problem: Problem, state: State, point: Point) -> bool | None:
-    return feasible(problem, point, _inside(state, point))
-
-
 def _verify(problem: Problem, state: State, known: Evaluation | None, point: Point | None = None) -> Verified:
-    """The iterate, or another point of the run, verified."""
+    """Verify the iterate, or another point of the run."""
     point = state.point if point is None else point
-    return verify(problem, point, known, _inside(state, point), state.first_gap)
+    return verify(problem, point, known, state.has_inside(point), state.first_gap)

@@ -1,4 +1,4 @@
-"""How did it end? The status, the result, and the state from which a run can go on."""
+"""Status and result of a run, and the state from which it can continue."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from fwflow.run.trace import Trace
 
 
 class Status(Enum):
-    """Why a run ended; the value says it in words."""
+    """Reason for the end of a run; the value is a sentence for the user."""
 
     TOLERANCE = "The gap, verified at the returned point, is within the tolerance."
     ITERATIONS = "The iteration limit was reached; raise max_iter, or continue with state=result.state."
     TIME = "The time limit was reached; raise max_time, or continue with state=result.state."
-    PRECISION = "The gap can fall no further: what is left of it is within the rounding of the arithmetic."
-    FINISHED = "The method has come to its end: it sees nothing left to improve. The gap says how exact that is."
+    PRECISION = "The gap cannot fall further: it is within the rounding of the arithmetic."
+    FINISHED = "The method cannot improve the point further; the gap bounds the remaining error."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
     INCONSISTENT = "Function values contradict the gradient or the oracle, so the gap proves nothing."
     NUMERICAL = "The computation failed; the best point so far is returned."
-    DATA = "The data is out of reach; the best point so far is returned, and result.state continues the run."
+    DATA = "The data cannot be read; the best point so far is returned, and result.state continues the run."
 
 
 @storable(
@@ -47,9 +47,9 @@ class Status(Enum):
 )
 @dataclass
 class State:
-    """A run between two iterations: everything needed to continue it exactly.
+    """State of a run between two iterations, complete enough to continue it exactly.
 
-    Passed to callbacks, and returned as ``result.state``.
+    Callbacks receive it, and it is returned as ``result.state``.
 
     Attributes
     ----------
@@ -58,11 +58,11 @@ class State:
     x : array or LowRank
         The iterate x^(k).
     fun, gap : float
-        At x^(k), as in the last row of the trace.
+        Value and gap at x^(k), as in the last row of the trace.
     """
 
     point: Point
-    method: str = ""  # the signature of the method that goes on from here; none has begun yet
+    method: str = ""  # signature of the method; empty before the first step
     memory: Any = None
     hint: Lifted | None = None
     step: float = np.nan
@@ -75,25 +75,29 @@ class State:
     elapsed: float = 0.0
     best_fun: float = np.inf
     best: Point | None = None
-    #: Whether the iterate, and the best one, are mixtures of members, so that they are members themselves.
+    #: Whether the iterate and the best iterate are mixtures of members, and therefore members.
     inside: bool = False
     best_inside: bool = False
     progress: Progress = field(default_factory=Progress)
     counts: Counts = field(default_factory=Counts)
     trace: Trace = field(default_factory=Trace)
-    #: Which problem this is a run of.
+    #: Identity of the problem.
     origin: Origin | None = field(default=None, repr=False)
 
     @property
     def x(self) -> Any:
         return self.point.x
 
-    def advance(self, proposal: Proposal, point: Point, hint: Lifted | None, look: bool) -> None:
-        """Go on to the next iterate, in one piece: an interrupt comes before or after."""
+    def has_inside(self, point: Point) -> bool:
+        """Return whether the iterate or the best iterate is a mixture of members, and therefore a member."""
+        return self.inside if point is self.point else self.best_inside
+
+    def advance(self, proposal: Proposal, point: Point, hint: Lifted | None, check: bool) -> None:
+        """Move to the next iterate in one statement, so that an interrupt cannot leave it half done."""
         self.__dict__.update(
             point=point,
             inside=self.inside and proposal.mixture,
-            progress=self.progress.stepped(self.point, point, look),
+            progress=self.progress.stepped(self.point, point, check),
             step=proposal.step,
             memory=proposal.memory,
             gap_estimate=proposal.gap_estimate,
@@ -105,14 +109,14 @@ class State:
     def save(self, path: str | Path) -> None:
         """Write the state to a file, completely or not at all.
 
-        The file is an ``.npz`` of arrays and a JSON document. It holds no code, and of the problem a fingerprint only.
-        What a method, momentum or line search of your own keeps is saved if it is data or registered with `storable`;
-        otherwise the error says which field is not.
+        The file is an ``.npz`` with arrays and a JSON document. It contains no code, and only a fingerprint of the
+        problem. The memory of your own methods, momenta or line searches must be data or registered with `storable`;
+        otherwise an error names the field.
 
         Parameters
         ----------
         path : str or Path
-            Taken as it is: no suffix is added.
+            No suffix is added.
 
         Examples
         --------
@@ -126,45 +130,46 @@ class State:
 
     @staticmethod
     def load(path: str | Path) -> State:
-        """Read a state written by `save`. Nothing in the file is run, whoever wrote it.
+        """Read a state written by `save`, without running any code in the file.
 
-        A file that is damaged, of another kind, or newer than this version of the library is refused with a ValueError
-        that says why. That a state belongs to the problem at hand is checked by `minimize`.
+        A file that is damaged, of another kind, or newer than this version of the library raises a ValueError. Whether
+        the state belongs to the problem is checked by `minimize`.
         """
         return _storage.load(path, State)
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What `minimize` returns, in the spirit of `scipy.optimize.OptimizeResult`.
+    """Result of `minimize`, similar to `scipy.optimize.OptimizeResult`.
 
     Attributes
     ----------
     x : array or LowRank
         The last iterate; after an interrupt or a failure, the best one.
     fun, gap : float
-        Objective and certified Frank-Wolfe gap, computed afresh at x: ``fun - min f <= gap`` for convex f.
+        Objective and certified Frank-Wolfe gap, computed again at x: ``fun - min f <= gap`` for convex f.
     nit : int
-        Iterations done.
+        Number of iterations.
     n_grad, n_lmo : int
-        Gradients and oracle calls, verification included.
+        Numbers of gradients and oracle calls, verification included.
     n_design : float
-        Passes over the design matrix, verification included; a product with a few columns counts as their share.
+        Number of passes over the design matrix, verification included; a product with a few columns counts as their
+        share of the columns.
     status : Status
     success : bool
-        True exactly if the gap, verified at x, is within the tolerance, and x was not found outside the set.
+        Whether the gap, verified at x, is within the tolerance, and x is not known to be outside the set.
     message : str
     feasible : bool or None
-        Whether x is in the set; None if the set cannot tell.
+        Whether x is in the set; None if the set has no test.
     trace : Trace
     method : Choice
-        The name of what ran, a string; ``method.why`` says why it was chosen.
+        Name of the method that ran, a string; ``method.why`` is the reason for the choice.
     active_set : ActiveSet, BlockSet or None
-        x as a mixture of vertices, or as one for every set of which C is the sum (corrective and blended pairwise steps
-        on products and sums), from methods that know it: those with an active set, the flow but on boxes, and
-        tableaus while the vertices take at most 100 times the memory of x (and 256 MB). None from projected gradient,
-        for factored x, where momentum aims at averages of vertices, and where x is not the last iterate.
-        ``minimize(..., x0=result.active_set)`` starts from it; where it is None, pass ``x0=result.x``.
+        x as a mixture of vertices, or one mixture for each summand of C (corrective and blended pairwise steps on
+        products and sums). Methods with an active set return it, the flow except on boxes, and tableaus while the
+        vertices take at most 100 times the memory of x and 256 MB. None for projected gradient, for factored x, with
+        momentum that averages vertices, and if x is not the last iterate. ``minimize(..., x0=result.active_set)``
+        starts from it; if it is None, pass ``x0=result.x``.
     state : State
         Pass it back as ``minimize(..., state=result.state)`` to continue.
     """
@@ -189,7 +194,7 @@ class Result:
         return "\n".join(f"{name:>9}: {value}" for name, value in self._rows())
 
     def _repr_html_(self) -> str:
-        """What notebooks show: the same rows, and how the gap fell."""
+        """Return what notebooks show: the same rows, and a plot of the gap."""
         return display.beside(display.fields(self._rows()), self.trace.to_svg())
 
     def _rows(self) -> list[tuple[str, object]]:

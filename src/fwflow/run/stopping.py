@@ -1,4 +1,4 @@
-"""When is enough? The tolerances and limits of a run, and the sight of a run that can get no further."""
+"""Tolerances and limits of a run, and signs that a run makes no further progress."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from fwflow._validation import number, positive, whole
 from fwflow.points.point import Point, unmoved
 from fwflow.run.trace import Trace
 
-# So many steps in a row that move x by no more than rounding are the end of a run.
+# A run ends after this many steps in a row that move x by no more than rounding. Chosen without tuning, as the others.
 _STILL = 10
-# And so many gaps in a row of which none is clearly smaller than the best before, once they are within rounding.
+# A run whose gap is within rounding ends after this many gaps in a row without a clearly smaller one.
 _IDLE = 5
-# From a gap of this share of the first one on, every iterate is looked at; before, one of ever fewer.
-_NEAR = 1e-4
-# Fewer oracle calls than this are too few to tell how fast a run goes.
+# Smallest number of oracle calls from which the speed of a run is estimated.
 _MANY = 30
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What `minimize` was asked for: how exact, how far, how long."""
+    """Tolerances and limits of `minimize`."""
 
     tol: float
     rtol: float
@@ -34,7 +32,7 @@ class Limits:
 
     @classmethod
     def checked(cls, tol: float, rtol: float, max_iter: int, max_time: float | None) -> Limits:
-        """From arguments as users give them."""
+        """Check the arguments of `minimize`."""
         return cls(
             number(tol, "tol", "not be negative", lambda x: x >= 0),
             number(rtol, "rtol", "not be negative", lambda x: x >= 0),
@@ -44,53 +42,48 @@ class Limits:
 
     @property
     def wanted(self) -> bool:
-        """Whether any tolerance is asked for; if none is, a run goes on to its limits."""
+        """Whether a tolerance is positive; if not, a run continues to its limits."""
         return self.tol > 0 or self.rtol > 0
 
     def threshold(self, first_gap: float) -> float:
-        """The gap at which to stop. A first gap that rounding made negative, or that is not known, says nothing."""
+        """Return the gap at which to stop. A first gap that is negative by rounding, or NaN, is ignored."""
         return max(self.tol, self.rtol * first_gap if first_gap > 0 else 0.0)
-
-
-def worth_a_look(k: int, gap: float, first_gap: float) -> bool:
-    """Whether a run may be where rounding ends it: its gap is small, or it is time to look all the same."""
-    return gap <= _NEAR * first_gap or k & (k - 1) == 0
 
 
 @storable("progress", valid=lambda progress: min(progress.still, progress.idle) >= 0)
 class Progress(NamedTuple):
-    """How long a run has made none: steps that moved nothing, and gaps that were no better than the best."""
+    """Numbers of steps that did not move x, and of gaps since the smallest one, each without interruption."""
 
     still: int = 0
     idle: int = 0
     best_gap: float = math.inf
 
-    def stepped(self, before: Point, after: Point, look: bool) -> Progress:
-        """After a step, which is looked at on demand or if the last one moved nothing."""
-        still = self.still + 1 if (look or self.still) and unmoved(before, after) else 0
+    def stepped(self, before: Point, after: Point, check: bool) -> Progress:
+        """Return the counts after a step, which is compared if `check` is set or if the last step did not move x."""
+        still = self.still + 1 if (check or self.still) and unmoved(before, after) else 0
         return self if still == self.still else Progress(still, self.idle, self.best_gap)
 
     def seen(self, gap: float) -> Progress:
-        """After one more gap."""
+        """Return the counts after one more gap."""
         better = gap < 0.9 * self.best_gap
         return Progress(self.still, 0 if better else self.idle + 1, gap if better else self.best_gap)
 
     @property
     def stuck(self) -> bool:
-        """x moves no more."""
+        """Whether x no longer moves."""
         return self.still >= _STILL
 
     @property
     def exhausted(self) -> bool:
-        """The gap falls no more, which counts where it is all rounding."""
+        """Whether the gap no longer falls, which ends a run only if the gap is within rounding."""
         return self.idle >= _IDLE
 
 
 def flat(trace: Trace, eps: float) -> bool:
-    """Whether the last quarter of a run has changed f by no more than rounding, and found no smaller gap."""
+    """Return whether the last quarter of a run changed f by no more than rounding, and found no smaller gap."""
     k = len(trace)
     recent = max(16, k // 4)
-    if k < 2 * recent or k % max(16, k // 8):  # looked at now and then, for it takes a look at the whole trace
+    if k < 2 * recent or k % max(16, k // 8):  # not at every iterate, since it reads the whole trace
         return False
     values, gaps = trace["fun"][-recent:], trace["gap"]
     if not np.ptp(values) <= 8 * eps * np.abs(values).max():
@@ -99,8 +92,8 @@ def flat(trace: Trace, eps: float) -> bool:
     return bool(np.isfinite(known).any()) and not np.nanmin(known) < np.nanmin(before, initial=np.inf)
 
 
-def crawled(trace: Trace) -> bool:
-    """Whether the last third of many oracle calls has not brought the gap down tenfold."""
+def slow(trace: Trace) -> bool:
+    """Return whether the last third of the oracle calls reduced the gap by less than a factor of ten."""
     calls, gaps = trace["n_lmo"], trace["gap"]
     late = calls > 2 / 3 * calls[-1]
     if calls[-1] < _MANY or late.all():

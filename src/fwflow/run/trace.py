@@ -1,4 +1,4 @@
-"""What happened along the way? One row per iterate, kept as plain columns; and a bar that shows it live."""
+"""Trace of a run, with one row per iterate, and progress bars."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COLUMNS = ("fun", "gap", "time", "n_grad", "n_lmo", "n_design", "step")
 
 @storable("trace", "_columns", make="_of_columns", valid=lambda trace: trace._counts_are_counts)
 class Trace:
-    """The history of a run. Row k describes x^(k); row 0 is the start.
+    """Trace of a run. Row k describes x^(k); row 0 is the start.
 
-    Columns: ``fun`` and ``gap`` at x^(k) (the gap is NaN where it was not computed), ``time`` in
-    seconds since the start, ``n_grad``, ``n_lmo`` and ``n_design``: calls made by the time the row
-    was written, ``step``: the length of the step that led to x^(k), NaN in row 0.
+    Columns: ``fun`` and ``gap`` at x^(k) (the gap is NaN if it was not computed), ``time`` in seconds since the start,
+    ``n_grad``, ``n_lmo`` and ``n_design``: calls before the row was written, ``step``: the length of the step to x^(k),
+    NaN in row 0.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Trace:
         self._rows: list[tuple[float, ...]] = list(rows)
 
     def copy(self) -> Trace:
-        """The same rows, to which more may be added."""
+        """Return a trace with the same rows, to which more can be added."""
         return Trace(self._rows)
 
     @property
@@ -60,14 +60,14 @@ class Trace:
         return cls(zip(*columns, strict=True))
 
     def append(self, *row: float) -> None:
-        """Add a row, in the order of the columns."""
+        """Add a row with the entries in the order of the columns."""
         self._rows.append(row)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def keys(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Return the names of the columns."""
         return COLUMNS
 
     def __getitem__(self, column: str) -> Array:
@@ -86,7 +86,7 @@ class Trace:
         return f"Trace({len(self)} rows: {', '.join(COLUMNS)})"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: how the gap falls, and the first and the last rows."""
+        """Return what notebooks show: a plot of the gap, and the first and the last rows."""
         n, ends = len(self), 4
         picked = range(n) if n <= 2 * ends else (*range(ends), None, *range(n - ends, n))
         empty = (None,) * (1 + len(COLUMNS))
@@ -94,11 +94,11 @@ class Trace:
         return display.beside(self.to_svg(), display.table(("k", *COLUMNS), rows))
 
     def to_svg(self) -> str:
-        """A small plot of the gap, as notebooks show it; empty if no gap was computed after the start."""
+        """Return the plot of the gap that notebooks show; empty if no gap was computed after the start."""
         return display.convergence(np.arange(len(self)), self["gap"])
 
     def to_pandas(self) -> pd.DataFrame:
-        """The trace as a DataFrame indexed by k."""
+        """Return the trace as a DataFrame indexed by k."""
         import pandas as pd
 
         return pd.DataFrame({name: self[name] for name in COLUMNS}).rename_axis("k")
@@ -116,10 +116,11 @@ class Trace:
         Parameters
         ----------
         x : str
-            A column, or "k" for the iteration.
+            Name of a column, or "k" for the iteration.
         y : str
+            Name of a column.
         ax : matplotlib Axes, optional
-            Drawn into; a new figure otherwise.
+            Axes to draw into. Default: those of a new figure.
         """
         import matplotlib.pyplot as plt
 
@@ -133,25 +134,25 @@ class Trace:
 
 
 class Bar:
-    """A progress bar, or nothing at all: tqdm starts a thread even for bars that are never shown."""
+    """Progress bar, or None in its place: tqdm starts a thread even for bars that are not shown."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
 
     def show(self, fun: float, gap: float) -> None:
-        """Figures to show at the next update."""
+        """Set the numbers to show at the next update."""
         if self._bar is not None:
             self._bar.set_postfix(fun=f"{fun:.6g}", gap=f"{gap:.2e}", refresh=False)
 
     def update(self) -> None:
-        """One step more."""
+        """Count one more step."""
         if self._bar is not None:
             self._bar.update()
 
 
 @contextmanager
 def progress_bar(total: int, shown: bool, unit: str = "it") -> Iterator[Bar]:
-    """A bar of so many steps, closed in the end."""
+    """Return a progress bar of `total` steps as a context manager, which closes it."""
     if not shown:
         yield Bar(None)
         return

@@ -1,15 +1,15 @@
-"""Is a result true? The value and gap at a point, computed again, and a comparison of f, its gradient and the oracle.
+"""Verification of a result: the value and the gap are computed again, and compared with function values.
 
 A gap bounds the error only if the gradient belongs to the function values, the oracle returns minimisers, and rounding
-is smaller than the tolerance. Parts of the library keep the first two promises by construction. Functions and oracles
-that users bring are compared with function values once, where a run is about to call its point a solution.
+is smaller than the tolerance. Parts of the library fulfil the first two conditions. Functions and oracles of users are
+compared with function values once, before a run reports a solution.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,24 +20,24 @@ from fwflow.objectives.base import Line
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 
-# Segments from x on which f is compared with its gradient, as shares of the way to another member. The first is short
-# of that member, where f may be infinite; the shorter ones are for functions with a strong third derivative.
+# Lengths of the segments on which f is compared with its gradient, as shares of the way to another member. The first
+# one ends before that member, where f may be infinite; the others are for functions with a large third derivative.
 _SHARES = (1 / 2, 1 / 16, 1 / 128, 1 / 1024)
-# A quadrature error is trusted up to this factor.
+# Safety factor of the estimated quadrature error. Chosen without tuning, as are the others.
 _CAUTION = 10.0
-# Relative differences below these are not called contradictions: of slopes, and of the terms that slopes add up.
-# Gradients by finite differences are exact to about 1e-8 of those terms, and noise of 1e-7 is to be accepted.
+# Relative differences that are accepted: of slopes, and of the terms of which slopes are sums. Gradients by finite
+# differences have errors of about 1e-8 of those terms, and noise of 1e-7 is accepted.
 _SLOPE_SHARE, _TERM_SHARE = 1e-4, 1e-6
-# Oracles may be approximate: one vertex is called better than another if it is by this share of the two values.
+# Oracles may be approximate: a vertex is better than another if it is by this share of the two values.
 _ORACLE_SHARE = 1e-2
-# Rounding of function values, in units of the last place.
+# Rounding of function values, in units in the last place.
 _VALUE_ULPS = 64
-# Number of oracle calls with other costs, for sets that users bring, and the decimal powers by which costs change.
+# Number of oracle calls with changed costs for sets of users, and the largest change as a power of ten.
 _PROBES, _SPREAD = 4, 2.0
 
 
 class Exact(NamedTuple):
-    """A problem in double precision with whole gradients, a point there, and the evaluation at that point."""
+    """A problem in double precision with complete gradients, a point, and the evaluation there."""
 
     problem: Problem
     point: Point
@@ -45,60 +45,52 @@ class Exact(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """A point, its value and certified gap from a fresh image, the rounding of that gap, and whether it is feasible."""
+    """A point, its value and certified gap from a new image, the rounding of the gap, and the feasibility."""
 
     point: Point
     fun: float
     gap: float
     rounding: float
     feasible: bool | None
-    #: Why the gap does not prove anything, in full sentences; empty where it does.
+    #: Reason in full sentences why the gap proves nothing; empty if there is none.
     doubt: str = ""
-    #: The evaluation that gave the gap, None where there was none.
+    #: The evaluation of the gap, None if it failed.
     exact: Exact | None = None
 
     def within(self, threshold: float) -> bool:
-        """Whether this is a solution to that tolerance."""
-        return self.gap <= threshold and self.exact_to(threshold) and self.feasible is not False and not self.doubt
-
-    def exact_to(self, threshold: float) -> bool:
-        """Whether rounding cannot make or hide a gap of that size. A tolerance of zero asks for the accuracy of f."""
-        return self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
+        """Return whether the point is a solution up to the threshold; 0 stands for the accuracy of f."""
+        exact = self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
+        return self.gap <= threshold and exact and self.feasible is not False and not self.doubt
 
 
 def slack(point: Point) -> float:
-    """Tolerance of membership for points made of thousands of rounded mixtures."""
+    """Return the tolerance of membership for points that are results of thousands of rounded mixtures."""
     return 1e-4 if point.x.dtype == np.float32 else 1e-8
 
 
 def feasible(problem: Problem, point: Point, inside: bool) -> bool | None:
-    """Whether a point is in the set. It is not asked for mixtures of members, which are `inside`."""
+    """Return whether a point is in the set; a mixture of members, for which `inside` is true, needs no test."""
     return True if inside else problem.constraint.contains(point.x, slack(point))
 
 
-def precise(problem: Problem, point: Point) -> tuple[Problem, Point]:
-    """The problem in double precision with whole gradients, and the point with a fresh image there."""
+def verify(problem: Problem, point: Point, known: Evaluation | None, inside: bool, first_gap: float) -> Verified:
+    """Compute value, gap and feasibility of a point again, in double precision; `known` is an evaluation there."""
     exact = replace(problem, objective=problem.objective.precise())
     same = exact.objective.dtype in (None, point.x.dtype)
-    return exact, exact.objective.refresh(point) if same else exact.objective.point(point.x)
-
-
-def verify(problem: Problem, point: Point, known: Evaluation | None, inside: bool, first_gap: float) -> Verified:
-    """Value, gap and feasibility of a point. `known` is an evaluation there that may be used again."""
-    exact, fresh = precise(problem, point)
+    fresh = exact.objective.refresh(point) if same else exact.objective.point(point.x)
     if known is None or fresh is not point:
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
-        if known.vertex.entries() is not None:  # its image costs a few columns, and tells how it is rounded
+        if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
     least = exact.constraint.lower_bound(known.gradient.question(), known.vertex.vertex)
     inner = known.gradient.inner(fresh)
     gap, is_feasible, doubt = inner - least, feasible(problem, point, inside), ""
     size = exact.size(fresh, known)
-    if fresh.x.dtype == np.float32:  # a user's own function: the gap is a difference that single precision rounds
+    if fresh.x.dtype == np.float32:  # a function of the user in single precision, which rounds the difference
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size if gap >= -slack(point) * size else gap
     if gap < 0:
-        # A member has a negative gap only by rounding, so that its size measures the rounding. All terms may have
-        # cancelled where the vertex is the origin; the first gap then gives the size of the terms.
+        # The gap of a member is negative only by rounding, so its absolute value measures the rounding. All terms may
+        # cancel if the vertex is the origin; then the first gap gives the size of the terms.
         drift = float(np.finfo(point.x.dtype).eps) * abs(np.nan_to_num(first_gap))
         if gap >= -slack(point) * size - drift:
             gap = -gap
@@ -111,9 +103,9 @@ def verify(problem: Problem, point: Point, known: Evaluation | None, inside: boo
 
 
 def contradiction(problem: Problem, verified: Verified, threshold: float, best: Point | None) -> str:
-    """What function values have against a gap, in a sentence that names the suspect; empty where they agree with it.
+    """Return a sentence on a contradiction between function values and the gap; empty if there is none.
 
-    `best` is the member with the lowest value that the run has met, None where that is the point itself.
+    `best` is the iterate with the lowest value, None if that is the point itself.
     """
     f, C = problem.objective, problem.constraint
     if verified.exact is None or (f.trusted and C.trusted):
@@ -121,70 +113,50 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
     exact, x, known = verified.exact
     inner, size = known.gradient.inner(x), exact.size(x, known)
     claimed = max(threshold, verified.gap)
-    with np.errstate(all="ignore"):  # f may be infinite at members that the run has not met
-        members = _members(exact, x, best)
-        answers = [_Answer(known.gradient.question(), known.vertex.vertex)]
+    with np.errstate(all="ignore"):  # f may be infinite at members that are not iterates
+        members = []
+        if best is not None:
+            same = exact.objective.dtype in (None, best.x.dtype)
+            members.append(("the best iterate", best if same else exact.objective.point(best.x)))
+        if not x.factored and not C.start_asks and f.image_map is None:  # an image would cost a pass over the data
+            members.append(("the start of the set", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
+        answers = [(known.gradient.question(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
         if not C.trusted and (text := _contradictory(answers)):
             return text
         for _, vertex in answers:
             name = "the oracle's vertex" + (" for other costs" if vertex is not known.vertex.vertex else "")
-            members.append(_Member(name, x.mix([(1.0, exact.objective.lift(vertex))])))
-        for member in members:
-            score = known.gradient.inner(member.end)
+            members.append((name, x.mix([(1.0, exact.objective.lift(vertex))])))
+        for name, end in members:
+            score = known.gradient.inner(end)
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
-                return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), member.name)
+                return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), name)
             if not f.trusted:
-                found = _compare(exact, x, member.end, verified.fun, score - inner, size, known)
+                found = _compare(exact, x, end, verified.fun, score - inner, size, known)
                 if found is not None:
-                    return _wrong_gradient(found, member.name)
+                    return _wrong_gradient(*found, name)
     return ""
 
 
-class _Member(NamedTuple):
-    """A member of the set other than x, and how messages call it."""
-
-    name: str
-    end: Point
-
-
-def _members(problem: Problem, x: Point, best: Point | None) -> list[_Member]:
-    """Members of the set that are known without its oracle: the best iterate and the start of the set."""
-    f, C, found = problem.objective, problem.constraint, []
-    if best is not None:
-        same = f.dtype in (None, best.x.dtype)
-        found.append(_Member("the best iterate", best if same else f.point(best.x)))
-    if not x.factored and not C.start_asks and f.image_map is None:  # an image would be a pass over the data
-        found.append(_Member("the start of the set", f.point(C.start(x.x.shape, x.x.dtype))))
-    return found
-
-
-class _Answer(NamedTuple):
-    """Costs and the vertex that the oracle returned for them."""
-
-    costs: Any
-    vertex: Vertex
-
-
-def _probes(problem: Problem, x: Point, known: Evaluation) -> list[_Answer]:
-    """The oracle's answers to other costs. Costs of the other sign are asked for only if no answer differs from x."""
+def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:
+    """Return changed costs with the oracle's vertices; costs of opposite sign too if no vertex differs from x."""
     g, C = known.gradient.question(), problem.constraint
     inner, found = known.gradient.inner(x), []
     for seed in range(_PROBES):
         costs = _rescaled(g, seed)
         problem.counts.n_lmo += 1
-        found.append(_Answer(costs, C.lmo(costs)))
-    if all(known.gradient.dot(answer.vertex) == inner for answer in found):
+        found.append((costs, C.lmo(costs)))
+    if all(known.gradient.dot(vertex) == inner for _, vertex in found):
         problem.counts.n_lmo += 1
-        # An oracle such as a search for shortest paths may refuse these costs, with an error of its own.
+        # Some oracles, for example of shortest paths, raise an error for costs of this sign.
         with suppress(Exception):
-            found.append(_Answer(-1.0 * g, C.lmo(-1.0 * g)))
+            found.append((-1.0 * g, C.lmo(-1.0 * g)))
     return found
 
 
-def _contradictory(answers: list[_Answer]) -> str:
-    """Where an answer of the oracle is clearly better than its own for other costs, a sentence that says so."""
+def _contradictory(answers: list[tuple[Any, Vertex]]) -> str:
+    """Return a sentence if a vertex of the oracle is clearly better than its vertex for other costs; else empty."""
     for costs, own in answers:
         least = own.dot(costs)
         for _, other in answers:
@@ -195,7 +167,7 @@ def _contradictory(answers: list[_Answer]) -> str:
 
 
 def _rescaled(g: Any, seed: int) -> Any:
-    """A gradient whose entries are multiplied by positive numbers. Oracles with a domain accept costs of such signs."""
+    """Return the gradient with entries multiplied by positive numbers: oracles with a domain accept these signs."""
     rng = np.random.default_rng(seed)
     if not sp.issparse(g):
         return (g * 10 ** rng.uniform(-_SPREAD, _SPREAD, g.shape)).astype(g.dtype)
@@ -204,101 +176,70 @@ def _rescaled(g: Any, seed: int) -> Any:
     return other
 
 
-class _Mismatch(NamedTuple):
-    """What the gradient says of a change of f, and the change that function values show."""
-
-    predicted: float
-    found: float
-
-
 def _compare(
     problem: Problem, x: Point, end: Point, fun: float, slope: float, size: float, known: Evaluation
-) -> _Mismatch | None:
-    """Where the gradient contradicts function values on the segment from x to another member, else None.
+) -> tuple[float, float] | None:
+    """Return the changes of f between x and another member by gradients and by values if they differ; else None.
 
-    The integral of the slope over a segment is the change of f. Simpson's rule gives it, and its difference from the
-    trapezoidal rule bounds the error. A contradiction is confirmed on the next shorter segment.
+    The change of f is the integral of its slope, which Simpson's rule computes; the difference from the trapezoidal
+    rule bounds the error. A contradiction is confirmed on the next shorter segment.
     """
     line = problem.along(x, end, fun, known.gradient)
     if abs(line.slope0 - slope) > _SLOPE_SHARE * (abs(line.slope0) + abs(slope)) + _TERM_SHARE * size:
-        return _Mismatch(slope, line.slope0)
-    before: _Mismatch | None = None
+        return slope, line.slope0
+    before: tuple[float, float] | None = None
     for share in _SHARES:
-        segment = _Segment.measured(problem, line, x, end, share)
-        if segment is None:  # f is not defined so far away
+        segment = _measured(problem, line, x, end, share, size)
+        if segment is None:  # f is not defined on the whole segment
             continue
-        if not segment.contradicts(size):
+        if not segment.contradicts:
             if segment.conclusive or before is not None:
                 return None
             continue
         if before is not None:
             return before
-        before = _Mismatch(segment.predicted, segment.change)
+        before = segment.predicted, segment.change
     return None
 
 
-@dataclass(frozen=True)
-class _Segment:
-    """The change of f on a segment of a line, and the slopes at its two ends and its middle."""
+class _Segment(NamedTuple):
+    """Change of f on a segment, predicted by its slopes and by its values, and the comparison of the two."""
 
-    length: float
+    predicted: float
     change: float
-    slopes: tuple[float, float, float]
-    largest: float  # of the values
-    eps: float
-
-    @classmethod
-    def measured(cls, problem: Problem, line: Line, x: Point, end: Point, share: float) -> _Segment | None:
-        """None where f is not defined, or not finite."""
-        if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
-            return None
-        try:
-            value = line.value(share)
-            slopes = (line.slope0, line.slope(share / 2), line.slope(share))
-        except (ArithmeticError, ValueError):  # how functions of Python's `math` say that they are not defined
-            return None
-        if not all(map(math.isfinite, (value, *slopes))):
-            return None
-        values = (line.value0, value)
-        # Values that are float32 numbers are taken for results of single precision.
-        single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
-        eps = float(np.finfo(np.float32 if single else np.float64).eps)
-        return cls(share, value - line.value0, slopes, max(map(abs, values)), eps)
-
-    @property
-    def predicted(self) -> float:
-        """By Simpson's rule."""
-        a, b, c = self.slopes
-        return self.length * (a + 4 * b + c) / 6
-
-    @property
-    def _error(self) -> float:
-        """Of Simpson's rule, by comparison with the trapezoidal one."""
-        a, b, c = self.slopes
-        return self.length * abs(a - 2 * b + c) / 12
-
-    @property
-    def _steepest(self) -> float:
-        a, b, c = map(abs, self.slopes)
-        return self.length * (a + 4 * b + c) / 6
-
-    @property
-    def conclusive(self) -> bool:
-        """Whether the quadrature is exact enough that a shorter segment would not tell more."""
-        return _CAUTION * self._error <= _SLOPE_SHARE * self._steepest
-
-    def contradicts(self, size: float) -> bool:
-        """Whether prediction and change differ by more than quadrature, noise and rounding explain."""
-        noise = _VALUE_ULPS * self.eps * self.largest + _TERM_SHARE * size * self.length
-        single = _VALUE_ULPS * self.eps * self._steepest
-        allowed = _CAUTION * self._error + _SLOPE_SHARE * self._steepest + single + noise
-        return abs(self.predicted - self.change) > allowed
+    #: Whether the two differ by more than quadrature error, noise and rounding.
+    contradicts: bool
+    #: Whether the quadrature is so exact that a shorter segment is not needed.
+    conclusive: bool
 
 
-def _wrong_gradient(found: _Mismatch, name: str) -> str:
+def _measured(problem: Problem, line: Line, x: Point, end: Point, share: float, size: float) -> _Segment | None:
+    """Compare slopes and values on a share of a line; None if f is not defined or not finite there."""
+    if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
+        return None
+    try:
+        value = line.value(share)
+        a, b, c = line.slope0, line.slope(share / 2), line.slope(share)
+    except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
+        return None
+    if not all(map(math.isfinite, (value, a, b, c))):
+        return None
+    values = (line.value0, value)
+    # Values that are exact float32 numbers probably come from single precision.
+    single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
+    eps = float(np.finfo(np.float32 if single else np.float64).eps)
+    predicted, change = share * (a + 4 * b + c) / 6, value - line.value0
+    steepest = share * (abs(a) + 4 * abs(b) + abs(c)) / 6
+    error = _CAUTION * share * abs(a - 2 * b + c) / 12
+    rounding = _VALUE_ULPS * eps * (steepest + max(map(abs, values)))
+    allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
+    return _Segment(predicted, change, abs(predicted - change) > allowed, error <= _SLOPE_SHARE * steepest)
+
+
+def _wrong_gradient(predicted: float, found: float, name: str) -> str:
     return (
-        f" On the way to {name} the gradient predicts a change of f by {found.predicted:.6g}; "
-        f"function values show {found.found:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
+        f" On the way to {name} the gradient predicts a change of f by {predicted:.6g}; "
+        f"function values show {found:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
     )
 
 
@@ -310,6 +251,6 @@ def _wrong_oracle(lower: float, least: float, name: str) -> str:
 
 
 def uphill(verified: Verified, start_value: float, threshold: float) -> bool:
-    """Whether f is further above its value at the start than its gap, tolerance and rounding allow for convex f."""
+    """Return whether f exceeds its value at the start by more than gap, tolerance and rounding allow if convex."""
     noise = _VALUE_ULPS * float(np.finfo(verified.point.x.dtype).eps) * max(abs(start_value), abs(verified.fun))
     return verified.fun - start_value > max(verified.gap, threshold) + noise + verified.rounding

@@ -1,10 +1,10 @@
-r"""Where does the lasso go as its ball grows? From corner to corner, on straight lines.
+r"""Minimisers of least squares over l1 balls of all radii, from corner to corner of their path.
 
 The minimiser of :math:`\tfrac12\|A x - b\|^2` over :math:`\|x\|_1 \le r` is piecewise linear in r (Osborne, Presnell &
-Turlach 2000; Efron et al. 2004). Between two corners the same coefficients are in use, and their correlations with the
-residual are tied at the largest size :math:`\lambda`, which falls; at a corner another one reaches it, or a coefficient
-comes to zero. All radii cost little more than the largest, and nothing here need be exact: every point is only where
-a run begins, which then verifies its gap on the data, and goes on where rounding has spoiled it.
+Turlach 2000; Efron et al. 2004). Between two corners the active coefficients are the same, and their correlations with
+the residual are tied at the largest absolute value :math:`\lambda`, which falls. At a corner another correlation
+reaches :math:`\lambda`, or an active coefficient becomes zero. Rounding here costs time only, not accuracy: every point
+is the start of a run, which verifies its gap and continues if necessary.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import scipy.linalg
 from fwflow._numerics import dot
 from fwflow._validation import Array
 
-# Columns whose products with all others are computed together: one pass over the data for them all.
+# Number of columns whose products with all columns are computed by one matrix product.
 _TOGETHER = 32
-# A column that is so much shorter off the span of those in use, by squares, is a combination of them.
+# A column is a combination of the active ones if its squared distance from their span is this share of its square.
 _DEPENDENT = 1e-9
-# Tied correlations that are apart by this share of the first are put right.
+# Tied correlations are corrected if they differ by this share of the first lambda.
 _APART = 1e-11
-# A rate that is this share of the first is none.
+# A lambda below this share of the first one is rounding.
 _NOTHING = 64 * float(np.finfo(np.float64).eps)
-# Corners per coefficient that can be in use.
+# The path is given up after this many corners per coefficient that can be active.
 _MOST = 20
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """Where the path turns: the ball's radius, how fast the least value falls there, and what is not zero."""
+    """Corner of a path: the radius, lambda (the slope of the minimum there), and the active coefficients."""
 
     radius: float
     rate: float
@@ -42,7 +42,7 @@ class Corner:
 
 
 class CornerPath:
-    """The corners of a path, found as far as they are asked for.
+    """Corners of a path, computed up to the largest radius that was needed.
 
     Parameters
     ----------
@@ -51,72 +51,54 @@ class CornerPath:
     weights : (m,) array, optional
         The loss is half the weighted mean of squares.
     intercept : bool
-        Whether a constant, free of the ball, is minimised out.
+        Whether an unconstrained constant is minimised out.
     """
 
     def __init__(self, X: Array, y: Array, weights: Array | None, intercept: bool) -> None:
         m, n = X.shape
-        self._X, self._w = (
-            np.asarray(X, dtype=np.float64),
-            np.full(m, 1 / m) if weights is None else weights / weights.sum(dtype=np.float64),
-        )
+        self._X = np.asarray(X, dtype=np.float64)
+        self._w = np.full(m, 1 / m) if weights is None else weights / weights.sum(dtype=np.float64)
         self._mean = dot(self._w, X) if intercept else np.zeros(n)
         self._first = dot(self._w * (y - (dot(self._w, y) if intercept else 0.0)), X)  # correlations at zero
         self._c = self._first.copy()
-        self._spanned: list[int] = []  # tied columns that are combinations of those in use, and stay tied with them
-        self._parted: tuple[int, int] | None = None  # the side and the column that has just left
-        self._places: list[int] = []  # columns in use
-        self._products = np.zeros((0, n))  # of columns with all others: of those in use first, in their order
-        self._known: list[int] = []  # columns whose products these are
-        self._inverse = np.zeros((0, 0))  # of the products of those in use, in the leading block
+        self._spanned: list[int] = []  # tied columns that are combinations of the active ones
+        self._parted: tuple[int, int] | None = None  # the sign and the column that became inactive last
+        self._places: list[int] = []  # active columns
+        self._products = np.zeros((0, n))  # of columns with all columns: of the active ones first, in their order
+        self._known: list[int] = []  # the columns of these products
+        self._inverse = np.zeros((0, 0))  # of the products of the active columns, in the leading block
         self._x, self._signs = np.zeros(0), np.zeros(0)
         self._rate = float(np.abs(self._c).max(initial=0.0))
         self._left = _MOST * min(m, n)
         self.corners = [self._corner()]
         self.finished = not self._rate > 0  # whether no larger ball has a better point
-        self.lost = False  # whether rounding or ties were too much
+        self.lost = False  # whether ties or rounding ended the path too early
 
     def at(self, radius: float) -> Array | None:
-        """The minimiser over the ball, or None if the path was lost before."""
+        """Return the minimiser over the ball, or None if the path was lost before."""
         while self.corners[-1].radius < radius and self._advance():
             pass
-        found = self._between(self.passed(radius))
-        if found is None:
-            return None
-        before, after = found
+        x, i = np.zeros(len(self._c)), self.passed(radius)
+        if i == len(self.corners):
+            if self.lost:
+                return None
+            x[self.corners[-1].places] = self.corners[-1].values
+            return x
+        before, after = self.corners[max(i - 1, 0)], self.corners[i]
         share = min(1.0, (radius - before.radius) / max(after.radius - before.radius, _TINY))
-        x = np.zeros(len(self._c))
         x[before.places] = (1 - share) * before.values
         x[after.places] += share * after.values
         return x
 
     def passed(self, radius: float) -> int:
-        """How many corners lie before a radius, the origin among them."""
+        """Return the number of known corners with a smaller radius, the origin included."""
         return bisect_left(self.corners, radius, key=lambda corner: corner.radius)
-
-    def radius_at(self, share: float) -> float | None:
-        """Where the least value falls at this share of the first rate, or None if the path was lost before."""
-        rate = share * self.corners[0].rate
-        while self.corners[-1].rate > rate and self._advance():
-            pass
-        found = self._between(bisect_left(self.corners, -rate, key=lambda corner: -corner.rate))
-        if found is None:
-            return None
-        before, after = found
-        share = min(1.0, (before.rate - rate) / max(before.rate - after.rate, _TINY))
-        return before.radius + share * (after.radius - before.radius)
-
-    def _between(self, i: int) -> tuple[Corner, Corner] | None:
-        """The corner i and the one before; twice the last if the path ends there, None if it was lost."""
-        if i == len(self.corners):
-            return None if self.lost else (self.corners[-1], self.corners[-1])
-        return self.corners[max(i - 1, 0)], self.corners[i]
 
     def _corner(self) -> Corner:
         return Corner(float(dot(self._signs, self._x)), self._rate, np.array(self._places, dtype=int), self._x.copy())
 
     def _advance(self) -> bool:
-        """Find the next corner; whether there was one."""
+        """Compute the next corner, and return whether there is one."""
         if self.finished or self.lost:
             return False
         k, rate = len(self._places), self._rate
@@ -128,7 +110,7 @@ class CornerPath:
                 closing > 1e-12, np.stack([rate - self._c, rate + self._c]).clip(min=0) / closing, np.inf
             )
             reached[:, self._places + self._spanned] = np.inf
-            if self._parted is not None:  # what is left of its distance is rounding
+            if self._parted is not None:  # its correlation is tied up to rounding, but moves away
                 reached[self._parted] = np.inf
             gone = np.where(d * self._signs < 0, -self._x / d, np.inf)
         side, j = divmod(int(reached.argmin()), reached.shape[1])
@@ -147,7 +129,7 @@ class CornerPath:
         return not self.lost
 
     def _join(self, j: int, sign: float) -> None:
-        """Take a coefficient into use, unless its column is a combination of those that are."""
+        """Make a coefficient active, unless its column is a combination of the active columns."""
         k = len(self._places)
         self._swap(self._row(j), k)
         across, own = self._products[k, self._places], float(self._products[k, j])
@@ -164,7 +146,7 @@ class CornerPath:
         self._x, self._signs = np.append(self._x, 0.0), np.append(self._signs, sign)
 
     def _drop(self, i: int) -> None:
-        """Take a coefficient out of use; the last takes its place."""
+        """Make a coefficient inactive; the last active one takes its place."""
         last, self._spanned = len(self._places) - 1, []
         self._parted = int(self._signs[i] < 0), self._places[i]
         K = self._inverse[: last + 1, : last + 1]
@@ -179,7 +161,7 @@ class CornerPath:
         self._x, self._signs = self._x[:last], self._signs[:last]
 
     def _row(self, j: int) -> int:
-        """Where the products of a column are, computed with those of others that are likely to follow."""
+        """Return the row of the products of a column; columns likely to follow are computed with it."""
         if j in self._known:
             return self._known.index(j)
         m, n = self._X.shape
@@ -199,7 +181,7 @@ class CornerPath:
         self._known[i], self._known[k] = self._known[k], self._known[i]
 
     def _settle(self) -> None:
-        """Put right what rounding has moved off the path, and see whether this is a path still."""
+        """Correct rounding of the ties, and give the path up if that does not succeed."""
         k, within = len(self._places), _APART * self.corners[0].rate
         if not self._apart() <= within:
             try:
@@ -216,14 +198,11 @@ class CornerPath:
         self.lost = not (on_it and (self._left or self.finished))
 
     def _apart(self) -> float:
-        """By how much correlations that should be tied differ from their common size."""
+        """Return the largest deviation of the tied correlations from lambda."""
         return float(np.abs(self._c[self._places] - self._rate * self._signs).max(initial=0.0))
 
 
 def _with_room(array: Array, shape: tuple[int, int]) -> Array:
-    """The array, or a larger one that begins with it, at least of that shape."""
-    if all(have >= want for have, want in zip(array.shape, shape, strict=True)):
-        return array
-    larger = np.zeros([have if have >= want else 2 * want for have, want in zip(array.shape, shape, strict=True)])
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger
+    """Return the array, or a copy with zeros beyond it that is at least of that shape."""
+    missing = [(0, 2 * want - have if want > have else 0) for have, want in zip(array.shape, shape, strict=True)]
+    return np.pad(array, missing) if any(after for _, after in missing) else array

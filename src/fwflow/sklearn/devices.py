@@ -1,4 +1,4 @@
-"""All radii of a model at once, on the device that JAX finds. Importing this needs the extra ``jax``."""
+"""Fits of a model for all radii at the same time, on a device of JAX. Importing this module needs the extra ``jax``."""
 
 from __future__ import annotations
 
@@ -21,32 +21,21 @@ from fwflow.sklearn.linear import BallEstimator, Samples
 
 @dataclass(frozen=True, eq=False)
 class DevicePath:
-    """A model without a radius, as the device has it.
-
-    Attributes
-    ----------
-    f : fwflow.jax.LinearModel
-    C : fwflow.jax.Set
-    null : float
-        The loss without any coefficients.
-    means : (n_features,) array
-    mean : float
-        What was taken away from the features and from the targets: zero without an intercept.
-    """
+    """A model without a radius, with its data on the device."""
 
     model: Any
     dtype: Any
     f: fwj.LinearModel
     C: Any
-    null: float
-    means: Array
-    mean: float
+    null: float  # the loss at zero
+    means: Array  # subtracted from the features; zeros without an intercept
+    mean: float  # subtracted from the targets
 
     @staticmethod
     def of(model: BallEstimator, task: Samples) -> DevicePath:
-        """Bring the data to the device, or say what JAX does not fit."""
+        """Copy the data to the device, or raise an error for a model that JAX does not support."""
         if task.weights is not None and not task.weights.all():
-            task = task.rows(np.flatnonzero(task.weights))  # what does not count may still overflow
+            task = task.rows(np.flatnonzero(task.weights))  # samples of weight zero may overflow
         f, name = model._objective(task), type(model).__name__
         if not isinstance(f, fw.LinearModel):
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
@@ -54,7 +43,7 @@ class DevicePath:
         if C.with_radius(1.0) is None:
             raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {name}")
         X, b, m = task.X, f.b, len(f.b)
-        # Shares of one are numbers in single precision, too, however large or small the weights are.
+        # Weights that sum to one do not overflow in single precision.
         shares = np.full(m, 1 / m) if task.weights is None else task.weights / task.weights.sum()
         means, mean = np.zeros(f.shape), 0.0
         if f.intercept:
@@ -68,26 +57,20 @@ class DevicePath:
         return DevicePath(model, task.X.dtype, on_device, C, null, means, float(mean))
 
     def intercept_at(self, x: Array) -> float:
-        """The constant that is best at x."""
+        """Return the best constant at x."""
         return self.mean - float(dot(self.means, x))
 
     def along(self, radii: Array) -> Iterator[float]:
-        """Fit the model at all radii, then set its attributes to one fit after the other, and say so after each."""
+        """Fit the model at all radii; for each radius, set the attributes of the model and yield the radius."""
         model = self.model
-        found = fwj.path(
-            self.f,
-            self.C,
-            radii,
-            method=model.method,
-            tol=max(model.tol * self.null, float(np.finfo(self.f.dtype).tiny)) if model.tol else 0.0,
-            rtol=model.rtol,
-            max_iter=model.max_iter,
-        )
+        tol = max(model.tol * self.null, float(np.finfo(self.f.dtype).tiny)) if model.tol else 0.0
+        options = {"method": model.method, "tol": tol, "rtol": model.rtol, "max_iter": model.max_iter}
+        found = fwj.path(self.f, self.C, radii, **options)
         unmet = ~np.asarray(found.success) & (found.statuses != fw.Status.PRECISION)
         if unmet.any():
             where = f"{type(model).__name__}, at {unmet.sum()} of {len(radii)} radii"
             warnings.warn(f"{where}: {found.message[unmet][0]}", ConvergenceWarning, stacklevel=3)
-        model.method_ = Choice(found.method, "all radii at once on a device")
+        model.method_ = Choice(found.method, "all radii at the same time on a device")
         model.trace_ = model.active_set_ = None
         fits = (np.asarray(found.x, dtype=self.dtype), np.asarray(found.gap), np.asarray(found.nit))
         for radius, x, gap, nit in zip(radii.tolist(), *fits, strict=True):
@@ -97,7 +80,7 @@ class DevicePath:
 
 
 def _centred(values: Array, shares: Array) -> tuple[Array, Any]:
-    """Values less their means, and the means. What is constant leaves zeros, and no rounding to be fitted."""
+    """Return the values minus their means, and the means; exact zeros for constant values."""
     one = values[shares.argmax()]
     moved = values - one
     means = dot(shares, moved)

@@ -26,12 +26,11 @@ from fwflow.designs.centred import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
-from fwflow.sets.vectors import Ball, group_labels
+from fwflow.run.paths import moved_inside, sparse_mixture
+from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
-# Steps that correct k coefficients cost k^2 m, and a pass over the data n m: up to so many times that it pays.
-_FEW = 10
 # Held-out loss of a sample whose class does not occur in the training data, where the predicted probability is zero
 # and the logarithm infinite: the loss at a probability of one rounding unit of double precision.
 _UNSEEN = -math.log(np.finfo(np.float64).eps)
@@ -79,11 +78,6 @@ class BallEstimator(BaseEstimator):
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.ConstraintSet:
         """Return the constraint set of coefficients with the given shape."""
         return self._set(radius)
-
-    def _size(self, x: Any) -> float | None:
-        """Return the norm of x, or None if the set is not a norm ball of vectors."""
-        ball = self._ball(1.0, x.shape)
-        return ball.norm(x.reshape(-1)) if isinstance(ball, Ball) else None
 
     def _corners(self, task: Samples) -> CornerPath | None:
         """Return the minimisers for all radii, or None if they are not piecewise linear or costly to compute."""
@@ -134,37 +128,14 @@ class BallEstimator(BaseEstimator):
         given = {"method": self.method, "tol": self.tol, "rtol": self.rtol, "max_iter": self.max_iter} | options
         if given["tol"]:
             given["tol"] = max(given["tol"] * null, float(np.finfo(np.float64).tiny))
-        start = _moved_inside(C, start)
-        mixture = _mixture(f, C, start) if given["method"] == "auto" else None
+        start = moved_inside(C, start)
+        mixture = sparse_mixture(f, C, start) if given["method"] == "auto" else None
         if mixture is not None:
             start, given["method"] = mixture, Corrective()
         result = fw.minimize(f, C, start, **given)
         if not result.success and result.status is not fw.Status.PRECISION:
             warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)
         return result
-
-
-def _moved_inside(C: fw.ConstraintSet, x: Any) -> Any:
-    """The member next to x, None if the set cannot tell which."""
-    if x is None or isinstance(x, fw.LowRank):
-        return x
-    x = np.asarray(x)
-    return x if C.contains(x, 1e-8 if x.dtype == np.float64 else 1e-4) else C.project(x)
-
-
-def _mixture(f: fw.Objective, C: fw.ConstraintSet, x: Any) -> ActiveSet | None:
-    """Sparse coefficients as a mixture of vertices, from which corrective steps need few passes; else None."""
-    if not isinstance(x, np.ndarray) or np.count_nonzero(x) ** 2 > _FEW * x.size:
-        return None
-    parts = C.decomposed(x)
-    if not parts:
-        return None
-    weights = np.array([weight for weight, _ in parts])
-    atoms: list[Any] = [f.lift(vertex) for _, vertex in parts]
-    rest = 1.0 - float(weights.sum())
-    if rest > 1e-12 and C.contains(np.zeros_like(x)):
-        return ActiveSet(Atoms((f.point(np.zeros_like(x)), *atoms)), np.append(rest, weights))
-    return ActiveSet(Atoms(atoms), weights / weights.sum())
 
 
 def checked_weights(sample_weight: Any, samples: int) -> Array | None:

@@ -36,7 +36,7 @@ class RadiusSearch(BallEstimator):
     radii: Any = "auto"
     _: KW_ONLY
     n_radii: int = 30
-    eps: float = 1e-3
+    eps: float = 0.05
     cv: Any = None
     rule: str = "min"
     n_jobs: int | None = None

@@ -79,6 +79,8 @@ class _SoftmaxModel(DesignImage):
         Whether the loss is minimised over a constant per class.
     """
 
+    lower_bound = 0.0
+
     def __init__(self, A: Any, codes: Array, weights: Array | None = None, intercept: bool = False) -> None:
         design, classes = as_design(A), int(codes.max()) + 1
         super().__init__(ClassDesign(design, classes))

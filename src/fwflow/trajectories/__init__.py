@@ -1,1 +1,1 @@
-"""The flow itself: its trajectories, their zig-zag energy and their rates."""
+"""Trajectories of the flow, their zig-zag energy and their rates."""

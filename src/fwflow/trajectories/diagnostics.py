@@ -1,4 +1,4 @@
-"""How does a trajectory behave? Zig-zag energy and empirical rates."""
+"""Zig-zag energy and empirical rates of trajectories."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ _NORMALISATIONS = ("projector", "paper")
 
 
 class ZigZag:
-    r"""Zig-zag energy of a trajectory, point by point, in memory O(window n).
+    r"""Zig-zag energy of a trajectory that is given point by point, with memory O(window n).
 
     Over a window of W steps from k, with :math:`\bar d = x^{(k+W)} - x^{(k)}` and
     :math:`d_i = x^{(i+1)} - x^{(i)}`, the energy is the mean over i = k+1, ..., k+W-1 of
-    :math:`\|d_i - \bar d\,\bar d^T d_i / \|\bar d\|^2\|`. It is averaged over consecutive windows;
-    a last, incomplete window does not count.
-
-    An instance is a callback: ``minimize(..., callback=zigzag)`` and then ``zigzag.energy``.
+    :math:`\|d_i - \bar d\,\bar d^T d_i / \|\bar d\|^2\|`. It is averaged over consecutive windows; an incomplete last
+    window is ignored. An instance is a callback: ``minimize(..., callback=zigzag)`` and then ``zigzag.energy``.
 
     Parameters
     ----------
     window : int
-        Steps in a window, at least 2.
+        Number of steps in a window, at least 2.
     normalize : {"projector", "paper"}
-        "paper" divides by :math:`\|\bar d\|` as printed there, which is no projection.
+        "paper" divides by :math:`\|\bar d\|`, as printed in the paper, which is not a projection.
 
     Examples
     --------
@@ -51,7 +49,7 @@ class ZigZag:
         self._energies: list[float] = []
 
     def add(self, x: Any) -> None:
-        """The next point of the trajectory."""
+        """Add the next point of the trajectory."""
         self._points.append(float_array(x, "x").astype(np.float64).reshape(-1))
         if len(self._points) > self.window:
             self._energies.append(self._window_energy())
@@ -62,7 +60,7 @@ class ZigZag:
 
     @property
     def energy(self) -> float:
-        """Mean over the windows completed so far; NaN before the first."""
+        """Mean energy of the complete windows; NaN before the first one."""
         return float(np.mean(self._energies)) if self._energies else float("nan")
 
     def _window_energy(self) -> float:
@@ -75,7 +73,7 @@ class ZigZag:
 
 
 def zigzag_energy(X: Iterable[ArrayLike], window: int = 5, normalize: str = "projector") -> float:
-    """Zig-zag energy of a trajectory given point by point (an array with one per row, or an iterator). See `ZigZag`.
+    """Return the zig-zag energy of the points of a trajectory, an array with one per row or an iterator; see `ZigZag`.
 
     Examples
     --------
@@ -102,16 +100,16 @@ class Rate:
 def fit_rate(errors: ArrayLike, k: ArrayLike | None = None, *, start: float = 0.5) -> Rate:
     """Fit a power law to the upper envelope of a sequence of errors.
 
-    The envelope, the largest error from k on, is what a rate bounds; oscillation below it does not count.
+    The envelope at k is the largest error from k on, which is what a rate bounds.
 
     Parameters
     ----------
     errors : array_like
-        Non-negative, one per iterate; row 0 is the start.
+        Nonnegative errors, one per iterate; row 0 is the start.
     k : array_like, optional
-        Positions. Default: 0, 1, 2, ...
+        Iterations of the errors. Default: 0, 1, 2, ...
     start : float
-        Where the fit begins, as a fraction of the (logarithmic) range of k.
+        Start of the fit, as a fraction of the logarithmic range of k.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where does the flow go? Followed by small steps, or over polytopes exactly, from event to event."""
+"""Trajectories of the flow: by small steps, or over polytopes exactly, from event to event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array, float_array, number, positive, whole
+from fwflow._validation import Array, describe, float_array, number, positive, whole
 from fwflow.methods.exact_flow import Event
 from fwflow.methods.implicit_flow import Sliding
 from fwflow.objectives.base import Objective
@@ -26,7 +26,7 @@ from fwflow.tableau.scheme import Tableau
 
 
 def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
-    r"""The flow's bound on its error: :math:`E(t)/E(0) \le (c/(c+t))^c`.
+    r"""Return the bound on the error of the flow, :math:`E(t)/E(0) \le (c/(c+t))^c`.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """The flow, sampled: times, one point per row, and the objective and gap there."""
+    """Samples of the flow: times, points (one per row), and the objective and gap there."""
 
     t: Array
     x: Array
@@ -70,11 +70,11 @@ def flow(
     c : float
         At least 1.
     delta : float
-        Time step; the last sample is the first at or after `t_end`.
+        Time step; the last sample is the first one at or after `t_end`.
     method : str or Tableau
-        The scheme that takes the small steps.
+        Scheme of the small steps.
     every : int
-        Keep the start and every k-th point after it, for this k, to bound memory.
+        Number of steps between two samples, to bound memory.
 
     Examples
     --------
@@ -93,17 +93,8 @@ def flow(
         if state.k % every == 0:
             kept.append(np.asarray(state.x))
 
-    result = minimize(
-        f,
-        C,
-        x0,
-        method=method,
-        schedule=OpenLoop(c=c, delta=delta),
-        tol=0.0,
-        max_iter=steps,
-        callback=keep,
-        progress=progress,
-    )
+    options: dict[str, Any] = {"method": method, "schedule": OpenLoop(c=c, delta=delta), "max_iter": steps}
+    result = minimize(f, C, x0, tol=0.0, callback=keep, progress=progress, **options)
     sample = slice(0, len(result.trace), every)
     t = delta * np.arange(len(result.trace))
     x = np.stack(kept) if kept else np.zeros((0, *result.x.shape))
@@ -112,20 +103,22 @@ def flow(
 
 @dataclass(frozen=True, eq=False)
 class ExactTrajectory:
-    """The flow as a function of time, like the dense output of SciPy's integrators but exact.
+    """The flow as an exact function of time, similar to the dense output of SciPy's integrators.
 
-    Between two events the flow heads straight for a target, covering a share ``1 - exp(-tau)`` of the way in time tau.
+    Between two events the flow moves straight towards a target, and covers the share ``1 - exp(-tau)`` of the distance
+    in time tau.
 
     Attributes
     ----------
     x0 : array
-        Where it starts.
+        Start.
     events : tuple of Event
-        When it turned, towards what, and which vertices came and went; the first is the start.
+        Times at which the target changes, with the new targets and the vertices that enter and leave; the first event
+        is the start.
     result : Result
-        Where it ends: for quadratics at the exact minimiser.
+        Result at the end; for quadratics at the exact minimiser.
     tau_end : float
-        Until when it is known; later times are refused. Infinite if all events are known.
+        Last known time; later times are an error. Infinite if all events are known.
     """
 
     x0: Array
@@ -134,18 +127,20 @@ class ExactTrajectory:
     tau_end: float
 
     def __call__(self, t: ArrayLike, c: float = 2.0) -> Array:
-        """The point at time t of the schedule c / (c + t); one row per time if there are several."""
+        """Return the point at time t of the schedule c / (c + t), one row per time if there are several."""
         c = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf)
         return self.at(c * np.log1p(_times(t) / c))
 
     def at(self, tau: ArrayLike) -> Array:
-        """The point at time tau, the integral of gamma, for schedules of any kind."""
+        """Return the point at time tau, the integral of gamma, for any schedule."""
         tau = _times(tau)
         turns = np.array([event.tau for event in self.events])
         if (tau > self.tau_end * (1 + 1e-12)).any():
-            raise ValueError(f"times must not exceed tau = {self.tau_end:g}: what comes after was not computed")
-        now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # nothing is left of where it came from
-        passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each turn
+            raise ValueError(
+                f"times must not exceed tau = {self.tau_end:g}, the end of the trajectory; got {tau.max():g}"
+            )
+        now = np.minimum(tau.reshape(-1, 1), turns[-1] + 750.0)  # exp(-750) is zero: only the last target counts
+        passed = np.exp(np.minimum(now, np.append(turns, np.inf)) - now)  # decays since each event
         x = dot(np.diff(passed, axis=1), self._targets) + passed[:, :1] * self.x0.reshape(-1)
         return np.asarray(x, dtype=self.x0.dtype).reshape(*tau.shape, *self.x0.shape)
 
@@ -157,7 +152,7 @@ class ExactTrajectory:
 def _times(t: ArrayLike) -> Array:
     t = float_array(t, "t").astype(float)
     if not (t >= 0).all():
-        raise ValueError("times must not be negative or NaN")
+        raise ValueError(f"times must not be negative or NaN; got {describe(t)}")
     return t
 
 
@@ -173,9 +168,9 @@ def exact_flow(
 ) -> ExactTrajectory:
     r"""Follow the flow over a polytope from event to event: exactly for quadratics, without a time step.
 
-    Other linear models take implicit steps, to where the vertices that x has headed for are the best: x slides along
-    faces where small steps of Frank-Wolfe would zig-zag. The error is of first order in `step`, however large the set
-    is and however the loss saturates, and events are known to within a step.
+    Other linear models take implicit steps to points at which the vertices of the step are the oracle's answers, so x
+    slides along faces where small steps of Frank-Wolfe would zig-zag. The error is of first order in `step`, for sets
+    of any size and losses that saturate. Times of events are exact up to a step.
 
     Parameters
     ----------
@@ -185,10 +180,10 @@ def exact_flow(
     x0 : array_like, optional
         As in `minimize`.
     max_events : int
-        For quadratics: after so many the trajectory is left incomplete.
+        For quadratics: largest number of events, after which the trajectory is left incomplete.
     tau_end, step : float
-        For other losses: how far to go, and in which steps. Time is the integral of gamma,
-        :math:`\tau = c \log(1 + t/c)` for the schedule c/(c+t).
+        For other losses: end and step, in the time :math:`\tau = c \log(1 + t/c)` for the schedule c/(c+t), the
+        integral of gamma.
     progress : bool
         Show a progress bar.
 
@@ -201,21 +196,24 @@ def exact_flow(
     """
     max_events = whole(max_events, "max_events", 1)
     tau_end, step = positive(tau_end, "tau_end"), positive(step, "step")
-    start = _followed(minimize(f, C, x0, method="flow", tol=0.0, max_iter=0))
+    start = _followed(f, C, x0, method="flow", max_iter=0)
     if f.quadratic:
-        result = _followed(minimize(f, C, start.x, method="flow", tol=0.0, max_iter=max_events, progress=progress))
+        result = _followed(f, C, start.x, method="flow", max_iter=max_events, progress=progress)
         events = result.state.memory.events
         complete = result.status is Status.FINISHED
         return ExactTrajectory(start.x, events, result, math.inf if complete else events[-1].tau)
     if f.ahead(start.state.point, 1.0) is None:
-        raise ValueError(f"f must be a quadratic or a linear model; for a {type(f).__name__} take fw.flow")
+        raise ValueError(
+            f"f must be a quadratic or a linear model; got {type(f).__name__}, for which fw.flow takes small steps"
+        )
     sliding = Sliding(tau_end, step)
-    result = _followed(minimize(f, C, start.x, method=sliding, tol=0.0, max_iter=sliding.steps, progress=progress))
+    result = _followed(f, C, start.x, method=sliding, max_iter=sliding.steps, progress=progress)
     return ExactTrajectory(start.x, result.state.memory.events, result, tau_end)
 
 
-def _followed(result: Result) -> Result:
-    """The result, if the run came as far as it was meant to."""
+def _followed(f: Objective, C: ConstraintSet, x0: Any, **options: Any) -> Result:
+    """Run to the limits, and raise an error if the run is interrupted or fails."""
+    result = minimize(f, C, x0, tol=0.0, **options)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     if result.status in (Status.NUMERICAL, Status.DATA):

@@ -1,0 +1,300 @@
+"""Minimisers over balls of growing radius: the choice of the radii, and one run per radius."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fwflow._validation import Array, InputError, describe, finite_array, number, whole
+from fwflow.designs import Counts
+from fwflow.methods.corrective import Corrective
+from fwflow.methods.problem import Problem
+from fwflow.methods.restricted.atoms import ActiveSet
+from fwflow.methods.sequence import decomposed
+from fwflow.objectives.base import Objective
+from fwflow.points.gradients import as_gradient
+from fwflow.points.lowrank import LowRank
+from fwflow.points.point import Point
+from fwflow.run.loop import minimize
+from fwflow.run.result import Result, Status
+from fwflow.run.verification import slack
+from fwflow.sets import ConstraintSet
+from fwflow.sets.callables import as_set
+
+# First radius as a share of the step that minimises f along the first vertex. Most of the slope at zero is left there,
+# so usually one coefficient has entered. Chosen without tuning, as are the other constants.
+_FIRST = 0.05
+# The certificate of the end covers radii up to this multiple of the radius at which the search ended.
+_HORIZON = 1e3
+# Largest gap of the runs of the search, as a share of the decrease to be certified, and their number of iterations.
+_ACCURACY, _MAX_ITER = 0.1, 1000
+# Largest number of doublings of the radius, and number of bisections of the last one, which leave 4 %.
+_DOUBLINGS, _BISECTIONS = 60, 4
+# Largest radius as a share of the largest number of the data type, so that products do not overflow.
+_LARGEST = 1e-6
+# Corrective steps on k coefficients cost O(k^2 m), a product with the data O(n m): they pay up to k^2 = _FEW n.
+_FEW = 10
+
+Ball = Callable[[float], ConstraintSet]
+
+
+@dataclass(frozen=True, eq=False)
+class PathResult:
+    """Minimisers over balls of growing radius, as `path` returns them.
+
+    Attributes
+    ----------
+    radii : (n_radii,) array
+        All radii, in ascending order.
+    results : tuple of Result
+        One for each radius; fewer if the path was interrupted.
+    lower_bound : float
+        Certified lower bound of f over all balls up to 1000 times the last radius, or over all balls if it is the
+        known lower bound of f, such as zero for the losses.
+    """
+
+    radii: Array
+    results: tuple[Result, ...]
+    lower_bound: float
+
+    @property
+    def remaining(self) -> float:
+        """Certified bound on the decrease that a larger radius can still bring."""
+        return self.results[-1].fun - self.lower_bound
+
+
+def path(
+    f: Objective,
+    ball: Ball,
+    radii: Any = "auto",
+    *,
+    n_radii: int = 20,
+    eps: float = 0.05,
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    **options: Any,
+) -> PathResult:
+    r"""Minimise over balls of growing radius, each run from the minimiser before.
+
+    Parameters
+    ----------
+    f : Objective
+    ball : callable
+        ``radius -> ConstraintSet``, for example ``fw.L1Ball``. Automatic radii need multiples of one set.
+    radii : "auto" or array_like
+    n_radii : int
+        Number of automatic radii.
+    eps : float
+        Tolerance for the last automatic radius, above 0 and at most 1: larger radii lower f by at most this share of
+        its decrease from f(0).
+    tol, rtol : float
+        Each run stops when its gap is at most ``max(tol, rtol * gap at the start of its set)``.
+    **options
+        Further options of `minimize`, for example ``method``, ``max_iter`` and ``callback``.
+
+    Returns
+    -------
+    PathResult
+        Of the runs that are done, if the path is interrupted after the first.
+
+    Notes
+    -----
+    Automatic radii are geometric. The first one is a twentieth of the step that minimises f along the vertex of
+    steepest descent at zero: the first coefficient has clearly entered. The last one is found and verified. Let v(R)
+    be the minimum over the ball of radius R, x a member of it with gradient g, and
+    :math:`\lambda = -\min \langle g, s\rangle` over the ball of radius 1, so that x has the gap
+    :math:`\langle g, x\rangle + R \lambda`. As f is convex, every y in the ball of radius R' has
+
+    .. math:: f(y) \ge f(x) + \langle g, y - x\rangle \ge f(x) - \langle g, x\rangle - R' \lambda
+              = f(x) - \mathrm{gap} - (R' - R) \lambda.
+
+    This bounds v(R') from below, as does a known lower bound of f, which holds for all radii: zero for the losses. The
+    radius doubles until these bounds show that no radius up to 1000 R lowers f by more than ``eps * (f(0) - f(x))``.
+    If the constraint does not bind, the gradient vanishes, so the search ends there at the latest. The last radius is
+    the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound excludes a larger decrease
+    from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
+    ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
+
+    The bounds hold for sets without the origin too, such as simplices, where v may rise again.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((50, 20))
+    >>> path = fw.path(fw.LinearModel(A, 2 * A[:, 3] - A[:, 5]), fw.L1Ball, n_radii=5, eps=1e-3)
+    >>> [np.flatnonzero(result.x.round(2)).tolist() for result in path.results]
+    [[3], [3], [3], [3], [3, 5]]
+    >>> round(float(path.radii[-1]), 1)
+    3.0
+    """
+    chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
+
+    def fit(radius: float, before: Any) -> Result:
+        C = as_set(ball(radius))
+        problem = Problem(f, C, Counts())
+        threshold = max(tol, rtol * problem.evaluate(f.point(C.start(f.shape, f.dtype))).gap) if rtol else tol
+        return _minimised(f, C, before, tol=threshold, **options)
+
+    results: list[Result] = []
+    try:
+        for result in followed(chosen, fit):  # one by one, to keep the results before an interrupt
+            results += [result]
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    last = _Bound.of(f, results[-1], float(chosen[len(results) - 1]))
+    return PathResult(chosen, tuple(results), max(lower, last.least(last.radius, _HORIZON * last.radius)))
+
+
+def followed(radii: Array, fit: Callable[[float, Any], Result]) -> Iterator[Result]:
+    """Yield the result of every radius; ``fit(radius, x)`` starts at x, the minimiser before."""
+    x = None
+    for radius in radii.tolist():
+        result = fit(radius, x)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        x = result.x
+        yield result
+
+
+def checked_radii(radii: Any) -> Array:
+    """Return explicit radii as float64, in the given order, or raise an error."""
+    given = finite_array(radii, "radii").astype(np.float64)
+    if given.ndim != 1 or not given.size or not (given > 0).all():
+        raise InputError(f"radii must be a vector of at least one positive number; got {describe(radii)}")
+    return given
+
+
+def chosen_radii(
+    f: Objective,
+    ball: Ball,
+    radii: Any,
+    n_radii: int,
+    eps: float,
+    starts: Callable[[float], Any] = lambda radius: None,
+    **options: Any,
+) -> tuple[Array, float]:
+    """Return the radii in ascending order, and a lower bound of f over larger balls; `path` describes both.
+
+    ``starts(radius)`` is a point close to the minimiser, None if there is none but the minimiser before.
+    """
+    n_radii = whole(n_radii, "n_radii", 1)
+    eps = number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
+    if not isinstance(radii, str):
+        return np.unique(checked_radii(radii)), f.lower_bound
+    if radii != "auto":
+        raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
+    first, slope, value0 = _first_radius(f, ball)
+    if not first:
+        return np.geomspace(1e-3, 1.0, n_radii), value0
+    rounding = np.finfo(f.dtype or float)
+    largest, noise = _LARGEST * float(rounding.max), float(rounding.eps) * abs(value0)
+    first = min(first, largest)
+
+    def solved(radius: float, before: Any, gap: float) -> _Bound:
+        start = starts(radius)
+        given = options | {"tol": max(gap, noise), "max_iter": _MAX_ITER, "progress": False}
+        result = _minimised(f, as_set(ball(radius)), before if start is None else start, **given)
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return _Bound.of(f, result, radius)
+
+    def allowed(bound: _Bound) -> float:
+        return max(eps * (value0 - bound.fun), noise)
+
+    def ends(bound: _Bound, last: _Bound) -> bool:
+        """Whether the path may end at a radius, given the bound at which the search ended."""
+        top = _HORIZON * last.radius
+        least = max(bound.least(bound.radius, top), last.least(bound.radius, top))
+        return bound.fun - min(least, bound.least(bound.radius, 2 * bound.radius)) <= allowed(bound)
+
+    found = [solved(first, None, _ACCURACY * eps * first * slope)]
+    for _ in range(_DOUBLINGS):
+        last = found[-1]
+        if not math.isfinite(last.gap) or last.radius > largest / 2 or ends(last, last):
+            break
+        if last.fun - last.least(last.radius, 2 * last.radius) <= allowed(last):
+            found[-1] = last = solved(last.radius, last.x, _ACCURACY * allowed(last) / _HORIZON)
+            if ends(last, last) or not last.reached:
+                break
+        found.append(solved(2 * last.radius, last.x, _ACCURACY * allowed(last)))
+    last, end = found[-1], len(found) - 1
+    while end and ends(found[end - 1], last):
+        end -= 1
+    below, above = found[max(end - 1, 0)], found[end]
+    for _ in range(_BISECTIONS if end else 0):
+        middle = solved(math.sqrt(below.radius * above.radius), below.x, _ACCURACY * allowed(above))
+        below, above = (below, middle) if ends(middle, last) else (middle, above)
+    return np.geomspace(first, above.radius, n_radii), last.least(above.radius, _HORIZON * last.radius)
+
+
+class _Bound(NamedTuple):
+    """A point x of the ball of some radius, and the line below v that its gradient gives; see `path`."""
+
+    radius: float
+    x: Any
+    fun: float
+    gap: float
+    rate: float  # lambda
+    lower_bound: float  # of f
+    reached: bool  # whether the run reached its tolerance
+
+    @classmethod
+    def of(cls, f: Objective, result: Result, radius: float) -> _Bound:
+        point = f.point(result.x)
+        rate = (result.gap - as_gradient(f.gradient(point)).inner(point)) / radius
+        return cls(radius, result.x, result.fun, result.gap, rate, f.lower_bound, result.success)
+
+    def least(self, start: float, end: float) -> float:
+        """Lower bound of v on an interval of radii: a line is lowest at an end."""
+        rise = max((start - self.radius) * self.rate, (end - self.radius) * self.rate)
+        return max(self.lower_bound, self.fun - self.gap - rise)
+
+
+def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
+    """Return the first radius, the slope of v at zero, and f(0); the radius is 0 if zero is a minimiser."""
+    problem = Problem(f, as_set(ball(1.0)), Counts())
+    shape = f.shape if f.shape is not None else problem.constraint.shape
+    if shape is None:
+        raise InputError("radii='auto' needs an objective or a set of known shape; give radii")
+    zero = f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
+    value0, known = problem.value(zero), problem.evaluate(zero)
+    line = problem.along(zero, zero.mix([(1.0, known.vertex)]), value0, known.gradient)
+    if known.gap <= problem.rounding(zero, known) or not line.norm2 > 0:
+        return 0.0, 0.0, value0
+    curvature = line.slope(1.0) - line.slope0 if line.second is None else line.second(0.0)
+    with np.errstate(over="ignore"):
+        if curvature > 0:
+            step = float(np.float64(known.gap) / curvature)
+        else:  # f cannot reach its lower bound before this radius
+            step = (value0 - f.lower_bound) / known.gap if f.lower_bound > -math.inf else 1.0
+    return _FIRST * step, known.gap, value0
+
+
+def _minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
+    """Minimise from x, with corrective steps if x has few nonzero entries and no method is given."""
+    start = moved_inside(C, x)
+    chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
+    mixture = None if chosen or f.image_map is None else sparse_mixture(f, C, start)
+    if mixture is not None:
+        start, options = mixture, options | {"method": Corrective()}
+    return minimize(f, C, start, **options)
+
+
+def moved_inside(C: ConstraintSet, x: Any) -> Any:
+    """Return x if it is a member, else its projection; None if the set offers none."""
+    if x is None or isinstance(x, LowRank):
+        return x
+    x = np.asarray(x)
+    return x if C.contains(x, slack(Point(x))) else C.project(x)
+
+
+def sparse_mixture(f: Objective, C: ConstraintSet, x: Any) -> ActiveSet | None:
+    """Return x as a mixture of vertices if corrective steps on its few nonzero entries are cheap; else None."""
+    if not isinstance(x, np.ndarray) or not 0 < np.count_nonzero(x) ** 2 <= _FEW * x.size:
+        return None
+    return decomposed(Problem(f, C, Counts()), Point(x))
