@@ -275,7 +275,7 @@ def test_e8_claims_flip(doctored, expected):
 def test_e8_says_what_the_proposition_leaves_out():
     chosen = e8_rates.Settings(iterations=1000)
     _, _, no_faster, _ = e8_rates.findings(chosen, rates_results(chosen, split=2.0)).claims
-    assert re.search(r", and up to (1\.9|2\.0)\d for weights that can, which the proposition leaves", no_faster.finding)
+    assert re.search(r", and up to (1\.9|2\.0)\d for weights that can, which the proposition excludes", no_faster.finding)
 
 
 def test_e8_short_run_is_refused():

@@ -226,7 +226,7 @@ def test_nothing_is_begun_after_an_interrupt(tmp_path):
         Task("running", subprocess.run, python("import time; time.sleep(1.5)")),
         *(Task(name, subprocess.run, arguments) for name, arguments in zip("bc", touch, strict=True)),
     ]
-    results = framework._side_by_side([("E", t) for t in tasks], 1)
+    results = framework._in_parallel([("E", t) for t in tasks], 1)
     assert next(iter(results))[1].key == "done"
     results.close()  # what an exception in the parent does
     for process in multiprocessing.active_children():

@@ -1,4 +1,4 @@
-"""How are findings shown? Figures as files, and one self-contained HTML page in light and dark."""
+"""Report of findings: figures as files, and one self-contained HTML page in light and dark."""
 
 from __future__ import annotations
 
@@ -15,63 +15,50 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from fwflow._storage import replacing
+from fwflow.reproduction.claims import HOW_JUDGED, Claim, Verdict
 from fwflow.reproduction.drawn import as_csv, in_words
-from fwflow.reproduction.framework import (
-    HOW_JUDGED,
-    MAKER,
-    Claim,
-    Figure,
-    Findings,
-    ResultTable,
-    Verdict,
-    refuse_foreign,
-)
+from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, refuse_foreign
 from fwflow.reproduction.overview import panels, sentences
-from fwflow.reproduction.style import FAINT, INK, RC
+from fwflow.reproduction.style import FAINT, INK, in_style
 
 Section = tuple[str, str, Any, Findings]
 
 _MARKS = {Verdict.HOLDS: "✓", Verdict.PARTLY: "◐", Verdict.FAILS: "✗", Verdict.UNTESTABLE: "?"}
-_SAID = {1: ("for", "✓"), 0: ("neither", "·"), -1: ("against", "✗")}
+_VOTES = {1: ("for", "✓"), 0: ("neither", "·"), -1: ("against", "✗")}
 
 REPRODUCTION = (
     "A Multistep Frank-Wolfe Method, reproduced",
-    "What Chen & Sun say and what this run shows, in five sentences; then claim by claim, experiment by experiment.",
+    "The statements of Chen & Sun and the results of this run: a summary, then all claims, then all experiments.",
 )
-#: The page of another maker that the report links to, where it lies beside it.
+#: Page of the explorer. The report links to it if both are in the same folder.
 EXPLORER = "explorer.html"
 
 
 def write_report(
     out: Path, sections: Sequence[Section], quick: bool = False, heading: tuple[str, str] = REPRODUCTION
 ) -> Path:
-    """Write ``index.html``, ``claims.csv`` and ``figures/*.{svg,png,pdf,csv}``; returns the path of the page.
-
-    Where ``explorer.html`` lies beside it, the page has a link to it.
-    """
-    figures = out / "figures"
+    """Write ``index.html``, ``claims.csv`` and ``figures/*.{svg,png,pdf,csv}``; return the path of the page."""
+    figures, page = out / "figures", out / "index.html"
     figures.mkdir(parents=True, exist_ok=True)
     first = panels([findings for *_, findings in sections])
     drawn = (*first, *(figure for *_, findings in sections for figure in findings.figures))
-    for path in (out / "index.html", *((figures / f.name).with_suffix(s) for f in drawn for s in _CREDITS)):
+    for path in (page, *((figures / f.name).with_suffix(s) for f in drawn for s in _CREDITS)):
         refuse_foreign(path)
     for figure in drawn:
         save_figure(figure.figure, figures / figure.name)
     if any(findings.claims for *_, findings in sections):
         with replacing(out / "claims.csv") as file:
             csv.writer(file).writerows([_CLAIM_COLUMNS, *_claim_rows(sections)])
-    page = out / "index.html"
     with replacing(page) as file:
         file.write(_page(sections, first, quick, (out / EXPLORER).exists(), *heading))
     return page
 
 
-# What a figure says of its maker. Without dates, equal figures are equal files.
+# Metadata of the figures, without dates, so that equal figures are equal files.
 _CREDITS: dict[str, dict[str, str | None]] = {
     ".svg": {"Creator": MAKER, "Date": None},
     ".pdf": {"Creator": MAKER, "CreationDate": None},
@@ -82,47 +69,46 @@ _CLAIM_COLUMNS = ("experiment", "statement", "source", "verdict", "case", "says"
 
 
 def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
-    """A row for every case of every claim."""
+    """Yield a row for every case of every claim."""
     for name, _, _, findings in sections:
         for claim in findings.claims:
-            for case, says in zip(claim.cases, claim.said, strict=True):
+            for case, vote in zip(claim.cases, claim.votes, strict=True):
                 printed = "" if case.printed is None else case.printed
                 about = (name, claim.statement, claim.source, claim.verdict.value)
-                yield *about, case.name, _SAID[says][0], case.value, printed
+                yield *about, case.name, _VOTES[vote][0], case.value, printed
 
 
+@in_style
 def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
-    """A figure for print, dark ink on white, as SVG, PDF and PNG, and its data; each file is whole or not there."""
+    """Write a figure for print, dark on white, as SVG, PDF and PNG, and its data as CSV."""
     freeze(figure)
-    for suffix in (*_CREDITS, ".csv"):
+    for suffix, metadata in _CREDITS.items():
         buffer = io.BytesIO()
-        if suffix == ".csv":
-            buffer.write(as_csv(figure).encode())
-        else:
-            with mpl.rc_context(RC):
-                figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=_CREDITS[suffix])
+        figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
         with replacing(stem.with_suffix(suffix), "wb") as file:
             file.write(buffer.getvalue())
+    with replacing(stem.with_suffix(".csv")) as text:
+        text.write(as_csv(figure))
 
 
 def freeze(figure: MatplotlibFigure) -> None:
-    """Lay the figure out once and for all: a layout engine moves things a little each time it draws."""
+    """Compute the layout once, because a layout engine moves things a little each time it draws."""
     if figure.get_layout_engine() is not None:
         FigureCanvasAgg(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
 
 
+@in_style
 def _svg(figure: MatplotlibFigure) -> str:
     freeze(figure)
     buffer = io.StringIO()
-    with mpl.rc_context(RC):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 
 def _inline_svg(figure: Figure) -> str:
-    """SVG that takes its ink from the page, with names of its own."""
+    """Return SVG with the colours of the page and with identifiers that are unique in it."""
     svg = _svg(figure.figure)
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--faint)")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -130,7 +116,7 @@ def _inline_svg(figure: Figure) -> str:
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)
     described = f'role="img" aria-label="{html.escape(figure.caption)}" aria-describedby="{figure.name}-words"'
-    # One inch of every figure has the same width, so that their texts have one size.
+    # An inch has the same width in every figure, so that all texts have the same size.
     width = f'style="max-width: {7 * figure.figure.get_figwidth():g}rem"'
     return svg.replace("<svg ", f"<svg {described} {width} ", 1)
 
@@ -138,12 +124,9 @@ def _inline_svg(figure: Figure) -> str:
 def _page(
     sections: Sequence[Section], first: Sequence[Figure], quick: bool, explorer: bool, title: str, lead: str
 ) -> str:
-    names = {"numpy", "scipy", "matplotlib"}
-    versions = ", ".join(f"{name} {version(name)}" for name in sorted(names))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy"))
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
-    nav = (
-        f'<a class="explorer" href="{EXPLORER}">The explorer: step through the methods yourself</a>' if explorer else ""
-    )
+    nav = f'<a class="explorer" href="{EXPLORER}">Explorer: the methods step by step</a>' if explorer else ""
     nav += '<a href="#claims">Claims</a>' if claims else ""
     nav += "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
     body = "".join(_section(*section) for section in sections)
@@ -163,7 +146,7 @@ def _page(
 {body}
 </main>
 <dialog aria-label="Figure, enlarged"><button>Close</button></dialog>
-<footer><p class="muted">fwflow {version("fwflow")}, {versions}, Python {platform.python_version()}.</p></footer>
+<footer><p class="muted">{versions}, Python {platform.python_version()}.</p></footer>
 <script>{_asset("report.js")}</script>
 </body>
 </html>
@@ -176,8 +159,8 @@ def _asset(name: str) -> str:
 
 def _first_screen(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
     rows = "".join(
-        f"<li>{_verdict('span', s.verdict)}<span>{html.escape(s.says)}. "
-        f'<span class="shows">{html.escape(s.shows)}.</span></span></li>'
+        f"<li>{_verdict('span', s.verdict)}<span>{html.escape(s.statement)}. "
+        f'<span class="shows">{html.escape(s.evidence)}.</span></span></li>'
         for s in sentences(claims)
     )
     says = f'<ol class="says">{rows}</ol>' if rows else ""
@@ -194,14 +177,11 @@ def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
     paper, beyond = ([(name, c) for name, c in claims if bool(c.source) is own] for own in (True, False))
     count = Counter(claim.verdict for _, claim in paper)
     tally = "; ".join(f"{verdict.value}: {count[verdict]}" for verdict in Verdict if count[verdict])
-    parts = [
-        f'<h2 id="claims">Claims</h2><p>{len(paper)} statements of the paper. {tally.capitalize()}.</p>',
-        f'<p class="note">{html.escape(HOW_JUDGED)}</p>',
-        _claims_table(paper, "statement of the paper"),
-    ]
-    if beyond:
-        parts += ["<h3>Beyond the paper</h3>", _claims_table(beyond, "statement")]
-    return "".join(parts)
+    return (
+        f'<h2 id="claims">Claims</h2><p>{len(paper)} statements of the paper. {tally.capitalize()}.</p>'
+        f'<p class="note">{html.escape(HOW_JUDGED)}</p>{_claims_table(paper, "statement of the paper")}'
+        + (f"<h3>Beyond the paper</h3>{_claims_table(beyond, 'statement')}" if beyond else "")
+    )
 
 
 def _claims_table(claims: Sequence[tuple[str, Claim]], what: str) -> str:
@@ -217,14 +197,15 @@ def _claims_table(claims: Sequence[tuple[str, Claim]], what: str) -> str:
 
 
 def _cases(claim: Claim) -> str:
+    """Return the cases as a list: those for the statement, then those that are neither, then those against it."""
     out = []
-    for says, (word, mark) in _SAID.items():
-        for case in claim.saying(says):
-            paper = "" if case.printed is None else f" <i>(paper {case.printed:.3g})</i>"
-            out.append(
-                f'<li><span class="{word}">{mark}<span class="hidden"> {word}:</span></span> '
-                f"{html.escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"
-            )
+    for vote, case in sorted(zip(claim.votes, claim.cases, strict=True), key=lambda pair: -pair[0]):
+        word, mark = _VOTES[vote]
+        paper = "" if case.printed is None else f" <i>(paper {case.printed:.3g})</i>"
+        out.append(
+            f'<li><span class="{word}">{mark}<span class="hidden"> {word}:</span></span> '
+            f"{html.escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"
+        )
     return "".join(out)
 
 
