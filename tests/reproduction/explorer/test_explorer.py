@@ -266,7 +266,7 @@ def test_only_an_explorer_is_replaced(tmp_path):
     [
         ({"tableaus": ("rk4",)}, "tableaus: 'rk4' is not known.*rk44"),
         ({"shapes": ("square",)}, "shapes: 'square' is not known"),
-        ({"delta": (0.1,)}, "delta must offer 1"),
+        ({"delta": (0.1,)}, "delta must contain 1"),
         ({"iterations": 0}, "iterations"),
     ],
 )
