@@ -1,4 +1,4 @@
-"""Sioux Falls, the network on which methods of traffic assignment have been compared for fifty years.
+"""Sioux Falls, a small test network for methods of traffic assignment.
 
 LeBlanc, Morlok, Pierskalla, "An efficient approach to solving the road network equilibrium traffic assignment problem",
 Transportation Research 9 (1975), 309-318, in the units of Bar-Gera's Transportation Network Test Problems.
@@ -11,7 +11,8 @@ import numpy as np
 from fwflow._validation import Array
 from fwflow.networks.network import Links, Network
 
-#: Both directions of a road are alike: its nodes, from 1, its capacity, and its free-flow time, also its length.
+#: Two roads per line: nodes, counted from 1, capacity, and free-flow time, which is also the length. Both directions
+#: of a road are equal.
 _ROADS = """
  1  2  25900.20064  6    1  3  23403.47319  4
  2  6  4958.180928  5    3  4  17110.52372  4
@@ -34,7 +35,7 @@ _ROADS = """
 22 23         5000  4   23 24  5078.508436  2
 """
 
-#: Hundreds of trips from the node of a row to that of a column.
+#: Trips from the node of a row to the node of a column, in hundreds.
 _TRIPS = """
  0  1  1  5  2  3  5  8  5 13  5  2  5  3  5  5  4  1  3  3  1  4  3  1
  1  0  1  2  1  4  2  4  2  6  2  1  3  1  1  4  2  0  1  1  0  1  0  0
@@ -78,10 +79,10 @@ def _table(text: str, columns: int) -> Array:
 
 
 def sioux_falls() -> Network:
-    """The network of Sioux Falls, South Dakota: 24 zones, 76 links and 360600 trips, with a map.
+    """Return the network of Sioux Falls, South Dakota: 24 zones, 76 links and 360600 trips, with coordinates.
 
-    A test problem and no model of the city. The objective at the equilibrium is 4231335.28710744, which is also printed
-    as 42.3133528710744.
+    It is a test problem, not a model of the city. The objective at the equilibrium is 4231335.28710744. In other units
+    it is printed as 42.3133528710744.
 
     Examples
     --------
