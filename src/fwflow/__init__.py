@@ -33,7 +33,7 @@ from fwflow.run.intersections import Alternation, alternate
 from fwflow.run.loop import minimize
 from fwflow.run.result import Result, State, Status
 from fwflow.run.trace import Trace
-from fwflow.sets import *  # noqa: F403 - the catalogue names its sets once, in its __all__
+from fwflow.sets import *  # noqa: F403 - the names are in the __all__ of the module
 from fwflow.steps import momentum as _momentum
 from fwflow.steps import schedules as _schedules
 from fwflow.steps import searches as _searches
@@ -102,7 +102,7 @@ __all__ = [
     "tableaus",
     "zigzag_energy",
 ]
-# Sets, momenta, schedules and line searches are named once, where they are defined.
+# Sets, momenta, schedules and line searches are listed in the modules that define them.
 __all__ += sets.__all__
 __all__ += _momentum.__all__
 __all__ += _schedules.__all__
