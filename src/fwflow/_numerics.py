@@ -73,7 +73,7 @@ def smallest(values: Array, count: int) -> list[int]:
 
 
 def first_below(start: Array, end: Array, noise: Array | float) -> tuple[float, int] | None:
-    """Return the fraction of the way from `start` >= 0 to `end` at which an entry first becomes negative, and its index.
+    """Return where an entry first becomes negative on the way from `start` >= 0 (0) to `end` (1), and its index.
 
     Entries of `end` that are not below ``-noise`` are ignored. Return None if there are no others.
     """

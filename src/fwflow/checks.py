@@ -50,7 +50,7 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
 
 
 def adjoint_error(design: Design, *, seed: int = 0) -> float:
-    """Return the relative difference of ``<A x, r>`` and ``<x, A^T r>``, or of a column and a product if it is larger."""
+    """Return the larger relative difference: of ``<A x, r>`` and ``<x, A^T r>``, or of a column and a product."""
     rng = np.random.default_rng(seed)
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
@@ -63,7 +63,7 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
-    """Return the value of the oracle's vertex minus the least value of `members` (one per row); at most 0 if correct."""
+    """Return the value of the oracle's vertex minus the least of `members` (one per row); at most 0 if correct."""
     value = as_set(C).lmo(g).dot(g)
     others = dot(np.asarray(members, dtype=np.float64).reshape(len(members), -1), g.reshape(-1))
     return float(value - others.min())

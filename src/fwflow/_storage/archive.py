@@ -34,6 +34,7 @@ def save(value: Any, path: str | Path) -> None:
     writer = Writer()
     document = {"format": _FORMAT, "version": _VERSION, "library": __version__, "state": writer.value(value)}
     text = json.dumps(document | {"objects": writer.table}, allow_nan=False, separators=(",", ":")).encode("ascii")
+    file: Any
     with replacing(path, "wb+") as file:
         with zipfile.ZipFile(file, "w") as archive:
             archive.comment = _SEAL + bytes(_DIGITS)
@@ -79,7 +80,7 @@ def load(path: str | Path, cls: type[T]) -> T:
     except Exception as error:  # parsers of untrusted bytes raise many kinds of errors
         why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"path: {str(path)!r} does not hold a fwflow state that can be read: {why}") from error
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _parsed(data: bytes) -> Any:
@@ -95,7 +96,8 @@ def _parsed(data: bytes) -> Any:
         for member in members.values():
             stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
             demand(stored, "its members are compressed")
-        demand(sum(member.file_size for member in members.values()) <= len(data), "its members are larger than the file")
+        declared = sum(member.file_size for member in members.values())
+        demand(declared <= len(data), "its members are larger than the file")
         document = _document(archive.read(members.pop(_DOCUMENT)))
         arrays = {name.removesuffix(".npy"): archive.read(member) for name, member in members.items()}
     reader = Reader({name: _numbers(content, name) for name, content in arrays.items()})
@@ -131,7 +133,8 @@ def _numbers(content: bytes, name: str) -> Array:
     shape, in_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     start = stream.tell()
     sizes = [n * dtype.itemsize for n in shape]
-    demand(dtype == _little(name) and not in_fortran and sizes == [len(content) - start], "an array contradicts its header")
+    agrees = dtype == _little(name) and not in_fortran and sizes == [len(content) - start]
+    demand(agrees, "an array contradicts its header")
     numbers = np.frombuffer(content, dtype, offset=start)
     demand(name != "bool" or numbers.view(np.uint8).max(initial=0) <= 1, "a truth value is neither true nor false")
     return numbers

@@ -55,7 +55,7 @@ def storable(
             )
         taken = by_name[name].cls if name in by_name else cls
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}; choose another")
+            raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
         by_name[name] = by_class[cls] = Kind(name, cls, attributes, make, valid)
         return cls
 

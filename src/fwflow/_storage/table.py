@@ -223,9 +223,9 @@ class Reader:
 
     def _object(self, name: Any, *parts: Any) -> Any:
         if type(name) is not str or name not in by_name:
-            raise ValueError(f"the class {name!r} is not registered; import the module that defines it, or see fw.storable")
+            raise ValueError(f"the class {name!r} is not registered; import its module, or see fw.storable")
         kind, values = by_name[name], [self._value(part) for part in parts]
-        demand(len(values) == len(kind.attributes), f"a {kind.cls.__name__} has other attributes in this version")
+        demand(len(values) == len(kind.attributes), f"a {kind.cls.__name__} has other attributes here")
         if (fault := kind.fault(values, self._seen)) is not None:
             raise ValueError(" ".join(fault))
         made = kind.made(values)
@@ -246,8 +246,8 @@ def demand(holds: bool, otherwise: str = "its table of objects is malformed") ->
 def strides_of(array: Array) -> list[int] | None:
     """Return the strides in entries, with gaps shortened to one entry; None for an array in C order.
 
-    The order of sums in BLAS depends on the layout. So that a continued run is equal to the last bit, an array keeps the
-    order of its axes and has gaps between entries if it had some, but not the memory of a matrix of which it is a column.
+    The order of sums in BLAS depends on the layout, and a continued run must be equal to the last bit. So an array
+    keeps the order of its axes, and gaps between its entries if it has some, but not the matrix of which it is a part.
     """
     strides, span, dense = [0] * array.ndim, 1, array.itemsize
     for i in sorted(range(array.ndim), key=lambda i: (abs(array.strides[i]), -i)):

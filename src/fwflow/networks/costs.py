@@ -159,7 +159,7 @@ class Beckmann(LinkCosts):
     free_flow, capacity : arrays
         Free-flow times t and capacities c of the links.
     b, power : arrays or numbers
-        Parameters b and p, not negative. For powers below 1, whose slope at zero is infinite, a large slope is used there.
+        Parameters b and p, not negative. A power below 1 has an infinite slope at zero; a large one is used instead.
     fixed : array or number
         Costs h that do not depend on the flow, such as tolls.
 

@@ -17,7 +17,7 @@ from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
 from fwflow.sets.base import KnownSet
 
-# Largest number of variables of the linear program for membership, one for every origin and link. Chosen without tuning.
+# Largest number of variables, origins times links, of the linear program for membership. Chosen without tuning.
 _VARIABLES = 20_000
 # Feasibility tolerance of HiGHS, and the accuracy that is expected of its results, in units of the sum of all trips.
 _HIGHS, _RESOLVED = 1e-9, 1e-8
@@ -131,7 +131,7 @@ class FlowPolytope(KnownSet):
     def trees(self, costs: ArrayLike) -> sp.csr_array:
         """Return the vertex for these costs by origin: an (n_origins, n_links) matrix whose rows sum to it.
 
-        Row i holds the flows from ``origins[i]`` on its tree of cheapest paths, a vertex of the set of flows from there.
+        Row i holds the flows from ``origins[i]`` on its tree of cheapest paths.
         Only nonzero flows are stored, at most one for every node and row.
 
         Examples

@@ -47,8 +47,10 @@ def read_tntp(
     >>> network, network.flows.start()
     (Network(1 links, 2 nodes, 2 zones), array([50.]))
     """
-    given = {"toll_weight": toll_weight, "distance_weight": distance_weight}
-    weights = {n: number(w, n, "be at least 0 and finite", lambda w: 0 <= w < np.inf) for n, w in given.items()}
+    toll_weight, distance_weight = (
+        number(weight, name, "be at least 0 and finite", lambda w: 0 <= w < np.inf)
+        for name, weight in (("toll_weight", toll_weight), ("distance_weight", distance_weight))
+    )
     net, trips = _File.read(net_path), _File.read(trips_path)
     zones, n_nodes = net.tag("NUMBER OF ZONES"), net.tag("NUMBER OF NODES")
     if zones > n_nodes:
@@ -56,7 +58,8 @@ def read_tntp(
     if trips.tag("NUMBER OF ZONES") != zones:
         trips.refuse(trips.tags["NUMBER OF ZONES"][0], f"{net.path.name} has {zones} zones")
     first_through = net.tag("FIRST THRU NODE") - 1
-    network = Network(_links(net, n_nodes), _demand(trips, zones), n_nodes, first_through, **weights)
+    links, demand = _links(net, n_nodes), _demand(trips, zones)
+    network = Network(links, demand, n_nodes, first_through, toll_weight, distance_weight)
     try:
         _ = network.flows
     except ValueError as error:

@@ -103,7 +103,7 @@ class Trees:
             k = len(distance)
             where, row = self.trips.between(first, first + k)
             stops, entries = self._ways_in(where, row, distance, costs)
-            root = k * n  # the nodes of all trees are numbered together; this number stands for everything outside of the graph
+            root = k * n  # the nodes of all trees have one numbering, in which `root` is all outside of the graph
             amounts = self.trips.amounts[where]
             load = np.bincount(np.where(stops < n, row * n + stops, root), amounts, root + 1)
             before = before[:, :n]
@@ -129,7 +129,7 @@ class Trees:
             yield first, *dijkstra(graph, indices=sources, return_predecessors=True)
 
     def _ways_in(self, where: slice, row: Array, distance: Array, costs: Array) -> tuple[Array, Array]:
-        """Return the last node of the graph, or the origin, on the way of some trips, and the links by which they leave it."""
+        """Return the last node inside the graph (or the origin) on the way of some trips, and the link taken there."""
         stops, enters = self._stops[where].copy(), self._enters[where]
         best = self._entries.cheapest(distance[:, self._gates] + costs[self._entries.links])
         chosen = best[row[enters], self._place[where][enters]]

@@ -63,9 +63,9 @@ class Verdict(Enum):
 HOW_JUDGED = (
     "Each statement is tested on the cases named beside it: methods, data sets, or both. By the rule given there, a "
     "case speaks for the statement, against it (the opposite holds by more than the noise), or neither. The rules were "
-    "written before the gains along the runs of E3 to E6 were computed, but after earlier figures of E2, of the ends of "
-    "runs and of compressed sensing were known. A statement holds if more than half of its cases speak for it and "
-    "none against. It holds in part if some cases speak for it and no more speak against it. Otherwise it does not hold."
+    "written before the gains along the runs of E3 to E6 were computed, but after earlier figures of E2, of the ends "
+    "of runs and of compressed sensing were known. A statement holds if more than half of its cases speak for it and "
+    "none against. It holds in part if some cases speak for it and no more speak against it, and fails otherwise."
 )
 
 
@@ -86,11 +86,11 @@ class Topic(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """Method or data set on which a statement is tested, its number, and the number that the paper prints, if any."""
+    """Method or data set on which a statement is tested, its number, and the number in the paper, or NaN."""
 
     name: str
     value: float
-    printed: float | None = None
+    printed: float = math.nan
 
 
 @dataclass(frozen=True)

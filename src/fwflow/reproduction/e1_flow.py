@@ -200,13 +200,14 @@ def _followed(settings: Settings, results: Results) -> ResultTable:
             run = results[f"{problem}-{method}"]
             far, before = np.atleast_1d(run["distance"]), float(np.ravel(run["order"])[0])
             across = np.polyfit(np.log(deltas), np.log(far), 1)[0] if len(far) > 1 else np.nan
-            orders = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
-            rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *orders))
+            shown = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
+            rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *shown))
+    orders = ("order before events", "order across events")
     return ResultTable(
         "Distances of the tableaus to the flow, c = 2",
-        ("problem", "method", *(f"distance at Δ = {d:g}" for d in deltas), "order before events", "order across events"),
+        ("problem", "method", *(f"distance at Δ = {d:g}" for d in deltas), *orders),
         rows,
-        f"Distance: the largest up to t = {settings.near:g}, divided by the diameter of the set. Before the first event "
-        "one vertex is optimal for the oracle and the flow is smooth; at events and after them several vertices are. "
+        f"Distance: the largest up to t = {settings.near:g}, divided by the diameter of the set. Before the first "
+        "event one vertex is optimal for the oracle and the flow is smooth; at events and after them several are. "
         "A dash means that the first event is at t = 0, or that all of the distance is rounding.",
     )

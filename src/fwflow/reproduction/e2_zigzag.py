@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,9 +113,9 @@ def _pair(run: Any, windows: tuple[int, ...], how: str = "projector") -> tuple[f
 
 
 def _exponent(deltas: list[float], energy: list[float]) -> float:
-    """Return the exponent of Δ in the energy; NaN if an energy is zero, as for an optimum at a vertex."""
-    if min(energy) <= 0 or len(deltas) < 2:
-        return float("nan")
+    """Return the exponent of Δ in the energy; NaN if an energy is missing or zero, as for an optimum at a vertex."""
+    if len(deltas) < 2 or not all(e > 0 for e in energy):
+        return math.nan
     return float(np.polyfit(np.log10(deltas), np.log10(energy), 1)[0])
 
 
@@ -132,18 +133,19 @@ def findings(settings: Settings, results: Results) -> Findings:
         energy = {d: _pair(swept[problem, d], windows) for d in deltas}
         for i, w in enumerate(windows):
             exponent = _exponent(deltas, [energy[d][i] for d in deltas])
-            linear.append(Case(f"{problem}, W = {w}", exponent, _printed_exponent(problem, w)))
+            printed = _exponent([*PRINTED_DELTAS], [_printed(DELTA_TABLE, (problem, d), w) for d in PRINTED_DELTAS])
+            linear.append(Case(f"{problem}, W = {w}", exponent, printed))
             own = {m: _pair(ordered[problem, m], windows)[i] for m in settings.methods}
+            printed_own = {m: _printed(METHOD_TABLE, (problem, m), w) for m in (FW, *own)}
             less += [
-                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], _printed_share(problem, m, w))
+                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], printed_own[m] / printed_own[FW])
                 for m, e in own.items()
                 if m != FW and own.get(FW)  # the comparison needs FW, with an energy that is not zero
             ]
-        robust += [
-            Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], _printed_spread(problem, d, windows))
-            for d in deltas
-            if energy[d][0] > 0
-        ]
+        for d in deltas:
+            first, last = (_printed(DELTA_TABLE, (problem, d), w) for w in (windows[0], windows[-1]))
+            if energy[d][0] > 0:
+                robust.append(Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], last / first))
     return Findings(
         summary="Zig-zag energy is the mean deviation of single steps from the direction of a window of steps.",
         data=sorted({task.data for task in tasks(settings)}),
@@ -215,24 +217,9 @@ def _energies(run: Any, windows: tuple[int, ...], printed: tuple[float, ...]) ->
     return _show(_pair(run, windows)), _show(_pair(run, windows, "paper")), _show(printed, 5) or "-"
 
 
-def _printed_exponent(problem: str, window: int) -> float | None:
-    if window not in PRINTED_WINDOWS or problem not in PRINTED_DELTA:
-        return None
-    i = PRINTED_WINDOWS.index(window)
-    return _exponent(list(PRINTED_DELTAS), [DELTA_TABLE[problem, d][i] for d in PRINTED_DELTAS])
-
-
-def _printed_share(problem: str, method: str, window: int) -> float | None:
-    if window not in PRINTED_WINDOWS or (problem, method) not in METHOD_TABLE:
-        return None
-    i = PRINTED_WINDOWS.index(window)
-    return METHOD_TABLE[problem, method][i] / METHOD_TABLE[problem, FW][i]
-
-
-def _printed_spread(problem: str, delta: float, windows: tuple[int, ...]) -> float | None:
-    if (windows[0], windows[-1]) != PRINTED_WINDOWS or (problem, delta) not in DELTA_TABLE:
-        return None
-    return DELTA_TABLE[problem, delta][1] / DELTA_TABLE[problem, delta][0]
+def _printed(table: Mapping[Any, tuple[float, ...]], entry: tuple[str, Any], window: int) -> float:
+    """Return an energy that the paper prints, or NaN."""
+    return dict(zip(PRINTED_WINDOWS, table.get(entry, ()), strict=False)).get(window, math.nan)
 
 
 @in_style

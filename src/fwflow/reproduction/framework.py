@@ -14,6 +14,7 @@ import io
 import json
 import multiprocessing
 import os
+import re
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -126,7 +127,9 @@ def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, wor
         whole(workers, "workers", 0)
     refuse_foreign(out / "index.html")
     stores = {name: _Store(out / "results" / name, version) for name in groups}
-    results = {name: {task.key: stores[name].read(task) for task in tasks} for name, tasks in groups.items()}
+    results: dict[str, dict[str, Any]] = {
+        name: {task.key: stores[name].read(task) for task in tasks} for name, tasks in groups.items()
+    }
     missing = [(name, task) for name, tasks in groups.items() for task in tasks if results[name][task.key] is None]
     count = min(workers or os.cpu_count() or 1, max(1, len(missing)))
     total = sum(map(len, groups.values()))
@@ -136,7 +139,7 @@ def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, wor
             results[name][task.key] = columns
             bar.set_postfix_str(f"{name} {task.key}", refresh=False)
             bar.update()
-    return results
+    return {**results}
 
 
 def _in_parallel(tasks: Sequence[tuple[str, Task]], workers: int) -> Iterable[tuple[str, Task, Columns]]:
@@ -183,6 +186,11 @@ def csv_text(header: Iterable[str], columns: Iterable[Iterable[str]]) -> str:
     text = io.StringIO(newline="")
     csv.writer(text).writerows([[*header], *zip_longest(*columns, fillvalue="")])
     return text.getvalue()
+
+
+def filled(template: Path, **parts: str) -> str:
+    """Return the text of a template with its marks ``<!-- name -->`` replaced by the parts."""
+    return re.sub(r"<!-- (\w+) -->", lambda mark: parts[mark[1]], template.read_text(encoding="utf-8"))
 
 
 class _Store:

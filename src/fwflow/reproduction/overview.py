@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.claims import Claim, Topic, Verdict
@@ -11,17 +10,8 @@ from fwflow.reproduction.framework import Figure, Findings
 from fwflow.reproduction.style import INK, colours, in_style, label, legend_below, subplots
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """Statement of the paper on a topic, the verdict, and the evidence of the run."""
-
-    statement: str
-    verdict: Verdict
-    evidence: str
-
-
-def sentences(claims: Sequence[Claim]) -> list[Sentence]:
-    """Return a sentence for every topic that has claims. The cases of all of its claims are judged together."""
+def sentences(claims: Sequence[Claim]) -> list[tuple[str, Verdict, str]]:
+    """Return statement, verdict and evidence for every topic that has claims, whose cases are judged together."""
     out = []
     for topic in Topic:
         own = [claim for claim in claims if claim.topic is topic]
@@ -30,7 +20,7 @@ def sentences(claims: Sequence[Claim]) -> list[Sentence]:
             evidence = f"{votes.count(1)} of {len(votes)} cases speak for it"
             evidence += f" and {votes.count(-1)} against" if -1 in votes else ""
             findings = "; ".join(claim.finding for claim in own if claim.finding)
-            out.append(Sentence(topic.value, Verdict.of(votes), f"{evidence}: {findings}" if findings else evidence))
+            out.append((topic.value, Verdict.of(votes), f"{evidence}: {findings}" if findings else evidence))
     return out
 
 

@@ -6,11 +6,11 @@ import csv
 import dataclasses
 import html
 import io
+import math
 import platform
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from fwflow._storage import replacing
 from fwflow.reproduction.claims import HOW_JUDGED, Claim, Verdict
 from fwflow.reproduction.drawn import as_csv, in_words
-from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, refuse_foreign
+from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, filled, refuse_foreign
 from fwflow.reproduction.overview import panels, sentences
 from fwflow.reproduction.style import FAINT, INK, in_style
 
@@ -73,7 +73,7 @@ def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
     for name, _, _, findings in sections:
         for claim in findings.claims:
             for case, vote in zip(claim.cases, claim.votes, strict=True):
-                printed = "" if case.printed is None else case.printed
+                printed = "" if math.isnan(case.printed) else case.printed
                 about = (name, claim.statement, claim.source, claim.verdict.value)
                 yield *about, case.name, _VOTES[vote][0], case.value, printed
 
@@ -124,44 +124,33 @@ def _inline_svg(figure: Figure) -> str:
 def _page(
     sections: Sequence[Section], first: Sequence[Figure], quick: bool, explorer: bool, title: str, lead: str
 ) -> str:
-    versions = ", ".join(f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy"))
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
     nav = f'<a class="explorer" href="{EXPLORER}">Explorer: the methods step by step</a>' if explorer else ""
     nav += '<a href="#claims">Claims</a>' if claims else ""
     nav += "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
-    body = "".join(_section(*section) for section in sections)
-    speed = " Quick settings: smaller runs than the paper's." if quick else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="{MAKER}">
-<title>{html.escape(title)}</title><style>{_asset("report.css")}</style></head>
-<body>
-<header><h1>{html.escape(title)}</h1>
-<p>{html.escape(lead)}{speed}</p>
-{_first_screen([claim for _, claim in claims], first)}
-<nav>{nav}</nav></header>
-<main>
-{_claims(claims)}
-{body}
-</main>
-<dialog aria-label="Figure, enlarged"><button>Close</button></dialog>
-<footer><p class="muted">{versions}, Python {platform.python_version()}.</p></footer>
-<script>{_asset("report.js")}</script>
-</body>
-</html>
-"""
+    lead += " Quick settings: smaller runs than the paper's." if quick else ""
+    versions = [f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy")]
+    folder = Path(__file__).parent
+    return filled(
+        folder / "report.html",
+        maker=MAKER,
+        title=html.escape(title),
+        style=(folder / "report.css").read_text(encoding="utf-8"),
+        lead=html.escape(lead, quote=False),
+        summary=_summary([claim for _, claim in claims], first),
+        nav=nav,
+        claims=_claims(claims),
+        sections="".join(_section(*section) for section in sections),
+        versions=", ".join([*versions, f"Python {platform.python_version()}"]),
+        script=(folder / "report.js").read_text(encoding="utf-8"),
+    )
 
 
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _first_screen(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
+def _summary(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
     rows = "".join(
-        f"<li>{_verdict('span', s.verdict)}<span>{html.escape(s.statement)}. "
-        f'<span class="shows">{html.escape(s.evidence)}.</span></span></li>'
-        for s in sentences(claims)
+        f"<li>{_verdict('span', verdict)}<span>{html.escape(statement)}. "
+        f'<span class="shows">{html.escape(evidence)}.</span></span></li>'
+        for statement, verdict, evidence in sentences(claims)
     )
     says = f'<ol class="says">{rows}</ol>' if rows else ""
     return says + (f'<div class="panels">{"".join(map(_figure, first))}</div>' if first else "")
@@ -201,7 +190,7 @@ def _cases(claim: Claim) -> str:
     out = []
     for vote, case in sorted(zip(claim.votes, claim.cases, strict=True), key=lambda pair: -pair[0]):
         word, mark = _VOTES[vote]
-        paper = "" if case.printed is None else f" <i>(paper {case.printed:.3g})</i>"
+        paper = "" if math.isnan(case.printed) else f" <i>(paper {case.printed:.3g})</i>"
         out.append(
             f'<li><span class="{word}">{mark}<span class="hidden"> {word}:</span></span> '
             f"{html.escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"

@@ -42,32 +42,7 @@ def label(method: str) -> str:
 # Colours that report.py replaces by those of the page, so that figures follow its light and dark themes.
 INK, FAINT = "#010203", "#c0c1c2"
 
-RC: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "axes.titlesize": 9.5,
-    "legend.fontsize": 8.5,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.which": "major",
-    "grid.color": FAINT,
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.4,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "fwflow",
-    "figure.constrained_layout.use": True,
-}
+RC = mpl.rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
 #: Decorator of functions that draw.
 in_style = mpl.rc_context(RC)
 

@@ -6,7 +6,6 @@ import base64
 import json
 import math
 import zlib
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,9 @@ from fwflow._validation import Array
 from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
 from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow.reproduction.framework import filled
+
+_FOLDER, _ASSETS = Path(__file__).parent, {"style": "css", "script": "js"}
 
 #: Line by which the explorer recognises its own pages.
 GENERATOR = '<meta name="generator" content="fwflow explore">'
@@ -58,16 +60,10 @@ def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False)
         raise FileExistsError(f"{path} was not written by fwflow explore, so it is not replaced; choose another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     data = json.dumps(contents(grid or Grid(), progress), separators=(",", ":")).replace("<", "\\u003c")
-    page = _asset("page.html")
-    for mark, text in {"generator": GENERATOR, "style": _asset("page.css"), "script": _asset("page.js")}.items():
-        page = page.replace(f"<!-- {mark} -->", text)
+    assets = {name: (_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for name, suffix in _ASSETS.items()}
     with replacing(path) as file:
-        file.write(page.replace("<!-- data -->", data))
+        file.write(filled(_FOLDER / "page.html", generator=GENERATOR, data=data, **assets))
     return path
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
@@ -142,7 +138,7 @@ def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]
 
 
 def _columns(scene: Scene, run: Run, flow: Array) -> Array:
-    """Return a run in the units of the page: x, gap, distance to the flow, stage points after the first, targets, step."""
+    """Return a run in the units of the page: x, gap, distance to the flow, later stage points, targets, step."""
     if scene.corners is None:
         targets = SCALES["angle"] * np.arctan2(run.targets[..., 1], run.targets[..., 0])
     else:
