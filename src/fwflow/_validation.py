@@ -56,7 +56,7 @@ def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
     with np.errstate(over="ignore"):  # too large entries become infinite, which `finite_array` reports
         array = array.astype(float_dtype(array.dtype), copy=False)
     if ndim is not None and array.ndim != ndim:
-        hint = "; use ravel() to get a vector" if ndim == 1 and array.size == max(array.shape, default=0) else ""
+        hint = "; ravel() returns a vector" if ndim == 1 and array.size == max(array.shape, default=0) else ""
         raise InputError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
     return array
 

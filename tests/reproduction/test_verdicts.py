@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.reproduction import drawn, framework, overview
+from fwflow.reproduction import drawn, framework, report
 from fwflow.reproduction.claims import Case, Claim, Topic, Verdict, VerdictRule
 from tests.reproduction.helpers import FAILS, HOLDS, PARTLY, UNTESTABLE
 
@@ -89,7 +89,7 @@ def test_sentences_judge_the_cases_of_a_topic_together():
         claim(0.5),
         claim(topic=Topic.RATE),
     ]
-    flow, momentum = overview.sentences(claims)
+    flow, momentum = report.sentences(claims)
     assert flow == (Topic.FLOW.value, HOLDS, "1 of 1 cases speak for it")
     assert momentum[1:] == (PARTLY, "2 of 3 cases speak for it and 1 against: first; second")
 
@@ -99,10 +99,10 @@ def test_first_screen_has_the_gains_of_all_experiments():
         Claim("", "", VerdictRule.above(""), (Case("RK44", value), Case("RK5", 2.0)), "", topic=topic, short=short)
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
-    figure = overview.panels([framework.Findings("", claims=gains)])[0].figure
+    figure = report.panels([framework.Findings("", claims=gains)])[0].figure
     points = {s.name: (s.x.item(), s.y.item()) for s in drawn.series(figure)}
     assert points == {
         "RK44, line search, a": (3.0, 1.0), "RK5, line search, a": (2.0, 1.0),
         "RK44, momentum, b": (4.0, 0.0), "RK5, momentum, b": (2.0, 0.0),
     }  # fmt: skip
-    assert overview.panels([framework.Findings("")]) == []
+    assert report.panels([framework.Findings("")]) == []

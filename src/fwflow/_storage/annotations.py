@@ -50,8 +50,3 @@ def _contents_fit(value: Any, origin: type[Any], args: tuple[Any, ...], seen: Se
         of_type = {type(item): item for item in value}  # one plain value of each type is enough
         return all(fits(item, args[0], seen) for item in (of_type.values() if of_type.keys() <= _PLAIN else value))
     return True
-
-
-def words(hint: Any) -> str:
-    """Return an annotation for an error message."""
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

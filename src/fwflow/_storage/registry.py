@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, TypeVar, get_type_hints
 
-from fwflow._storage.annotations import Seen, fits, words
+from fwflow._storage.annotations import Seen, fits
 from fwflow._validation import Array
 
 T = TypeVar("T")
@@ -98,7 +98,8 @@ class Kind:
         """Return the first attribute that does not fit its annotation, and a description of the fault."""
         for name, value, hint in zip(self.attributes, values, self._hints, strict=True):
             if not fits(value, hint, seen):
-                return name, f"is a {type(value).__name__} where {self.cls.__name__} says {words(hint)}"
+                wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+                return name, f"is a {type(value).__name__} where {self.cls.__name__} says {wanted}"
         return None
 
     def made(self, values: Sequence[Any]) -> Any:

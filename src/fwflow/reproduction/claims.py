@@ -95,32 +95,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """Statement, and the cases of a run that test it.
-
-    Parameters
-    ----------
-    source
-        The place in the paper; empty for statements that go beyond the paper.
-    cases
-        Cases whose value is NaN are dropped.
-    number
-        Description of the numbers of the cases.
-    finding
-        Short result, for the summary at the top of a report.
-    topic
-        The sentence of that summary to which the statement belongs, if any.
-    short
-        Name of the statement in the figure of the summary.
-    """
+    """Statement, and the cases of a run that test it. The last three fields are for the summary of a report."""
 
     statement: str
-    source: str
+    source: str  # place in the paper; empty for statements that go beyond it
     rule: VerdictRule
-    cases: tuple[Case, ...]
-    number: str
+    cases: tuple[Case, ...]  # those whose value is NaN are dropped
+    number: str  # description of the numbers of the cases
     finding: str = ""
     topic: Topic | None = None
-    short: str = ""
+    short: str = ""  # name in the figure of the summary
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cases", tuple(case for case in self.cases if not math.isnan(case.value)))

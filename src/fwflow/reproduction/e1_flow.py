@@ -131,7 +131,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 floors.append(float(run["error"][run["t"] >= 0.8 * settings.t_end].max()))
             flow = results[f"{problem}-c{c:g}-exact"]
             bound = rate_bound(flow["t"], c)
-            ax.loglog(1 + flow["t"], np.maximum(flow["error"], 1e-17), color=INK, label="flow")
+            ax.loglog(1 + flow["t"], np.maximum(flow["error"], 1e-17), color=INK, label="the flow")
             ax.loglog(1 + flow["t"], bound, color=INK, ls="--", label="bound")
             ax.set(title=f"{problem}, c = {c:g}", ylim=(max(1e-10, 0.3 * min(floors)), None))
             name = f"{problem}, c = {c:g}"
@@ -145,7 +145,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         ax.set_xlabel("1 + t")
     for axes in grid:
         axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
-    styles = {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)} | {"flow": INK}
+    styles = {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)} | {"the flow": INK}
     legend_below(figure, styles, {"bound (c/(c+t))^c": "--"})
     caption = (
         f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "

@@ -54,16 +54,9 @@ def findings(settings: Settings, results: Results) -> Findings:
     for name, tableau in tableaus.items():
         certificate = tableau.certificate(c=settings.c, k=1)
         since = certificate.feasible_from
-        rows.append(
-            (
-                name,
-                str(tableau.order),
-                "  ".join(f"{z:.4f}" for z in certificate.z),
-                "  ".join(f"{z:.4f}" for z in PRINTED.get((name, 1), ())) or "-",
-                "never" if since is None else f"k ≥ {since}",
-                "yes" if certificate.stages_feasible else "no",
-            )
-        )
+        values = ("  ".join(f"{z:.4f}" for z in zs) or "-" for zs in (certificate.z, PRINTED.get((name, 1), ())))
+        certified = "never" if since is None else f"k ≥ {since}"
+        rows.append((name, str(tableau.order), *values, certified, "yes" if certificate.stages_feasible else "no"))
     differences = {
         (name, k): float(np.abs(find_tableau(name).certificate(c=2.0, k=k).z - z).max())
         for (name, k), z in PRINTED.items()

@@ -78,22 +78,15 @@ def tasks(settings: Settings) -> list[Task]:
     ]
 
 
-@dataclass(frozen=True)
-class _Scaled:
-    """k times the envelope of a run, without its end, where the envelope covers few iterates."""
+def _scaled(run: Columns, iterations: int) -> tuple[Array, Array, Array, Array]:
+    """Return k, k times the envelope, and the latter in the last decade of k and in the decade before.
 
-    k: Array
-    values: Array
-    late: Array
-    early: Array
-
-    @classmethod
-    def of(cls, run: Columns, iterations: int) -> _Scaled:
-        """Return the scaled envelope with the last two decades of k, of which `early` is the first."""
-        last = iterations // 10
-        k, envelope = (run[name][run["k"] <= iterations - last] for name in ("k", "envelope"))
-        values = k * envelope
-        return cls(k, values, values[k >= last], values[(k >= last // 10) & (k < last)])
+    The end of the run is left out, because the envelope covers few iterates there.
+    """
+    last = iterations // 10
+    k, envelope = (run[name][run["k"] <= iterations - last] for name in ("k", "envelope"))
+    values = k * envelope
+    return k, values, values[k >= last], values[(k >= last // 10) & (k < last)]
 
 
 @in_style
@@ -104,23 +97,23 @@ def findings(settings: Settings, results: Results) -> Findings:
     inside, outside = [m for m in even if not even[m]], [m for m in even if even[m]]
     rows = []
     # By tableau: the growth of k h and the decrease of k sup|x| late in the run, and the fitted exponent.
-    growth: dict[str, float] = {}
-    kept: dict[str, float] = {}
-    exponents: dict[str, float] = {}
+    growth, kept, exponents = (dict.fromkeys(settings.methods, math.nan) for _ in range(3))
     for method in settings.methods:
-        x, h = (_Scaled.of(results[f"{problem}-{method}"], settings.iterations) for problem in ("interval", "triangle"))
-        for ax, scaled in zip(grid[0], (x, h), strict=True):
-            ax.loglog(scaled.k, scaled.values, color=colour[method], label=label(method))
-        run = results[f"interval-{method}"]
-        exponents[method] = fit_rate(run["envelope"][: len(x.k)], x.k).exponent
-        growth[method] = float(h.late.max() / h.early.max())
-        kept[method] = float(x.late.min() / x.early.min())
-        numbers = (f"{value:.3g}" for value in (h.values.max(), h.late.max(), x.late.min()))
+        interval, triangle = (results[f"{problem}-{method}"] for problem in ("interval", "triangle"))
+        k, x, late_x, early_x = _scaled(interval, settings.iterations)
+        k_h, h, late_h, early_h = _scaled(triangle, settings.iterations)
+        grid[0, 0].loglog(k, x, color=colour[method], label=label(method))
+        grid[0, 1].loglog(k_h, h, color=colour[method], label=label(method))
+        exponents[method] = fit_rate(interval["envelope"][: len(k)], k).exponent
+        growth[method] = float(late_h.max() / early_h.max())
+        kept[method] = float(late_x.min() / early_x.min())
+        numbers = (f"{value:.3g}" for value in (h.max(), late_h.max(), late_x.min()))
         rows.append((label(method), *numbers, f"{exponents[method]:.3f}", "no" if even[method] else "yes"))
     grid[0, 0].set(xlabel="k", ylabel="k · sup |x| over k' ≥ k", title="[-1, 1], f = x²/2")
     grid[0, 1].set(xlabel="k", ylabel="k · sup h over k' ≥ k", title="triangle")
     legend_below(figure, {label(m): c for m, c in colour.items()}, {}, columns=4)
     last = settings.iterations // 10
+    columns = ("max k·h, triangle", f"max k·h for k ≥ {last}", f"min k·sup|x| for k ≥ {last}, interval")
     return Findings(
         summary="If k times the envelope of the error is bounded, the rate is O(1/k); if it is bounded away from zero, "
         "the rate is not better. The negative result assumes that no group of stages has exactly half of the sum of β.",
@@ -131,14 +124,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         tables=[
             ResultTable(
                 "Scaled errors",
-                (
-                    "tableau",
-                    "max k·h, triangle",
-                    f"max k·h for k ≥ {last}",
-                    f"min k·sup|x| for k ≥ {last}, interval",
-                    "exponent of k in |x|",
-                    "β meets the condition",
-                ),
+                ("tableau", *columns, "exponent of k in |x|", "β meets the condition"),
                 rows,
             )
         ],

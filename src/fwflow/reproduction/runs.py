@@ -165,14 +165,14 @@ def findings(
     figures = [Figure(name, convergence(curves, axes, "smallest Frank-Wolfe gap so far"), caption)]
     panels = [
         (
-            view.title,
-            view.xlabel,
+            title,
+            axis[1],
             [
-                (label(m), colour[m], v, *curve_ratio(results[key(*other)], results[key(m, v)], view.along))
-                for (m, v), other in view.against.items()
+                (label(m), colour[m], v, *curve_ratio(results[key(*other)], results[key(m, v)], axis[0]))
+                for (m, v), other in against.items()
             ],
         )
-        for view in _views([(m, v) for m, v in runs if v != aside])
+        for title, axis, against, _ in _comparisons([(m, v) for m, v in runs if v != aside])
     ]
     if panels:
         along = "Ratio of the smallest gaps so far. Values above the line mean a lower gap."
@@ -186,18 +186,9 @@ def _ends(runs: Sequence[tuple[str, str]], results: Results) -> ResultTable:
     for m, variant in runs:
         r = results[key(m, variant)]
         at_budget = max(0, int(np.searchsorted(r["calls"], budget, side="right")) - 1)
-        rows.append(
-            (
-                label(m),
-                variant,
-                f"{settled(r):.3e}",
-                f"{r['fun'][-1]:.6g}",
-                f"{int(r['calls'][-1])}",
-                f"{r['passes'][-1]:.4g}",
-                f"{r['time'][-1]:.2f}",
-                f"{best_so_far(r['gap'])[at_budget]:.3e}",
-            )
-        )
+        ends = (f"{settled(r):.3e}", f"{r['fun'][-1]:.6g}", f"{int(r['calls'][-1])}")
+        costs = (f"{r['passes'][-1]:.4g}", f"{r['time'][-1]:.2f}")
+        rows.append((label(m), variant, *ends, *costs, f"{best_so_far(r['gap'])[at_budget]:.3e}"))
     return ResultTable(
         "Results at the end of each run",
         ("method", "variant", "gap at the end", "f at the end", "calls", "passes", "seconds", f"gap by {budget} calls"),
@@ -208,51 +199,33 @@ def _ends(runs: Sequence[tuple[str, str]], results: Results) -> ResultTable:
     )
 
 
-@dataclass(frozen=True)
-class _View:
-    """Runs, each with the run that it is compared with, and the column along which they are compared."""
-
-    title: str
-    along: str
-    xlabel: str
-    against: Mapping[tuple[str, str], tuple[str, str]]
-    note: str
-
-
-def _views(runs: Sequence[tuple[str, str]]) -> list[_View]:
-    """Return the comparisons of variants with plain runs along iterations, and of methods with FW along calls."""
-    without = _View(
+def _comparisons(runs: Sequence[tuple[str, str]]) -> list[tuple[str, tuple[str, str], dict[Any, Any], str]]:
+    """Return title, axis, runs with the run that each is compared with, and note, for each kind of comparison."""
+    without = (
         "Gap without over gap with, along the iterations",
-        *AXES[0],
+        AXES[0],
         {(m, v): (m, "plain") for m, v in runs if v != "plain" and (m, "plain") in runs},
         "Ratios of the smallest gaps so far: geometric mean over log-spaced iterations, best and worst value with "
         "their iterations, and value at the end. A step with line search or momentum makes as many calls as a step "
         "without, so the ratios at equal calls are the same.",
     )
-    against_fw = _View(
+    against_fw = (
         "FW's gap over the method's, at equal calls",
-        *AXES[1],
+        AXES[1],
         {(m, v): (FW, v) for m, v in runs if m != FW and (FW, v) in runs},
         "FW with the same variant, after the same number of gradient and oracle calls; smallest gaps so far.",
     )
-    return [view for view in (without, against_fw) if view.against]
+    return [comparison for comparison in (without, against_fw) if comparison[2]]
 
 
 def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[ResultTable]:
     """Return tables of the ratios of the gaps along the runs."""
-    header = ("method", "variant", "mean", "best", "worst", "at the end")
-    return [
-        ResultTable(
-            view.title,
-            header,
-            [
-                (label(m), v, *_cells(ratio(results[key(*other)], results[key(m, v)], view.along)))
-                for (m, v), other in view.against.items()
-            ],
-            view.note,
-        )
-        for view in _views(runs)
-    ]
+    tables = []
+    for title, (along, _), against, note in _comparisons(runs):
+        ratios = {run: ratio(results[key(*other)], results[key(*run)], along) for run, other in against.items()}
+        rows = [(label(m), variant, *_cells(r)) for (m, variant), r in ratios.items()]
+        tables.append(ResultTable(title, ("method", "variant", "mean", "best", "worst", "at the end"), rows, note))
+    return tables
 
 
 def _cells(r: Ratio) -> list[str]:

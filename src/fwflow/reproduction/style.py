@@ -77,16 +77,9 @@ def legend_below(figure: Figure, colours: Mapping[str, str], styles: Mapping[str
 def convergence(
     curves: Sequence[tuple[str, str, str, Mapping[str, Array]]], axes: Sequence[tuple[str, str]], ylabel: str
 ) -> Figure:
-    """Draw the smallest gap so far on log-log panels, one per horizontal axis.
+    """Draw the smallest gap so far on log-log panels, and the gap itself as a thin line if there are few curves.
 
-    Up to six curves are drawn together with the gap itself, as a thin line.
-
-    Parameters
-    ----------
-    curves
-        (label, colour, variant, columns) of each run; variants become line styles in order of appearance.
-    axes
-        (column, label) of the horizontal axis of each panel.
+    A curve is (label, colour, variant, columns). An axis is (column, label), and each has a panel.
     """
     styles = _styles(variant for _, _, variant, _ in curves)
     rows, across = (2, 2) if len(axes) == 4 else (1, len(axes))
@@ -108,12 +101,9 @@ def convergence(
 
 @in_style
 def gains(panels: Sequence[tuple[str, str, Sequence[tuple[str, str, str, Array, Array]]]]) -> Figure:
-    """Draw ratios of curves, with a line at one.
+    """Draw ratios of gaps, with a line at one.
 
-    Parameters
-    ----------
-    panels
-        (title, label of the horizontal axis, curves), each curve as (label, colour, variant, x, ratio).
+    A panel is (title, label of the horizontal axis, curves). A curve is (label, colour, variant, x, ratio).
     """
     styles = _styles(variant for *_, curves in panels for _, _, variant, _, _ in curves)
     figure, grid = subplots(1, len(panels), 4.95 * len(panels), 3.2)
