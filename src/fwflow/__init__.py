@@ -11,15 +11,7 @@ from fwflow import checks, networks, sets
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
-from fwflow.methods import (
-    BlockCoordinate,
-    Iterate,
-    LazyFrankWolfe,
-    Method,
-    Proposal,
-    Stochastic,
-    UncertifiedWarning,
-)
+from fwflow.methods import BlockCoordinate, Iterate, LazyFrankWolfe, Method, Proposal, Stochastic, UncertifiedWarning
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.reproduction import drawn, e3_triangle, problems, runs
-from fwflow.reproduction.claims import Topic
+from fwflow.reproduction.claims import Case, Topic
 from fwflow.reproduction.problems import find_problem
 from fwflow.steps.momentum import momenta
 from tests.reproduction.helpers import HOLDS, PARTLY, UNTESTABLE, curve, gaps
@@ -55,6 +55,10 @@ def test_methods_that_a_claim_holds_for_are_named(serial, gap, expected):
 def test_comparison_without_a_counterpart_is_not_testable(methods):
     results = gaps(methods, {"plain": (1.0, 1.0), "momentum": (0.5, 0.1)})
     assert helps(results, methods).verdict is UNTESTABLE
+
+
+def test_cases_have_the_labels_of_methods():
+    assert runs.cases({"rk38": 2.0, "mine.toml": 0.5}) == (Case("RK 3/8", 2.0), Case("mine", 0.5))
 
 
 def measured(gap, calls=1):

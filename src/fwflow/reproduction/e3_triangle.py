@@ -11,7 +11,7 @@ from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
 from fwflow.reproduction import runs
-from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.claims import Claim, Topic, VerdictRule
 from fwflow.reproduction.framework import FW, PAPER_METHODS, RK44, Figure, Findings, Results, ResultTable, Task
 from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, best_so_far, colours, in_style, label, legend_below, subplots
@@ -114,7 +114,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Higher-order methods are closer to the flow",
                 "Figure 3, top row",
                 CLOSER,
-                tuple(Case(label(m), distance[m] / distance[FW]) for m in others),
+                runs.cases({m: distance[m] / distance[FW] for m in others}),
                 f"mean distance to the flow over {settings.drawn} steps, as a share of FW's",
                 f"on {where} RK44 is {distance['rk44'] / distance['fw']:.2g} times as far from the flow as FW"
                 if {FW, RK44} <= set(methods)
@@ -125,7 +125,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Multistep methods converge faster than FW (triangle)",
                 "Figure 3, top row",
                 FASTER,
-                tuple(Case(label(m), value) for m, value in ahead.items()),
+                runs.cases(ahead),
                 "FW's gap over the method's, geometric mean along the run",
             ),
             runs.helps_more("line search", where, "Figure 3, middle row", results, methods, Topic.SEARCH),

@@ -9,6 +9,7 @@ import numpy as np
 
 from fwflow.reproduction.claims import Case, Claim, VerdictRule
 from fwflow.reproduction.framework import MIDPOINT, RK5, RK38, RK44, Findings, Results, ResultTable, Task
+from fwflow.reproduction.runs import cases
 from fwflow.reproduction.style import label
 from fwflow.tableau.catalogue import find_tableau, tableaus
 
@@ -84,7 +85,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "The largest entry of z falls with k",
                 "Appendix A",
                 FALLS,
-                tuple(Case(label(name), value) for name, value in falling.items()),
+                cases(falling),
                 "largest ratio of the largest entry at k + 1 to that at k, for k = 1, ..., 99",
             ),
         ],

@@ -10,9 +10,10 @@ import numpy as np
 
 from fwflow._validation import Array, InputError
 from fwflow.objectives import Quadratic
-from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.claims import Claim, Topic, VerdictRule
 from fwflow.reproduction.framework import Columns, Figure, Findings, Results, ResultTable, Task
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
+from fwflow.reproduction.runs import cases
 from fwflow.reproduction.style import colours, in_style, label, legend_below, subplots, thin
 from fwflow.sets import Box
 from fwflow.tableau.catalogue import find_tableau, tableaus
@@ -122,18 +123,14 @@ def findings(settings: Settings, results: Results) -> Findings:
             Figure("e8-rates", figure, f"Scaled envelopes over {settings.iterations} iterations, certified tableaus.")
         ],
         tables=[
-            ResultTable(
-                "Scaled errors",
-                ("tableau", *columns, "exponent of k in |x|", "β meets the condition"),
-                rows,
-            )
+            ResultTable("Scaled errors", ("tableau", *columns, "exponent of k in |x|", "β meets the condition"), rows)
         ],
         claims=[
             Claim(
                 "Every Runge-Kutta method converges as O(1/k)",
                 "Proposition 3.1",
                 BOUNDED,
-                _cases(growth),
+                cases(growth),
                 "largest k·h on the triangle in the last decade of k, divided by that in the decade before",
                 "",
                 Topic.RATE,
@@ -142,7 +139,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "On x²/2 over [-1, 1] the rate is no better than 1/k, for β that cannot cancel",
                 "Proposition 3.2",
                 STAYS,
-                _cases({m: kept[m] for m in inside}),
+                cases({m: kept[m] for m in inside}),
                 "smallest k·sup|x| in the last decade of k, divided by that in the decade before",
                 "",
                 Topic.RATE,
@@ -151,7 +148,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "The rate in k does not improve with the order, for β that cannot cancel",
                 "Proposition 3.2",
                 NO_FASTER,
-                _cases({m: exponents[m] for m in inside}),
+                cases({m: exponents[m] for m in inside}),
                 "the exponent of 1/k in sup|x|",
                 _finding(exponents, inside, outside),
                 Topic.RATE,
@@ -160,7 +157,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "The same for β that can be split into two equal halves, which the proposition excludes",
                 "",
                 NO_FASTER,
-                _cases({m: exponents[m] for m in outside}),
+                cases({m: exponents[m] for m in outside}),
                 "the exponent of 1/k in sup|x|",
             ),
         ],
@@ -173,7 +170,3 @@ def _finding(exponents: dict[str, float], inside: list[str], outside: list[str])
         return ""
     left_out = f", and up to {max(can):.2f} for weights that can, which the proposition excludes" if can else ""
     return f"on [-1, 1] the exponents of 1/k are {min(cannot):.2f} to {max(cannot):.2f}{left_out}"
-
-
-def _cases(values: dict[str, float]) -> tuple[Case, ...]:
-    return tuple(Case(label(m), value) for m, value in values.items())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import html
 import io
 import math
 import platform
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from html import escape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ def _inline_svg(figure: Figure) -> str:
     prefix = re.sub(r"\W", "", figure.name)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', svg)
     svg = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)
-    described = f'role="img" aria-label="{html.escape(figure.caption)}" aria-describedby="{figure.name}-words"'
+    described = f'role="img" aria-label="{escape(figure.caption)}" aria-describedby="{figure.name}-words"'
     # An inch has the same width in every figure, so that all texts have the same size.
     width = f'style="max-width: {7 * figure.figure.get_figwidth():g}rem"'
     return svg.replace("<svg ", f"<svg {described} {width} ", 1)
@@ -127,16 +127,16 @@ def _page(
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
     nav = f'<a class="explorer" href="{EXPLORER}">Explorer: the methods step by step</a>' if explorer else ""
     nav += '<a href="#claims">Claims</a>' if claims else ""
-    nav += "".join(f'<a href="#{name}">{name} {html.escape(title)}</a>' for name, title, _, _ in sections)
+    nav += "".join(f'<a href="#{name}">{name} {escape(title)}</a>' for name, title, _, _ in sections)
     lead += " Quick settings: smaller runs than the paper's." if quick else ""
     versions = [f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy")]
     folder = Path(__file__).parent
     return filled(
         folder / "report.html",
         maker=MAKER,
-        title=html.escape(title),
+        title=escape(title),
         style=(folder / "report.css").read_text(encoding="utf-8"),
-        lead=html.escape(lead, quote=False),
+        lead=escape(lead, quote=False),
         summary=_summary([claim for _, claim in claims], first),
         nav=nav,
         claims=_claims(claims),
@@ -148,8 +148,8 @@ def _page(
 
 def _summary(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
     rows = "".join(
-        f"<li>{_verdict('span', verdict)}<span>{html.escape(statement)}. "
-        f'<span class="shows">{html.escape(evidence)}.</span></span></li>'
+        f"<li>{_verdict('span', verdict)}<span>{escape(statement)}. "
+        f'<span class="shows">{escape(evidence)}.</span></span></li>'
         for statement, verdict, evidence in sentences(claims)
     )
     says = f'<ol class="says">{rows}</ol>' if rows else ""
@@ -212,7 +212,7 @@ def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
     tally = "; ".join(f"{verdict.value}: {count[verdict]}" for verdict in Verdict if count[verdict])
     return (
         f'<h2 id="claims">Claims</h2><p>{len(paper)} statements of the paper. {tally.capitalize()}.</p>'
-        f'<p class="note">{html.escape(HOW_JUDGED)}</p>{_claims_table(paper, "statement of the paper")}'
+        f'<p class="note">{escape(HOW_JUDGED)}</p>{_claims_table(paper, "statement of the paper")}'
         + (f"<h3>Beyond the paper</h3>{_claims_table(beyond, 'statement')}" if beyond else "")
     )
 
@@ -220,9 +220,9 @@ def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
 def _claims_table(claims: Sequence[tuple[str, Claim]], what: str) -> str:
     rows = "".join(
         f'<tr><td><a href="#{name}">{name}</a></td>'
-        f"<td>{html.escape(claim.statement)}<small>{html.escape(claim.source)}</small></td>"
+        f"<td>{escape(claim.statement)}<small>{escape(claim.source)}</small></td>"
         f'{_verdict("td", claim.verdict)}<td><ul class="cases">{_cases(claim)}</ul>'
-        f"<small>Shown: {html.escape(claim.number)}. Rule: {html.escape(claim.rule.words)}.</small></td></tr>"
+        f"<small>Shown: {escape(claim.number)}. Rule: {escape(claim.rule.words)}.</small></td></tr>"
         for name, claim in claims
     )
     head = f"<tr><th></th><th>{what}</th><th>verdict</th><th>for which methods and data</th></tr>"
@@ -237,38 +237,38 @@ def _cases(claim: Claim) -> str:
         paper = "" if math.isnan(case.printed) else f" <i>(paper {case.printed:.3g})</i>"
         out.append(
             f'<li><span class="{word}">{mark}<span class="hidden"> {word}:</span></span> '
-            f"{html.escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"
+            f"{escape(case.name)} <b>{claim.shown(case)}</b>{paper}</li>"
         )
     return "".join(out)
 
 
 def _figure(figure: Figure) -> str:
-    words = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in in_words(figure.figure))
-    name = html.escape(figure.name)
+    words = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_words(figure.figure))
+    name = escape(figure.name)
     return (
         f'<figure data-name="{name}"><div class="scroll">{_inline_svg(figure)}</div>'
-        f"<figcaption>{html.escape(figure.caption)}</figcaption>"
+        f"<figcaption>{escape(figure.caption)}</figcaption>"
         '<div class="tools" hidden><button>Enlarge</button><button>SVG</button><button>Data (CSV)</button></div>'
         f'<details id="{name}-words"><summary>In words</summary>{words}</details>'
-        f"<pre hidden>{html.escape(as_csv(figure.figure))}</pre></figure>"
+        f"<pre hidden>{escape(as_csv(figure.figure))}</pre></figure>"
     )
 
 
 def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
-    parts = [f'<section><h2 id="{name}">{name}: {html.escape(title)}</h2><p>{html.escape(findings.summary)}</p>']
-    parts += [f'<p class="note">Data: {html.escape(sentence)}</p>' for sentence in findings.data]
+    parts = [f'<section><h2 id="{name}">{name}: {escape(title)}</h2><p>{escape(findings.summary)}</p>']
+    parts += [f'<p class="note">Data: {escape(sentence)}</p>' for sentence in findings.data]
     parts += map(_figure, findings.figures)
     parts += [_table(table) for table in findings.tables]
     shown = "; ".join(f"{f.name} = {getattr(settings, f.name)}" for f in dataclasses.fields(settings))
-    parts.append(f"<details><summary>Settings</summary><p><code>{html.escape(shown)}</code></p></details></section>")
+    parts.append(f"<details><summary>Settings</summary><p><code>{escape(shown)}</code></p></details></section>")
     return "".join(parts)
 
 
 def _table(table: ResultTable) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.header)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    note = f'<p class="note">{html.escape(table.caption)}</p>' if table.caption else ""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
     return (
-        f'<h3>{html.escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f'<h3>{escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{note}"
     )

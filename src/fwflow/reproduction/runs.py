@@ -69,6 +69,11 @@ def tasks(
     ]
 
 
+def cases(values: Mapping[str, float]) -> tuple[Case, ...]:
+    """Return a case for the number of each method."""
+    return tuple(Case(label(method), value) for method, value in values.items())
+
+
 def settled(run: Any) -> float:
     """Return the geometric mean of the gap over the last tenth of a run, because the gap oscillates."""
     gap = run["gap"][np.isfinite(run["gap"])]
@@ -138,7 +143,7 @@ def helps_more(
         statement,
         source,
         HELPS_MORE,
-        tuple(Case(label(m), min(gain[m], gain[m] / gain[FW])) for m in multistep),
+        cases({m: min(gain[m], gain[m] / gain[FW]) for m in multistep}),
         "the smaller of the gain and its ratio to FW's gain; gains (gap without over gap with, geometric mean along "
         f"the run): {', '.join(f'{label(m)} {g:.2f}' for m, g in gain.items())}",
         f"on {where} it divides the gap by {gain[most]:.2f} for {label(most)} and by {gain[FW]:.2f} for FW",

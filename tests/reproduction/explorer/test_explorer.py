@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import fwflow as fw
 from fwflow import cli
+from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction import explorer
 from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.page import GENERATOR, SCALES, _problem, contents
@@ -199,6 +200,11 @@ def test_the_page_offers_every_combination(few):
         rows = unpacked(few, f"{scene.key},{place},{shape}")
         assert len(rows) == max(few["runs"].values()) + 3 * 2 + 3
     assert json.loads(json.dumps(few))["problems"].keys() == few["problems"].keys()
+
+
+def test_the_page_has_the_labels_of_the_table_of_methods(few):
+    assert few["labels"] == {name: METHODS[name].label for name in TABLEAUS}
+    assert few["discFlow"]["method"] in few["labels"]
 
 
 def test_solution_and_level_sets(few):
