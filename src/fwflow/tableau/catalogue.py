@@ -85,8 +85,6 @@ _DRAWINGS = {
 #: The catalogue: every entry is a method of :func:`fwflow.minimize`.
 tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, text) for (name, _), text in _DRAWINGS.items()})
 
-_ALIASES = {"fw": "euler"}
-
 #: Names of tableaus in figures.
 LABELS: Mapping[str, str] = MappingProxyType({"fw": "FW", **dict(_DRAWINGS.keys())})
 
@@ -98,7 +96,6 @@ def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
     """Return the tableau of that name, where "fw" is Euler's method, or the one in a .toml or .json file."""
     if name.endswith((".toml", ".json")):
         return Tableau.from_file(name)
-    key = _ALIASES.get(name, name)
-    if key not in tableaus:
-        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
-    return tableaus[key]
+    if name != "fw" and name not in tableaus:
+        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, 'fw', *tableaus])}")
+    return tableaus["euler" if name == "fw" else name]

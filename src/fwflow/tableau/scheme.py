@@ -153,9 +153,12 @@ class Tableau:
 
     @cached_property
     def order(self) -> int:
-        """Order of accuracy, from the order conditions of rooted trees up to order 5."""
-        failing = (n for n in range(1, 6) if any(abs(residual) > 1e-10 for residual in order_residuals(self, n)))
-        return next(failing, 6) - 1
+        """Order of accuracy, from the conditions of rooted trees up to order 5 (Hairer, Norsett & Wanner, II.2)."""
+        for n in range(1, 6):
+            for phi, density in _forests(self, n - 1):  # the branches of the root of a tree with n nodes
+                if abs(float(dot(self.beta, phi)) - 1 / (n * density)) > 1e-10:
+                    return n - 1
+        return 5
 
     def certificate(self, c: float = 2.0, k: int = 1, delta: float = 1.0) -> Certificate:
         """Return whether step k is a convex combination, for ``gamma(t) = c / (c + t)``.
@@ -211,17 +214,11 @@ def _numbers(entry: Any, name: str) -> Any:
         raise InputError(f"{name} must hold finite numbers or fractions such as '1/6'; got {entry!r}") from None
 
 
-def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
-    r"""Yield :math:`\sum_i \beta_i \Phi_i(\tau) - 1/\gamma(\tau)` for the rooted trees of n nodes.
-
-    See Hairer, Norsett & Wanner, II.2. Trees that differ only in the order of their branches are repeated.
-    """
-    for phi, density in _forests(tableau, n - 1):
-        yield float(dot(tableau.beta, phi)) - 1 / (n * density)
-
-
 def _forests(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """Yield stage weights and density of all ordered sequences of rooted trees with n nodes in total."""
+    """Yield stage weights and density of all ordered sequences of rooted trees with n nodes in total.
+
+    Sequences that differ only in their order repeat an order condition, which does no harm.
+    """
     if n == 0:
         yield np.ones(tableau.stages), 1.0
     for size in range(1, n + 1):
