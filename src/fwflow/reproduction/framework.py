@@ -108,7 +108,7 @@ def _converted(name: str, value: Any, default: Any) -> Any:
             raise InputError(f"{name} must be a list such as {list(default)}; got {value!r}")
         return tuple(type(default[0])(v) for v in value)
     if not _like(value, default):
-        raise InputError(f"{name} must have the type of its default {default!r}; got {value!r}")
+        raise InputError(f"{name} must be of type {type(default).__name__}, such as {default!r}; got {value!r}")
     return type(default)(value)
 
 
