@@ -172,8 +172,8 @@ class Copy:
         self.insert(formulas, '    "quadratic": quadratic,', '    "pseudo-huber": linear(pseudo_huber, targets),\n')
 
     def add_tableau(self):
-        drawing = '    "ssprk32": """\n        1/2\n        1/2  1/2\n        1/3  1/3  1/3\n    """,\n'
-        self.insert("src/fwflow/tableau/catalogue.py", '    "bs3": """', drawing)
+        drawing = '    ("ssprk32", "SSP-RK3-2"): """\n        1/2\n        1/2  1/2\n        1/3  1/3  1/3\n    """,\n'
+        self.insert("src/fwflow/tableau/catalogue.py", '    ("bs3", ', drawing)
         self.insert("tests/catalogue.py", '    "bs3": 3,', '    "ssprk32": 2,\n')
 
     def add_line_search(self):

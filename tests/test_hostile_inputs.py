@@ -462,7 +462,7 @@ def test_tables_of_numbers_are_matrices(kind):
         (np.zeros(30, dtype=[("a", float)]), "b must be an array of real numbers; got ndarray"),
         (np.zeros(30, dtype="M8[s]"), "b must be an array of real numbers; got ndarray"),
         (sp.csr_array(B[:, None]), "b must be an array of real numbers; got csr_array"),
-        ([10**400] * 30, "b must be finite; it has integers that no float can hold"),
+        ([10**400] * 30, "b must be finite; it has integers that are too large for float64"),
         (np.full(30, np.longdouble("1e400")), r"b must be finite; b\[0\] is inf"),
         (B[:, None], r"b must have 1 dimension\(s\); got shape \(30, 1\); ravel\(\)"),
         (3.0, r"b must have 1 dimension\(s\); got shape \(\)"),

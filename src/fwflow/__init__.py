@@ -11,15 +11,7 @@ from fwflow import checks, networks, sets
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
-from fwflow.methods import (
-    BlockCoordinate,
-    Iterate,
-    LazyFrankWolfe,
-    Method,
-    Proposal,
-    Stochastic,
-    UncertifiedWarning,
-)
+from fwflow.methods import BlockCoordinate, Iterate, LazyFrankWolfe, Method, Proposal, Stochastic, UncertifiedWarning
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet
@@ -34,7 +26,7 @@ from fwflow.run.loop import minimize
 from fwflow.run.paths import PathResult, path
 from fwflow.run.result import Result, State, Status
 from fwflow.run.trace import Trace
-from fwflow.sets import *  # noqa: F403 - the catalogue names its sets once, in its __all__
+from fwflow.sets import *  # noqa: F403 - the names are in the __all__ of the module
 from fwflow.steps import momentum as _momentum
 from fwflow.steps import schedules as _schedules
 from fwflow.steps import searches as _searches
@@ -106,7 +98,7 @@ __all__ = [
     "tableaus",
     "zigzag_energy",
 ]
-# Sets, momenta, schedules and line searches are named once, where they are defined.
+# Sets, momenta, schedules and line searches are listed in the modules that define them.
 __all__ += sets.__all__
 __all__ += _momentum.__all__
 __all__ += _schedules.__all__

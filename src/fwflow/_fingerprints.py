@@ -1,4 +1,4 @@
-"""Is this the problem that a state belongs to? Digests of the data of objectives and sets."""
+"""Fingerprints of objectives and sets, by which a state is compared with a problem."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ import scipy.sparse as sp
 from fwflow._storage import storable
 from fwflow._validation import Array
 
-# Up to so many bytes an array is hashed as it is.
+# Largest size of an array, in bytes, of which all entries are hashed. Chosen without tuning.
 _HASHED = 2**20
-# A larger vector is taken for a matrix with rows of this length.
+# Length of the rows into which a larger vector is cut. Chosen without tuning.
 _ROW = 1024
 
 
 def fingerprint(owner: object, *parts: Any) -> str:
-    """The kind of an objective or set and a digest of what it is made of, the same on every machine.
+    """Return the class name of an objective or set and a digest of its parts, equal on all machines.
 
-    Numbers, text, arrays, sparse matrices, dataclasses and sequences of these count with their values, and anything
-    else (a function, an object of a user) with its class alone. Of arrays beyond a megabyte the digest takes the sums
-    of the bit patterns over each row and each column: as fast as reading them, and different if any one entry is, or
-    if two have changed places.
+    Numbers, text, arrays, sparse matrices, dataclasses and sequences of these enter the digest with their values, and
+    other objects, such as functions, with their class only. For arrays of more than a megabyte the digest uses the sums
+    of the bit patterns over each row and each column. They differ if one entry differs, or if two entries are swapped.
 
     Examples
     --------
@@ -78,25 +77,25 @@ def _feed_entries(digest: Any, array: Array) -> None:
 @storable("origin", "fingerprints")
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The problem that a state belongs to: the objective and the set or, once they are out of reach, what tells them.
+    """Problem that a state belongs to: the objective and the set, or only their fingerprints.
 
-    What is copied, sent or written takes the fingerprints along and leaves the data behind.
+    Copies and files hold the fingerprints, not the data.
     """
 
-    told: tuple[str | None, str | None] | None = None
+    stored: tuple[str | None, str | None] | None = None
     objective: Any = None
     constraint: Any = None
 
     @cached_property
     def fingerprints(self) -> tuple[str | None, str | None]:
-        """Of the objective and of the set; None where they cannot tell."""
-        return (self.objective.fingerprint(), self.constraint.fingerprint()) if self.told is None else self.told
+        """Fingerprints of the objective and of the set; None if they have none."""
+        return (self.objective.fingerprint(), self.constraint.fingerprint()) if self.stored is None else self.stored
 
     def __reduce__(self) -> Any:
         return Origin, (self.fingerprints,)
 
     def differs_from(self, other: Origin) -> str | None:
-        """What the one problem has and the other has not, in words; None if nothing tells them apart."""
+        """Return a description of the differences between two problems, or None if there are none."""
         if self.objective is not None and self.objective is other.objective and self.constraint is other.constraint:
             return None
         pairs = zip(("objective", "set"), self.fingerprints, other.fingerprints, strict=True)

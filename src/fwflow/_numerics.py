@@ -1,4 +1,4 @@
-"""Small numerical questions that sets and methods both ask."""
+"""Products, norms and small numerical functions for sets and methods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quietly(function: Function) -> Function:
 
 
 class _Quiet(threading.local):
-    """A context of each thread in which NumPy ignores floating-point flags: faster to enter than `np.errstate`."""
+    """Context of each thread in which NumPy ignores floating-point flags. It is faster to enter than `np.errstate`."""
 
     def __init__(self) -> None:
         context = contextvars.Context()
@@ -47,7 +47,7 @@ def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
     if type(a) is type(b) is np.ndarray:
         return np.vdot(a, b) if a.ndim == b.ndim == 1 else _quiet.run(operator.matmul, a, b)
-    return _matmul(a, b)  # may call code of the user, which may come here again: a context cannot be entered twice
+    return _matmul(a, b)  # code of a user may call dot again, and a context cannot be entered twice
 
 
 def norm(x: Any) -> Any:
@@ -62,7 +62,7 @@ def namespace(array: Any) -> Any:
 
 
 def lowest(values: Array, count: int) -> Array:
-    """Places of the smallest entries in ascending order of places; ties go to the first."""
+    """Return the indices of the smallest entries, in ascending order of indices. Among ties the first are chosen."""
     if not 0 < count < len(values):
         return np.arange(len(values) if count > 0 else 0)
     level = np.partition(values, count - 1)[count - 1]
@@ -72,13 +72,16 @@ def lowest(values: Array, count: int) -> Array:
 
 
 def smallest(values: Array, count: int) -> list[int]:
-    """Places of the smallest entries in ascending order of entries; ties go to the first."""
+    """Return the indices of the smallest entries, in ascending order of entries. Among ties the first are chosen."""
     chosen = lowest(values, count)
     return chosen[np.argsort(values[chosen], kind="stable")].tolist()
 
 
 def first_below(start: Array, end: Array, noise: Array | float) -> tuple[float, int] | None:
-    """Which entry is first below zero on the way from `start` (not below) to `end`? Only those below `-noise` count."""
+    """Return where an entry first becomes negative on the way from `start` >= 0 (0) to `end` (1), and its index.
+
+    Entries of `end` that are not below ``-noise`` are ignored. Return None if there are no others.
+    """
     below = np.flatnonzero(end < -noise)
     if not len(below):
         return None
@@ -89,13 +92,13 @@ def first_below(start: Array, end: Array, noise: Array | float) -> tuple[float, 
 
 
 def length(vector: Array) -> float:
-    """Return the Euclidean norm. Squares neither overflow nor vanish."""
+    """Return the Euclidean norm, computed without overflow or underflow of squares."""
     largest = float(np.abs(vector).max(initial=0.0))
     return largest * float(norm(vector / largest)) if 0 < largest < np.inf else largest
 
 
 def row_lengths(rows: Any) -> Array:
-    """Return the Euclidean norms of the rows of an array or a sparse matrix. Squares neither overflow nor vanish."""
+    """Return the norms of the rows of an array or a sparse matrix, computed as in `length`."""
     largest = float(abs(rows).max()) if math.prod(rows.shape) else 0.0
     if not 0 < largest < np.inf:
         return np.full(rows.shape[0], largest)
@@ -104,10 +107,10 @@ def row_lengths(rows: Any) -> Array:
 
 
 def best_first(best: State, worse: Callable[[State], Iterable[tuple[float, State]]], count: int) -> list[State]:
-    """The best `count` states in order, where all others come from a better one by a step that costs something.
+    """Return the `count` cheapest states in order, where `best` costs 0 and a step to another state adds to the cost.
 
-    `worse` gives the steps from a state: what they cost, and where they lead. No more than the `count` cheapest from
-    each can matter. Ties go to the one found first.
+    `worse` returns the steps from a state, as pairs of added cost and new state. Only the `count` cheapest steps from
+    each state are used. Among ties the state found first is the first.
     """
     found: list[State] = []
     seen, ahead = {best}, [(0.0, 0, best)]

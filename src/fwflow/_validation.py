@@ -1,4 +1,4 @@
-"""Is this argument acceptable? The checks made once, at the public boundary, with errors that name the argument."""
+"""Checks of arguments, made once at the public boundary, with errors that name the argument."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Array = NDArray[Any]
 
 
 def ours(part: object) -> bool:
-    """Whether a part is of a class of this library, and not of one that users have written or derived."""
+    """Return whether the class of a part is defined in this library, not by a user."""
     return type(part).__module__.partition(".")[0] == "fwflow"
 
 
 class InputError(ValueError):
-    """An argument, an option or a file that is refused; the message says what is wrong and what is accepted.
+    """Invalid argument, option or file.
 
-    The command line shows such an error as one line. Any other ValueError there is a fault of the program.
+    The command line shows the message as one line. Any other ValueError is a bug there and has a traceback.
     """
 
 
 def suggest(name: object, accepted: Iterable[str]) -> str:
-    """The end of an error message: the nearest accepted name and the list of them."""
+    """Return the end of an error message: the nearest accepted name and the list of all."""
     names = list(accepted)
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
@@ -36,15 +36,15 @@ def suggest(name: object, accepted: Iterable[str]) -> str:
 
 
 def float_dtype(dtype: Any) -> np.dtype[Any]:
-    """float32 stays float32; every other real type computes in float64."""
+    """Return float32 for float32, and float64 for every other type."""
     dtype = np.dtype(dtype)
     return dtype if dtype == np.float32 else np.dtype(np.float64)
 
 
 def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
-    """An array of float32 or float64, not copied if it already is one. Missing entries are no numbers."""
+    """Return an array of float32 or float64, not copied if it is one already. Masked entries are an error."""
     if masked(value):
-        raise InputError(f"{name} has masked entries, and what they mean is not known here; drop them or fill them in")
+        raise InputError(f"{name} has masked entries; drop them or fill them in")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -53,23 +53,23 @@ def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
         array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must be an array of real numbers; got {describe(value)}")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and `finite_array` says so
+    with np.errstate(over="ignore"):  # too large entries become infinite, which `finite_array` reports
         array = array.astype(float_dtype(array.dtype), copy=False)
     if ndim is not None and array.ndim != ndim:
-        hint = "; ravel() makes a vector of it" if ndim == 1 and array.size == max(array.shape, default=0) else ""
+        hint = "; ravel() returns a vector" if ndim == 1 and array.size == max(array.shape, default=0) else ""
         raise InputError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
     return array
 
 
 def masked(value: Any) -> bool:
-    """Whether a masked array, or a list of them, hides some of its entries."""
+    """Return whether a masked array, or a list of such arrays, has masked entries."""
     if isinstance(value, list | tuple):
         return any(isinstance(part, list | tuple | np.ma.MaskedArray) and masked(part) for part in value)
     return bool(np.ma.is_masked(value)) if isinstance(value, np.ma.MaskedArray) else False
 
 
 def _from_objects(array: Array, name: str) -> Array:
-    """Python's numbers, as in tables whose columns differ in kind, as float64; text and missing entries are refused."""
+    """Return Python numbers, as in tables with columns of several types, as float64. Other entries are an error."""
     for place, entry in np.ndenumerate(array):
         if not isinstance(entry, Real | Decimal | np.bool_):
             which = f"{_entry(name, place)} is" if place else "got"
@@ -77,11 +77,11 @@ def _from_objects(array: Array, name: str) -> Array:
     try:
         return array.astype(np.float64)
     except OverflowError:
-        raise InputError(f"{name} must be finite; it has integers that no float can hold") from None
+        raise InputError(f"{name} must be finite; it has integers that are too large for float64") from None
 
 
 def finite_array(value: ArrayLike, name: str, ndim: int | None = None, dtype: Any = None) -> Array:
-    """Like `float_array`, and every entry is finite, in another type too if one is asked for."""
+    """Return `float_array`, converted to `dtype` if it is given. Entries that are not finite are an error."""
     array = float_array(value, name, ndim)
     with np.errstate(over="ignore"):
         array = array if dtype is None else array.astype(dtype, copy=False)
@@ -99,7 +99,7 @@ def _entry(name: str, place: Iterable[Any]) -> str:
 
 
 def shape_of(value: Any, name: str) -> tuple[int, ...]:
-    """A shape: positive integers, or one for a vector."""
+    """Return a shape from a tuple of positive integers, or from one integer for a vector."""
     sizes = value if isinstance(value, tuple | list) else (value,)
     try:
         shape = tuple(whole(size, name, 1) for size in sizes)
@@ -111,19 +111,19 @@ def shape_of(value: Any, name: str) -> tuple[int, ...]:
 
 
 def positive(value: Any, name: str) -> float:
-    """A positive finite number as a Python float."""
+    """Return a positive finite number as a Python float."""
     return number(value, name, "be a positive finite number", lambda x: 0 < x < math.inf)
 
 
 def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool]) -> float:
-    """A Python float that passes a test, which `wanted` puts in words after "must".
+    """Return a Python float for which `accepts` is true. `wanted` describes it in the message, after "must".
 
-    Not one of NumPy's numbers: those would lift float32 data to float64.
+    It is not a NumPy number, which would convert float32 data to float64.
     """
     if isinstance(value, float) and accepts(value):
         return float(value)
     try:
-        # Text, arrays of one entry, masked entries and complex numbers could be made floats, too.
+        # float() would also accept text, arrays of one entry, masked entries and complex numbers.
         other = isinstance(value, str | bytes) or np.ndim(value) or masked(value) or np.iscomplexobj(value)
         result = math.nan if other else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -134,13 +134,13 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
 
 
 def whole(value: Any, name: str, least: int) -> int:
-    """An integer not below `least`."""
+    """Return an integer of at least `least`."""
     at_least = f"be an integer of at least {least}"
     return int(number(value, name, at_least, lambda x: math.isfinite(x) and x == int(x) and x >= least))
 
 
 def nodes(value: ArrayLike, name: str) -> Array:
-    """Nodes of a graph, which are counted from 0."""
+    """Return the nodes of a graph, which are counted from 0, as an array of integers."""
     found = finite_array(value, name, ndim=1)
     wrong = (found < 0) | (found != np.floor(found))
     if wrong.any():
@@ -150,18 +150,18 @@ def nodes(value: ArrayLike, name: str) -> Array:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has none of the signs that float() and int() take and files of numbers should not have.
+    """Return whether a text has no underscores, no digits other than ASCII, and no white space.
 
-    Those are underscores, digits of other scripts than ASCII, and white space around the number.
+    float() and int() accept these, but they are not valid in files of numbers.
     """
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
 
 
 def parsed(text: str) -> float | None:
-    """The number that a text stands for, None if it is not a number.
+    """Return the number in a text, or None if it is not a number.
 
     Numbers are decimal, in ASCII digits, with or without a sign and an exponent. "inf", "infinity" and "nan" are
-    numbers that are not finite, for the caller to refuse.
+    accepted; the caller checks that numbers are finite.
 
     >>> parsed("-1.5e3"), parsed("1_000"), parsed(" 1"), parsed("0x10")
     (-1500.0, None, None, None)
@@ -173,6 +173,6 @@ def parsed(text: str) -> float | None:
 
 
 def describe(value: object) -> str:
-    """What was given, in a few words for an error message."""
+    """Return the type and a short form of a value, for an error message."""
     text = " ".join(repr(value).split())
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -1,3 +1,3 @@
-"""Which version is this? Where the package, its state files and its build find the same answer."""
+"""Version of the package, for its state files and its build too."""
 
 __version__ = "0.1.0"

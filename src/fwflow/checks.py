@@ -1,6 +1,6 @@
-"""Is my part correct? Checkers for gradients, designs, oracles and tableaus, for users who bring their own.
+"""Checkers for gradients, designs, oracles and tableaus of users.
 
-Each returns a number that is small if all is well; compare it with a tolerance of your choice.
+Each function returns a number that is small for a correct part. Compare it with a tolerance of your choice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fwflow.tableau.scheme import Tableau
 
 
 def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:
-    """Largest relative difference between the gradient and central differences of f at x.
+    """Return the largest relative difference between the gradient and central differences of f at x.
 
     Examples
     --------
@@ -38,22 +38,19 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
     centre = np.asarray(point.x, dtype=np.float64)
     length = max(1.0, float(np.abs(centre).max()))
     h = np.cbrt(np.finfo(dense.dtype).eps) * length
-    # Differences cannot see below their own rounding, some eps^(2/3) of |f| / length.
+    # The rounding error of the differences is about eps^(2/3) |f| / length.
     scale = max(float(norm(dense)), abs(f.value(point)) / length, 1e-300)
     worst = 0.0
     for _ in range(directions):
         d = rng.standard_normal(centre.shape)
         d /= norm(d)
         difference = (f.value(f.point(centre + h * d)) - f.value(f.point(centre - h * d))) / (2 * h)
-        worst = max(
-            worst,
-            abs(difference - float(np.vdot(dense, d))) / max(scale, abs(difference)),
-        )
+        worst = max(worst, abs(difference - float(np.vdot(dense, d))) / max(scale, abs(difference)))
     return float(worst)
 
 
 def adjoint_error(design: Design, *, seed: int = 0) -> float:
-    """The dot test: relative difference of ``<A x, r>`` and ``<x, A^T r>``, and of columns and products."""
+    """Return the larger relative difference: of ``<A x, r>`` and ``<x, A^T r>``, or of a column and a product."""
     rng = np.random.default_rng(seed)
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
@@ -66,17 +63,17 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
-    """How much better than the oracle's vertex the best of `members` (one per row) is; at most 0 if all is well."""
+    """Return the value of the oracle's vertex minus the least of `members` (one per row); at most 0 if correct."""
     value = as_set(C).lmo(g).dot(g)
     others = dot(np.asarray(members, dtype=np.float64).reshape(len(members), -1), g.reshape(-1))
     return float(value - others.min())
 
 
 def observed_order(tableau: Tableau, *, delta: float = 0.05, halvings: int = 2) -> float:
-    r"""Order of convergence measured on a smooth field with the flow's structure.
+    r"""Return the order of convergence of a tableau, measured on a smooth problem of the form of the flow.
 
-    Integrates :math:`x' = \gamma(t)(s(x) - x)` with a smooth target s from several points over unit
-    time, halves the step, and compares errors against a reference of much higher accuracy.
+    The problem is :math:`x' = \gamma(t)(s(x) - x)` with a smooth target s, from several points over unit time. The time
+    step is halved repeatedly, and errors are taken against a solution of much higher accuracy.
 
     Examples
     --------

@@ -87,7 +87,7 @@ def test_what_makes_no_cost_is_refused():
         "capacity must not be negative; for link 1 it is -2": ([1.0, 1.0], [1.0, -2.0]),
         "free_flow must be finite; free_flow\\[0\\] is nan": ([np.nan], [1.0]),
         "power must not be negative; for link 0 it is -1": ([1.0], [1.0], 0.15, -1),
-        "b must be a number or have one for each of 2 links; its shape is \\(3,\\)": ([1.0, 1.0], [1.0, 1.0], [1] * 3),
+        "b must be a number, or one for each of 2 links; its shape is \\(3,\\)": ([1.0, 1.0], [1.0, 1.0], [1] * 3),
     }.items():
         with pytest.raises(ValueError, match=message):
             fw.Beckmann(*arguments)

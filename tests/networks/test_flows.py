@@ -184,8 +184,8 @@ NONE = np.zeros((3, 3))
 BAD = {
     "tails must be nodes, counted from 0; tails\\[1\\] is -1": ([0, -1], [1, 2], NONE),
     "heads must be nodes, counted from 0; heads\\[0\\] is 1.5": ([0, 1], [1.5, 2], NONE),
-    "tails and heads need an entry for every link.*got 2 and 1": ([0, 1], [1], NONE),
-    "tails and heads need an entry for every link.*got 0 and 0": ([], [], NONE),
+    "tails and heads must have an entry for every link.*got 2 and 1": ([0, 1], [1], NONE),
+    "tails and heads must have an entry for every link.*got 0 and 0": ([], [], NONE),
     "demand must be square.*its shape is \\(2, 3\\)": (*LINE, np.zeros((2, 3))),
     "demand must have 2 dimension": (*LINE, np.zeros(3)),
     "demand must not be negative; demand\\[0, 2\\] is -1": (*LINE, [[0, 0, -1.0], [0, 0, 0], [0, 0, 0]]),

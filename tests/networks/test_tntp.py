@@ -90,7 +90,7 @@ def test_line_ends_and_marks_of_other_systems_do_not_matter(tmp_path, change):
 
 DAMAGED = {
     "missing tag": ("net", "<NUMBER OF LINKS> 4\n", "", "line 5: <NUMBER OF LINKS> is missing"),
-    "no end": ("net", "<END OF METADATA>", "", "line 9: .* is no <TAG>, and <END OF METADATA> has"),
+    "no end": ("net", "<END OF METADATA>", "", "line 9: .* is not a <TAG>, and <END OF METADATA> has"),
     "tag twice": ("net", "<FIRST THRU NODE>", "<NUMBER OF ZONES>", "line 3: <NUMBER OF ZONES> was given before, on"),
     "tag without number": (
         "net",
@@ -109,11 +109,11 @@ DAMAGED = {
     "infinite": ("net", "0.15", "1e999", "line 9: b must be a finite number"),
     "underscore": ("net", "1e3", "1_000", "line 10: capacity must be a finite number"),
     "other zones": ("trips", "ZONES> 2", "ZONES> 3", "line 1: net has 2 zones"),
-    "no origin": ("trips", "Origin \t1", "", "line 6: '1 :      4.0;     2 :    20.5;' stands before the first Origin"),
+    "no origin": ("trips", "Origin \t1", "", "line 6: '1 :      4.0;     2 :    20.5;' is before the first Origin"),
     "origin zero": ("trips", "Origin 2", "Origin 0", "line 8: the origin must be an integer from 1 to 2; it is '0'"),
     "far destination": ("trips", "2 :    20.5", "3 :  20.5", "line 6: the destination must be an integer from 1 to 2"),
     "negative trips": ("trips", "20.5", "-1", "line 6: the number of trips from 1 to 2 must be a finite number"),
-    "no colon": ("trips", "2 :", "2", "line 6: '2    20.5' is no 'destination : trips'"),
+    "no colon": ("trips", "2 :", "2", "line 6: '2    20.5' is not 'destination : trips'"),
     "no semicolon": ("trips", "10.0;", "10.0", "line 9: '1 :    10.0' has no ';' at its end"),
     "twice": ("trips", "Origin 2", "Origin 1", "line 9: trips from 1 to 1 were given before"),
     "empty": ("net", NET, "", "line 1: the file ends before <END OF METADATA>"),
@@ -132,7 +132,7 @@ def test_damage_is_named_with_file_and_line(tmp_path, name):
 
 
 def test_trips_without_a_path_are_named(tmp_path):
-    message = r"trips: demand\[1, 0\] is 10, but no path .* \(counted from 0, where the file counts from 1\)"
+    message = r"trips: demand\[1, 0\] is 10, but no path .* \(nodes are counted from 0 here, and from 1 in the file\)"
     with pytest.raises(ValueError, match=message):
         read(tmp_path, net=NET.replace("\t2\t1\t7", "\t2\t3\t7"))
 

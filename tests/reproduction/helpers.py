@@ -8,8 +8,9 @@ import pytest
 import fwflow as fw
 from fwflow.datasets import Dataset
 from fwflow.reproduction import framework, problems, report, runs
+from fwflow.reproduction.claims import Verdict
 from fwflow.reproduction.compare import compare
-from fwflow.reproduction.framework import Task, Verdict, run_tasks
+from fwflow.reproduction.framework import Task, run_tasks
 from fwflow.tableau.catalogue import find_tableau
 
 HOLDS, PARTLY, FAILS, UNTESTABLE = Verdict.HOLDS, Verdict.PARTLY, Verdict.FAILS, Verdict.UNTESTABLE
@@ -46,7 +47,7 @@ def one_by_one(waiting, workers):
 @pytest.fixture
 def serial(monkeypatch):
     """Tasks run here, one after the other, on tiny data; figures are made but not rendered."""
-    monkeypatch.setattr(framework, "_side_by_side", one_by_one)
+    monkeypatch.setattr(framework, "_in_parallel", one_by_one)
     monkeypatch.setattr(problems, "load", tiny)
     monkeypatch.setattr(report, "_svg", lambda figure: "<svg></svg>")
     monkeypatch.setattr(report, "save_figure", lambda figure, stem: None)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from fwflow.reproduction import e3_triangle, e6_sensing, report, runs
-from fwflow.reproduction.framework import Case, Claim, Findings, ResultTable, Topic, VerdictRule
+from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import Findings, ResultTable
 from fwflow.reproduction.report import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

@@ -145,7 +145,7 @@ def test_e2_has_the_papers_numbers_beside_its_own(serial):
     chosen = e2_zigzag.Settings()
     linear, robust, less = e2_zigzag.findings(chosen, zigzag_results(chosen)).claims
     printed = {case.name: case.printed for claim in (linear, robust, less) for case in claim.cases}
-    assert None not in printed.values()
+    assert not np.isnan(list(printed.values())).any()
     assert printed["sensing, W = 5"] == pytest.approx(np.log10(105.90 / 1.05) / 2, rel=1e-12)
     assert printed["madelon, Δ = 0.1"] == 0.028 / 0.021
     assert printed["RK44, gisette, W = 20"] == 0.20 / 0.40
@@ -275,7 +275,7 @@ def test_e8_claims_flip(doctored, expected):
 def test_e8_says_what_the_proposition_leaves_out():
     chosen = e8_rates.Settings(iterations=1000)
     _, _, no_faster, _ = e8_rates.findings(chosen, rates_results(chosen, split=2.0)).claims
-    assert re.search(r", and up to (1\.9|2\.0)\d for weights that can, which the proposition leaves", no_faster.finding)
+    assert re.search(r", and up to (1\.9|2\.0)\d for weights that can, which the proposition", no_faster.finding)
 
 
 def test_e8_short_run_is_refused():

@@ -73,6 +73,17 @@ def test_numbers_are_read_back_bit_by_bit(values):
         assert found["a, b"].tobytes() == np.array(values).tobytes()
 
 
+def test_shorter_columns_are_filled_up():
+    assert framework.csv_text("ab", [["1", "2"], ["3, 4"]]) == 'a,b\r\n1,"3, 4"\r\n2,\r\n'
+
+
+def test_templates_are_filled_once(tmp_path):
+    (tmp_path / "page").write_text("<p><!-- a --></p><!-- b --><!-- a -->")
+    assert framework.filled(tmp_path / "page", a="<!-- b -->", b="x") == "<p><!-- b --></p>x<!-- b -->"
+    with pytest.raises(KeyError):
+        framework.filled(tmp_path / "page", a="")
+
+
 def test_results_are_csv_files(tmp_path, calls):
     run(tmp_path, task(x=[0.1, 1 / 3], k=[1, 2]))
     text = (tmp_path / "results" / "E" / "a.csv").read_text()
@@ -226,7 +237,7 @@ def test_nothing_is_begun_after_an_interrupt(tmp_path):
         Task("running", subprocess.run, python("import time; time.sleep(1.5)")),
         *(Task(name, subprocess.run, arguments) for name, arguments in zip("bc", touch, strict=True)),
     ]
-    results = framework._side_by_side([("E", t) for t in tasks], 1)
+    results = framework._in_parallel([("E", t) for t in tasks], 1)
     assert next(iter(results))[1].key == "done"
     results.close()  # what an exception in the parent does
     for process in multiprocessing.active_children():

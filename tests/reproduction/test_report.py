@@ -14,7 +14,8 @@ import pytest
 
 import fwflow as fw
 from fwflow.reproduction import framework, report
-from fwflow.reproduction.framework import HOW_JUDGED, Case, Claim, Figure, Findings, ResultTable, Topic, VerdictRule
+from fwflow.reproduction.claims import HOW_JUDGED, Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import Figure, Findings, ResultTable
 from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import FAINT, INK, RC, legend_below, subplots
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.reproduction import drawn, e3_triangle, problems, runs
-from fwflow.reproduction.framework import Topic
+from fwflow.reproduction.claims import Case, Topic
 from fwflow.reproduction.problems import find_problem
 from fwflow.steps.momentum import momenta
 from tests.reproduction.helpers import HOLDS, PARTLY, UNTESTABLE, curve, gaps
@@ -46,7 +46,7 @@ def test_methods_that_a_claim_holds_for_are_named(serial, gap, expected):
     results["rk44-momentum"] = curve(gap)
     claim = helps(results, methods)
     assert claim.verdict is expected
-    assert "Midpoint" in [case.name for case in claim.saying(1)]
+    assert "Midpoint" in [case.name for case, vote in zip(claim.cases, claim.votes, strict=True) if vote == 1]
     assert claim.number.endswith(f"FW 1.00, Midpoint 10.00, RK44 {1 / gap:.2f}")
     assert claim.finding == "on the data it divides the gap by 10.00 for Midpoint and by 1.00 for FW"
 
@@ -55,6 +55,10 @@ def test_methods_that_a_claim_holds_for_are_named(serial, gap, expected):
 def test_comparison_without_a_counterpart_is_not_testable(methods):
     results = gaps(methods, {"plain": (1.0, 1.0), "momentum": (0.5, 0.1)})
     assert helps(results, methods).verdict is UNTESTABLE
+
+
+def test_cases_have_the_labels_of_methods():
+    assert runs.cases({"rk38": 2.0, "mine.toml": 0.5}) == (Case("RK 3/8", 2.0), Case("mine", 0.5))
 
 
 def measured(gap, calls=1):

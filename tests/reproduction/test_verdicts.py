@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.reproduction import drawn, framework, overview
-from fwflow.reproduction.framework import Case, Claim, Topic, Verdict, VerdictRule
+from fwflow.reproduction import drawn, framework, report
+from fwflow.reproduction.claims import Case, Claim, Topic, Verdict, VerdictRule
 from tests.reproduction.helpers import FAILS, HOLDS, PARTLY, UNTESTABLE
 
 
@@ -45,13 +45,13 @@ def test_a_case_more_for_a_statement_never_makes_its_verdict_worse(said, which):
 @given(value=st.floats(1e-3, 1e3), bar=st.floats(0.1, 10), noise=st.floats(1.0, 2.0))
 def test_rules(value, bar, noise):
     above, below = VerdictRule.above("", bar, noise), VerdictRule.below("", bar, noise)
-    assert above.says(value) == (1 if value >= bar * noise else -1 if value < bar / noise else 0)
-    assert below.says(value) == (1 if value <= bar / noise else -1 if value > bar * noise else 0)
+    assert above.vote(value) == (1 if value >= bar * noise else -1 if value < bar / noise else 0)
+    assert below.vote(value) == (1 if value <= bar / noise else -1 if value > bar * noise else 0)
 
 
 def test_rule_with_two_sides():
     rule = VerdictRule("", (0.8, 1.2), (0.5, 1.5))
-    assert [rule.says(v) for v in (0.4, 0.5, 0.8, 1.0, 1.2, 1.5, 1.6)] == [-1, 0, 1, 1, 1, 0, -1]
+    assert [rule.vote(v) for v in (0.4, 0.5, 0.8, 1.0, 1.2, 1.5, 1.6)] == [-1, 0, 1, 1, 1, 0, -1]
 
 
 def claim(*values, **options):
@@ -66,18 +66,14 @@ def test_a_case_without_a_number_says_nothing():
 
 def test_cases_by_what_they_say():
     c = claim(2.0, 1.0, 0.5, 3.0)
-    assert [[case.name for case in c.saying(what)] for what in (1, 0, -1)] == [
-        ["case 0", "case 3"],
-        ["case 1"],
-        ["case 2"],
-    ]
+    assert c.votes == [1, 0, -1, 1]
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(value=st.one_of(st.floats(1e-6, 1e6), st.floats(1.0499, 1.0501), st.floats(0.9522, 0.9525)))
 def test_a_shown_number_says_what_the_number_says(value):
     c = claim(value)
-    assert c.rule.says(float(c.shown(c.cases[0]))) == c.rule.says(value)
+    assert c.rule.vote(float(c.shown(c.cases[0]))) == c.rule.vote(value)
     assert float(c.shown(c.cases[0])) == pytest.approx(value, rel=5e-3)
 
 
@@ -93,10 +89,9 @@ def test_sentences_judge_the_cases_of_a_topic_together():
         claim(0.5),
         claim(topic=Topic.RATE),
     ]
-    flow, momentum = overview.sentences(claims)
-    assert (flow.says, flow.verdict, flow.shows) == (Topic.FLOW.value, HOLDS, "1 of 1 cases speak for it")
-    assert momentum.verdict is PARTLY
-    assert momentum.shows == "2 of 3 cases speak for it and 1 against: first; second"
+    flow, momentum = report.sentences(claims)
+    assert flow == (Topic.FLOW.value, HOLDS, "1 of 1 cases speak for it")
+    assert momentum[1:] == (PARTLY, "2 of 3 cases speak for it and 1 against: first; second")
 
 
 def test_first_screen_has_the_gains_of_all_experiments():
@@ -104,10 +99,10 @@ def test_first_screen_has_the_gains_of_all_experiments():
         Claim("", "", VerdictRule.above(""), (Case("RK44", value), Case("RK5", 2.0)), "", topic=topic, short=short)
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
-    figure = overview.panels([framework.Findings("", claims=gains)])[0].figure
+    figure = report.panels([framework.Findings("", claims=gains)])[0].figure
     points = {s.name: (s.x.item(), s.y.item()) for s in drawn.series(figure)}
     assert points == {
         "RK44, line search, a": (3.0, 1.0), "RK5, line search, a": (2.0, 1.0),
         "RK44, momentum, b": (4.0, 0.0), "RK5, momentum, b": (2.0, 0.0),
     }  # fmt: skip
-    assert overview.panels([framework.Findings("")]) == []
+    assert report.panels([framework.Findings("")]) == []

@@ -40,7 +40,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path, monkeypatch, size):
         with replacing(path) as file:
             file.write("x" * size)
 
-    with pytest.raises(OSError, match=r"No space left.*not saved, and what was there before is untouched.*a\.csv"):
+    with pytest.raises(OSError, match=r"No space left.*not saved, and an earlier file is unchanged.*a\.csv"):
         write()
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
     assert path.read_text() == "old"

@@ -453,7 +453,7 @@ def deep(depth=500, nest=()):
 
 
 NO_DATA = {
-    "object": (lambda: {"model": Thing()}, r"state\.memory\['model'\] is a .*Thing, which is no data"),
+    "object": (lambda: {"model": Thing()}, r"state\.memory\['model'\] is a .*Thing, which cannot be stored"),
     "function": (lambda: Memory(values=[1.0, len]), r"state\.memory\.values\[1\] is a builtins"),
     "set": (lambda: {1, 2}, r"state\.memory is a builtins\.set"),
     "objects": (lambda: (np.array([None]),), r"state\.memory\[0\] is an array of object"),
@@ -466,7 +466,7 @@ NO_DATA = {
     "deep where it is met again": (lambda: [inner := deep(60), deep(50, inner)], r"memory\[1\].* is nested too deeply"),
     "annotation": (lambda: Memory(seen="many"), r"state\.memory\.seen is a str where Memory says int"),
     "items": (lambda: Memory(names=(1.0,)), r"state\.memory\.names is a tuple where Memory says .*Sequence\[str\]"),
-    "not valid": (lambda: Memory(seen=-1), r"state\.memory is no valid Memory"),
+    "not valid": (lambda: Memory(seen=-1), r"state\.memory is not a valid Memory"),
 }
 
 
@@ -497,7 +497,7 @@ def test_what_users_keep_is_saved_or_named(tmp_path):
     assert_same_data(again.memory.search, half.memory.search)
     assert fw.minimize(f, C, max_iter=5, state=again, **run).nit == 10
     state = fw.minimize(f, C, max_iter=5, method="fw", tol=0, line_search=Learning({"model": Thing()})).state
-    with pytest.raises(ValueError, match=r"^state\.memory\.search\['model'\] is a .*Thing, which is no data.*storable"):
+    with pytest.raises(ValueError, match=r"^state\.memory\.search\['model'\] is a .*Thing, which cannot be stored.*"):
         state.save(tmp_path / "state")
     assert fw.State.load(tmp_path / "state").k == 5  # that of before
 
@@ -732,19 +732,19 @@ def tower(document):
 
 CRAFTED = {
     "newer": (lambda d: d.update(version=2, library="9.9"), r"fwflow 9\.9 wrote it, in format 2.*update fwflow"),
-    "older": (lambda d: d.update(version=0), "not in order"),
+    "older": (lambda d: d.update(version=0), "malformed"),
     "another format": (lambda d: d.update(format="diary"), "of another kind"),
     "no version": (lambda d: d.pop("version") and None, "of another kind"),
     "a true version": (lambda d: d.update(version=True), "of another kind"),
-    "extra": (lambda d: d.update(run="rm -rf"), "not in order"),
+    "extra": (lambda d: d.update(run="rm -rf"), "malformed"),
     "no dict": (lambda d: [d], "of another kind"),
     "another class": (lambda d: d.update(state=[0]), "it holds a"),
     "no object": (lambda d: d.update(state=1.0), "it holds a float"),
     "unknown class": (lambda d: d["objects"].append(["object", "os.system", "true"]), "'os.system' is not registered"),
-    "itself": (lambda d: d["objects"].append(["list", [len(d["objects"])]]), "table of objects is not in order"),
-    "later": (lambda d: d["objects"].insert(0, ["list", [1]]), "table of objects is not in order"),
-    "no kind": (lambda d: d["objects"].append([]), "table of objects is not in order"),
-    "unknown kind": (lambda d: d["objects"].append(["module", "os"]), "table of objects is not in order"),
+    "itself": (lambda d: d["objects"].append(["list", [len(d["objects"])]]), "table of objects is malformed"),
+    "later": (lambda d: d["objects"].insert(0, ["list", [1]]), "table of objects is malformed"),
+    "no kind": (lambda d: d["objects"].append([]), "table of objects is malformed"),
+    "unknown kind": (lambda d: d["objects"].append(["module", "os"]), "table of objects is malformed"),
     "negative count": (lambda d: set_in(d, "object", "counts", "n_grad", -1), "a Counts is not valid"),
     "count that is no number": (lambda d: set_in(d, "object", "counts", "n_lmo", "3"), "n_lmo is a str where Counts"),
     "count that is true": (lambda d: set_in(d, "object", "counts", "n_lmo", True), "n_lmo is a bool where Counts"),
@@ -755,19 +755,22 @@ CRAFTED = {
         lambda d: entry_of(d, "object", "state").pop() and None,
         "a State has other attributes here",
     ),
-    "too many attributes": (lambda d: entry_of(d, "object", "point").append(1), "a Point has other attributes here"),
+    "too many attributes": (
+        lambda d: entry_of(d, "object", "point").append(1),
+        "a Point has other attributes here",
+    ),
     "vertex elsewhere": (lambda d: set_in(d, "object", "one-hot", "index", 3), "a OneHot is not valid"),
-    "large array": (lambda d: entry_of(d, "array").__setitem__(2, [10**15]), "larger than what is there"),
-    "negative array": (lambda d: entry_of(d, "array").__setitem__(2, [-1]), "not in order"),
-    "unknown numbers": (lambda d: entry_of(d, "array").__setitem__(1, "object"), "not in order"),
+    "large array": (lambda d: entry_of(d, "array").__setitem__(2, [10**15]), "more entries than the file"),
+    "negative array": (lambda d: entry_of(d, "array").__setitem__(2, [-1]), "malformed"),
+    "unknown numbers": (lambda d: entry_of(d, "array").__setitem__(1, "object"), "malformed"),
     "overlapping": (lambda d: entry_of(d, "array", "float64", [5]).__setitem__(3, [0]), "overlap"),
     "far apart": (lambda d: entry_of(d, "array", "float64", [5]).__setitem__(3, [10**12]), "large gaps"),
     "left over": (lambda d: d["objects"].pop(0) and None, "."),
     "a key twice": (lambda d: d["objects"].append(["dict", 1, 2, 1, 3]), "key twice"),
     "a key that cannot be one": (lambda d: d["objects"].extend([["list"], ["dict", [len(d["objects"])], 1]]), "hash"),
-    "half a pair": (lambda d: d["objects"].append(["dict", 1]), "not in order"),
+    "half a pair": (lambda d: d["objects"].append(["dict", 1]), "malformed"),
     "towers of tuples": (tower, "nested too deeply"),
-    "doubling keys": (doubling, "not in order"),
+    "doubling keys": (doubling, "malformed"),
 }
 
 
@@ -792,16 +795,22 @@ def crafted_archives():
         "a bomb": (packed(members | {"int8.npy": bytes(10**7)}, zipfile.ZIP_DEFLATED), "compressed"),
         "a key twice": (packed(members | {"state.json": twice}), "key twice"),
         "no JSON": (packed(members | {"state.json": b"{"}), "."),
-        "NaN": (packed(members | {"state.json": text.replace(b'"version":1', b'"version":NaN')}), "no number of JSON"),
+        "NaN": (
+            packed(members | {"state.json": text.replace(b'"version":1', b'"version":NaN')}),
+            "not a number",
+        ),
         "not ASCII": (packed(members | {"state.json": text + "ä".encode()}), "."),
         "deep JSON": (packed(members | {"state.json": nested(b"[")}), "."),
         "a huge number": (packed(members | {"state.json": b"1" * 10**6}), "."),
         "no array": (packed(members | {"float64.npy": b"no array"}), "."),
-        "a huge array": (packed(members | {"float64.npy": npy("<f8", (10**15,))}), "not what its header says"),
+        "a huge array": (packed(members | {"float64.npy": npy("<f8", (10**15,))}), "its header"),
         "a negative array": (packed(members | {"float64.npy": npy("<f8", (-1,))}), "."),
-        "an object array": (packed(members | {"float64.npy": npy("|O", (1,), pickle.dumps(Runs()))}), "header says"),
-        "another type": (packed(members | {"float64.npy": numbers.replace(b"<f8", b">f8")}), "header says"),
-        "numbers left over": (packed(members | {"int8.npy": npy("|i1", (1,), b"1")}), "not in order"),
+        "an object array": (
+            packed(members | {"float64.npy": npy("|O", (1,), pickle.dumps(Runs()))}),
+            "its header",
+        ),
+        "another type": (packed(members | {"float64.npy": numbers.replace(b"<f8", b">f8")}), "its header"),
+        "numbers left over": (packed(members | {"int8.npy": npy("|i1", (1,), b"1")}), "malformed"),
         "odd truth": (packed(members | {"bool.npy": npy("|b1", (1,), b"\x02")}), "neither true nor false"),
     }
 
@@ -832,7 +841,7 @@ def test_index_arrays_are_not_believed(tmp_path):
         {"indptr": np.array([0, 3])},
         {"data": np.ones(2)},
     ):
-        with pytest.raises(ValueError, match="no valid Sampled"):
+        with pytest.raises(ValueError, match="not a valid Sampled"):
             storage.save(replace(good, **change), tmp_path / "gradient")
 
 
@@ -851,7 +860,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     state = replace(small_state("fw"), memory=np.zeros(10**6))
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10**5, limits[1]))
-        with pytest.raises(OSError, match=r"the file was not saved, and what was there before is untouched.*state"):
+        with pytest.raises(OSError, match=r"the file was not saved, and an earlier file is unchanged.*state"):
             state.save(tmp_path / "state")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

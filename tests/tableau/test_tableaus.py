@@ -560,11 +560,11 @@ def test_from_file_reads_numbers_and_fills_in_name_and_omega(tmp_path, suffix, w
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"beta": [1]}', "keys A, beta"),
-        ('{"A": [[0]]}', "keys A, beta"),
-        ('{"A": [[0]], "beta": [1], "gamma": [1]}', "keys A, beta"),
-        ("[[0]]", "keys A, beta"),
-        ("3", "keys A, beta"),
+        ('{"beta": [1]}', "keys must be A, beta"),
+        ('{"A": [[0]]}', "keys must be A, beta"),
+        ('{"A": [[0]], "beta": [1], "gamma": [1]}', "keys must be A, beta"),
+        ("[[0]]", "keys must be A, beta"),
+        ("3", "keys must be A, beta"),
         ('{"A": [[0]], "beta": [0.5]}', "beta must sum to 1"),
         ('{"A": [[1]], "beta": [1]}', "A must be strictly lower triangular"),
         ('{"A": [[0]], "beta": 1}', "beta must have 1 dimension"),
@@ -592,8 +592,8 @@ def test_a_malformed_json_file_is_refused_by_name(tmp_path, text, complaint):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("A = [[0]]", "keys A, beta"),
-        ("[tableau]\nA = [[0]]\nbeta = [1]", "keys A, beta"),
+        ("A = [[0]]", "keys must be A, beta"),
+        ("[tableau]\nA = [[0]]\nbeta = [1]", "keys must be A, beta"),
         ("A = [[0]]\nbeta = [0.5]", "beta must sum to 1"),
         ('A = [[0]]\nbeta = ["one"]', "beta.*'one'"),
         ("A = [[0]]\nbeta = [nan]", "beta"),

@@ -1,6 +1,7 @@
-"""How is a state kept in a file? As arrays and one JSON document in a zip archive, sealed by a checksum.
+"""Files of states and models: arrays and one JSON document in a zip archive, sealed by a checksum.
 
-A file is parsed and never run: no pickle, no import, and no class but those registered with `storable`.
+Reading a file runs no code of the file: there is no pickle and no import, and only classes that are registered with
+`storable` are constructed.
 """
 
 from fwflow._storage.archive import load, save

@@ -1,4 +1,4 @@
-"""Is a value what an annotation says? Asked of every field that is written to a file or read from one."""
+"""Check of values against annotations, for every field that is written to a file or read from one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PLAIN = {type(None), bool, int, float, str, bytes}
 
 
 def fits(value: Any, hint: Any, seen: Seen) -> bool:
-    """Whether a value is what an annotation says, contents included.
+    """Return whether a value and its contents have the type of an annotation.
 
-    `seen` keeps the answers by identity: values that share their parts many times over are looked at once. What an
-    annotation says that is not about data (a protocol, a type variable) holds.
+    `seen` keeps results by identity, so that parts that are shared many times are checked once. Annotations that do not
+    describe data (a protocol, a type variable) accept every value.
     """
     if hint is Any:
         return True
@@ -47,11 +47,6 @@ def _contents_fit(value: Any, origin: type[Any], args: tuple[Any, ...], seen: Se
     if issubclass(origin, Mapping):
         return all(fits(key, args[0], seen) and fits(item, args[1], seen) for key, item in value.items())
     if issubclass(origin, Iterable) and not isinstance(value, np.ndarray):
-        of_type = {type(item): item for item in value}  # of plain values one stands for all of its type
+        of_type = {type(item): item for item in value}  # one plain value of each type is enough
         return all(fits(item, args[0], seen) for item in (of_type.values() if of_type.keys() <= _PLAIN else value))
     return True
-
-
-def words(hint: Any) -> str:
-    """An annotation for an error message."""
-    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

@@ -1,4 +1,4 @@
-"""How are files written as a whole, and how much may a compressed one unpack to?"""
+"""Files that are replaced as a whole, and compressed files with a limit on their unpacked size."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ import numpy as np
 
 from fwflow._validation import InputError
 
-#: The environment variable with the number of bytes that a compressed file may unpack to, in place of the limit below.
+#: Environment variable with the largest unpacked size of a compressed file, in bytes. It replaces the limits below.
 LIMIT_VARIABLE = "FWFLOW_MAX_UNPACKED"
-#: A file may unpack to this multiple of its size. Tables of measurements compress by factors of 2 to 20.
+#: Largest ratio of the unpacked size to the size of a file. Tables of measurements compress by factors of 2 to 20.
 _RATIO = 100
-#: Every file may unpack to so many bytes. Small tables of constants compress by a factor of 1000.
+#: Unpacked size in bytes that every file may have, because small tables of constants compress by a factor of 1000.
 _FLOOR = 2**27
 
 
 @contextmanager
 def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file for writing that takes the place of `path` when it is complete; else `path` stays as it was.
+    """Open a temporary file for writing that replaces `path` when the block ends without an error.
 
-    The temporary file is in the same folder, under a name that no other file has. As with `open`, links are followed,
+    The temporary file is in the same folder and has a name that no other file has. As with `open`, links are followed,
     a file that is replaced keeps its permissions, and devices and pipes are written to directly.
 
     Parameters
     ----------
     path : str or Path
     mode : {"w", "wb", "w+", "wb+"}
-        Text is written in UTF-8, and its line ends are kept.
+        Text is written in UTF-8 with unchanged line ends.
     """
     named, path = str(path), Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
@@ -54,14 +54,14 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     except OSError as error:
         if error.filename not in (None, str(temporary)):
             raise
-        said = f"{error.strerror or error}; the file was not saved, and what was there before is untouched"
-        raise OSError(error.errno, said, named) from error
+        message = f"{error.strerror or error}; the file was not saved, and an earlier file is unchanged"
+        raise OSError(error.errno, message, named) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def unpacked_limit(size: int) -> int:
-    """The number of bytes that a compressed file of this size may unpack to."""
+    """Return the largest unpacked size of a compressed file of this size, in bytes."""
     given = os.environ.get(LIMIT_VARIABLE)
     if not given:
         return max(_FLOOR, _RATIO * size)
@@ -71,7 +71,7 @@ def unpacked_limit(size: int) -> int:
 
 
 def check_unpacked(path: str | Path, unpacked: int, size: int) -> None:
-    """Refuse a compressed file of this size that unpacks to so many bytes, if that is beyond the limit."""
+    """Raise an InputError if a compressed file of this size unpacks to more bytes than the limit."""
     if unpacked > (limit := unpacked_limit(size)):
         raise InputError(
             f"{path} has {size} bytes and unpacks to more than {limit}; if you trust it, "
@@ -80,7 +80,7 @@ def check_unpacked(path: str | Path, unpacked: int, size: int) -> None:
 
 
 class _Bounded(io.RawIOBase):
-    """The unpacked bytes of a stream, which are refused as soon as they are too many."""
+    """Unpacked bytes of a stream. Reading beyond the limit raises an InputError."""
 
     def __init__(self, stream: Any, path: Path) -> None:
         self._stream, self._path = stream, path
@@ -104,25 +104,24 @@ class _Bounded(io.RawIOBase):
 
 
 def opened(path: Path) -> BinaryIO:
-    """The bytes of a file, unpacked within the limit if its name ends in ``.gz``."""
+    """Open a file for reading bytes, which are unpacked within the limit if the name ends in ``.gz``."""
     if path.suffix.lower() != ".gz":
         return open(path, "rb")
     return io.BufferedReader(_Bounded(gzip.open(path), path), 2**17)
 
 
 def seekable(path: Path) -> BinaryIO:
-    """The same, for readers that go back and forth."""
-    file = opened(path)
+    """Open a file as `opened` does, for readers that seek."""
     if path.suffix.lower() != ".gz":
-        return file
-    with file:
+        return open(path, "rb")
+    with opened(path) as file:
         return io.BytesIO(file.read())
 
 
 def load_arrays(path: Path) -> Any:
-    """The array of an ``.npy`` file or the arrays of an ``.npz`` file by name, also within a ``.gz``.
+    """Return the array of an ``.npy`` file, or the arrays of an ``.npz`` file by name; either may be within a ``.gz``.
 
-    Sizes are checked before anything is unpacked: zipfile never returns more than the size that a member declares.
+    Sizes are checked before unpacking, because zipfile never returns more bytes than a member declares.
     """
     with seekable(path) as file:
         if zipfile.is_zipfile(file):
@@ -142,12 +141,11 @@ def load_arrays(path: Path) -> Any:
 
 
 def _check_header(stream: Any, size: int) -> None:
-    """Refuse an array that declares more entries than its file holds: NumPy would reserve the memory for them."""
-    start = stream.read(len(np.lib.format.MAGIC_PREFIX))
-    if start != np.lib.format.MAGIC_PREFIX:
+    """Raise an error if an array declares more entries than its file holds, before NumPy reserves memory for them."""
+    if stream.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
         return
     version = tuple(stream.read(2))
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
-        raise ValueError(f"its header declares an array of shape {shape}, and it has only {size} bytes")
+        raise ValueError(f"its header declares an array of shape {shape}, but it has only {size} bytes")

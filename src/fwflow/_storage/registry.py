@@ -1,4 +1,4 @@
-"""Whose objects may be part of a state? Classes by the names that they have in files."""
+"""Registry of the classes whose objects may be part of a state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import Any, TypeVar, get_type_hints
 
-from fwflow._storage.annotations import Seen, fits, words
+from fwflow._storage.annotations import Seen, fits
 from fwflow._validation import Array
 
 T = TypeVar("T")
@@ -20,21 +20,21 @@ def storable(
     """Register a class whose objects may be part of a state, so that `State.save` can write them.
 
     A state holds data: None, numbers, text, bytes, arrays of numbers, tuples, lists and dicts, and objects of
-    registered classes. An object is stored by what its constructor takes, and made again by calling it; what it
-    computes and keeps besides is not stored. Its fields are checked against their annotations on writing and on
-    reading. What a state holds twice is one object again after reading.
+    registered classes. Only the arguments of the constructor of an object are stored, and reading calls the
+    constructor with them. Fields are checked against their annotations when they are written and read. An object that
+    a state holds twice is one object after reading, too.
 
     Parameters
     ----------
     name : str
-        What the class is called in files. It stays when the class is renamed or moved.
+        Name of the class in files. Keep it when the class is renamed or moved.
     attributes : str
-        Names of the attributes that the constructor takes, in its order. By default the fields of a dataclass (but
-        those with ``init=False``) or of a named tuple.
+        Names of the attributes that the constructor takes, in its order. By default the fields of a dataclass, except
+        those with ``init=False``, or of a named tuple.
     make : str
-        Name of a class method to call in place of the constructor.
+        Name of a class method to call instead of the constructor.
     valid : callable, optional
-        Whether an object makes sense; one that does not is refused.
+        Function that returns whether an object is valid. Invalid objects are refused.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def storable(
         if not (attributes or is_dataclass(cls) or issubclass(cls, tuple)):
             raise ValueError(
                 f"storable: {cls.__name__} is neither a dataclass nor a named tuple; put @storable above @dataclass, "
-                "or name the attributes that its constructor takes"
+                "or give the names of the attributes that its constructor takes"
             )
         taken = by_name[name].cls if name in by_name else cls
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
@@ -64,7 +64,7 @@ def storable(
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A registered class: what is stored of its objects, and how they are made again."""
+    """Registered class: the stored attributes of its objects, and their constructor."""
 
     name: str
     cls: type[Any]
@@ -74,7 +74,7 @@ class Kind:
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
-        """What is stored of an object."""
+        """Names of the stored attributes."""
         if self.named:
             return self.named
         return tuple(f.name for f in fields(self.cls) if f.init) if is_dataclass(self.cls) else self.cls._fields
@@ -85,7 +85,7 @@ class Kind:
             hints = get_type_hints(self.cls)
             if self.named:
                 hints |= get_type_hints(self._factory if self.make else self.cls.__init__)
-        except NameError:  # names of a function's own scope: there is nothing to check against
+        except NameError:  # a class inside a function, whose annotations cannot be resolved
             return (Any,) * len(self.attributes)
         names = [*inspect.signature(self._factory).parameters] if self.named else self.attributes
         return tuple(hints.get(name, Any) for name in names[: len(self.attributes)])
@@ -95,14 +95,15 @@ class Kind:
         return getattr(self.cls, self.make) if self.make else self.cls
 
     def fault(self, values: Sequence[Any], seen: Seen) -> tuple[str, str] | None:
-        """The first attribute that is not what its annotation says, and in what way."""
+        """Return the first attribute that does not fit its annotation, and a description of the fault."""
         for name, value, hint in zip(self.attributes, values, self._hints, strict=True):
             if not fits(value, hint, seen):
-                return name, f"is a {type(value).__name__} where {self.cls.__name__} says {words(hint)}"
+                wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+                return name, f"is a {type(value).__name__} where {self.cls.__name__} says {wanted}"
         return None
 
     def made(self, values: Sequence[Any]) -> Any:
-        """The object with these attributes."""
+        """Return the object with these attributes."""
         return self._factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
 
 
@@ -111,6 +112,6 @@ by_class: dict[type[Any], Kind] = {}
 
 
 def places_within(places: Array, size: int) -> bool:
-    """Whether an array holds positions among so many entries."""
+    """Return whether an array holds indices from 0 to ``size - 1``."""
     whole = places.ndim == 1 and places.dtype.kind in "iu"
     return whole and (not len(places) or bool(places.min() >= 0 and places.max() < size))

@@ -1,13 +1,13 @@
-"""What does a tree of objects look like as data? A table of entries, and arrays beside it.
+"""Tables of entries and arrays, which represent trees of objects.
 
-An entry is a list: its kind, and what it is made of. That is text, a number, true, false, null, or ``[i]`` for entry i,
-which comes before: nothing can contain itself, and what is shared stays shared.
+An entry is a list of its kind and its parts. A part is text, a number, true, false, null, or ``[i]`` for an earlier
+entry i. So no object can contain itself, and shared objects stay shared.
 
 =========  ==============================================================
-tuple      its items; so list
+tuple      its items; the same for list
 dict       key, value, key, value, ...
-object     the name of its class, and the values of its attributes
-array      type of its numbers, shape, strides or null, whether it may be written to
+object     name of its class, and the values of its attributes
+array      type of its numbers, shape, strides or null, whether it is writeable
 numbers    "tuple" or "list", type, length: many Python numbers of one type
 scalar     type: a NumPy number
 float      "nan", "inf" or "-inf"
@@ -15,7 +15,7 @@ bytes      hexadecimal digits
 dtype      its name
 =========  ==============================================================
 
-The numbers of arrays, numbers and scalars stand beside the table, by type, in the order of the entries.
+The numbers of arrays, numbers and scalars are stored apart from the table, by type, in the order of the entries.
 """
 
 from __future__ import annotations
@@ -33,36 +33,37 @@ from fwflow._validation import Array
 #: Types of numbers that arrays may have.
 TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
 
-# Longer sequences that hold floats alone, or integers alone, are kept as numbers.
+# Smallest length of a sequence of floats, or of integers, that is stored as numbers. Chosen without tuning.
 _MANY = 8
-# Deeper trees are refused: to hash, compare and delete them is recursive, in part without a guard.
+# Largest depth of a tree, because hashing, comparing and deleting are recursive. Chosen without tuning.
 _DEEPEST, _TOO_DEEP = 100, "is nested too deeply"
-# Most values that are hashed to build dicts: tuples that share their items hold more of them than any file.
+# Largest number of values that are hashed to build dicts. Tuples that share items can hold far more values than a file
+# has bytes. Chosen without tuning.
 _MOST_HASHED = 10**8
 
 _NO_DATA = (
-    "which is no data: a state holds None, numbers, text, bytes, arrays of numbers, tuples, lists and dicts, and "
-    "objects of classes registered with fw.storable. Keep such data in its place, or register its class"
+    "which cannot be stored: a state holds None, numbers, text, bytes, arrays of numbers, tuples, lists and dicts, and "
+    "objects of classes registered with fw.storable. Use one of these, or register the class"
 )
 
 
 class Writer:
-    """Makes the entries of values, and keeps their arrays by type."""
+    """Converter of values into entries, which collects their arrays by type."""
 
     def __init__(self) -> None:
         self.table: list[list[Any]] = []
         self.arrays: dict[str, list[Array]] = {}
-        self._places: dict[int, int] = {}  # of the entries of objects by id; -1 while an entry is in the making
+        self._places: dict[int, int] = {}  # entry of an object by its id; -1 while the entry is being made
         self._depths: list[int] = []
-        self._kept: list[Any] = []  # alive, so that none of them lends its id to another
+        self._kept: list[Any] = []  # keeps objects alive, so that no id is used again
         self._path: list[Any] = ["state"]
         self._seen: Seen = {}
 
     def value(self, x: Any) -> Any:
-        """x itself where JSON has it, else where its entry is."""
+        """Return x if JSON can represent it, or else a reference to its entry."""
         if x is None or type(x) in (bool, int, str) or (type(x) is float and math.isfinite(x)):
             return x
-        x = _CONSTANTS["float", repr(x)] if type(x) is float else x  # one of each
+        x = _CONSTANTS["float", repr(x)] if type(x) is float else x  # one object for each of nan, inf and -inf
         if id(x) not in self._places:
             self._kept.append(x)
             self._places[id(x)] = -1
@@ -78,7 +79,7 @@ class Writer:
         entry = self._entry(x)
         inner = [self._depths[v[0]] for v in entry[1:] if type(v) is list and entry[0] != "array"]
         self._depths.append(1 + max(inner, default=0))
-        if self._depths[-1] > _DEEPEST:  # with what was met before
+        if self._depths[-1] > _DEEPEST:  # together with entries made before
             raise self._refused(_TOO_DEEP)
         self.table.append(entry)
 
@@ -112,7 +113,7 @@ class Writer:
             self._path.append(f".{fault[0]}")
             raise self._refused(fault[1])
         if kind.valid is not None and not kind.valid(x):
-            raise self._refused(f"is no valid {kind.cls.__name__}")
+            raise self._refused(f"is not a valid {kind.cls.__name__}")
         return [self._at(f".{name}", value) for name, value in zip(kind.attributes, values, strict=True)]
 
     def _at(self, step: Any, x: Any) -> Any:
@@ -138,37 +139,37 @@ def _as_numbers(x: Sequence[Any]) -> Array | None:
 
 
 class Reader:
-    """Makes the objects of a table, one after the other. What is not in order is refused with a ValueError."""
+    """Constructor of the objects of a table. It raises a ValueError for every malformed entry."""
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self._arrays = arrays
         self._taken = dict.fromkeys(arrays, 0)
         self._objects: list[Any] = []
         self._depths: list[int] = []
-        self._weights: list[int] = []  # how many values are visited to hash an object
+        self._weights: list[int] = []  # number of values that are visited to hash an object
         self._hashed = 0
-        self._met: list[int] = []  # places that the entry in the making refers to
+        self._met: list[int] = []  # entries to which the current entry refers
         self._seen: Seen = {}
 
     def read(self, table: Any, root: Any) -> Any:
-        """The object that `root` stands for."""
-        _demand(type(table) is list)
+        """Return the object of the part `root`."""
+        demand(type(table) is list)
         for entry in table:
-            _demand(type(entry) is list and len(entry) > 0 and type(entry[0]) is str)
+            demand(type(entry) is list and len(entry) > 0 and type(entry[0]) is str)
             self._met = []
             self._objects.append(self._made(*entry))
             self._depths.append(1 + max((self._depths[i] for i in self._met), default=0))
             self._weights.append(min(_MOST_HASHED, len(entry) + sum(self._weights[i] for i in self._met)))
-            _demand(self._depths[-1] <= _DEEPEST, f"it {_TOO_DEEP}")
-        _demand(all(self._taken[name] == len(array) for name, array in self._arrays.items()))
+            demand(self._depths[-1] <= _DEEPEST, f"it {_TOO_DEEP}")
+        demand(all(self._taken[name] == len(array) for name, array in self._arrays.items()))
         return self._value(root)
 
     def _value(self, v: Any) -> Any:
         if type(v) is not list:
-            _demand(type(v) is not dict)
+            demand(type(v) is not dict)
             return v
         (i,) = v
-        _demand(type(i) is int and 0 <= i < len(self._objects))
+        demand(type(i) is int and 0 <= i < len(self._objects))
         self._met.append(i)
         return self._objects[i]
 
@@ -183,30 +184,30 @@ class Reader:
             return self._array(*parts)
         if what == "numbers":
             kind, name, count = parts
-            _demand(kind in ("tuple", "list") and name in ("int64", "float64"))
+            demand(kind in ("tuple", "list") and name in ("int64", "float64"))
             numbers = self._next(name, count).tolist()
             return tuple(numbers) if kind == "tuple" else numbers
         (text,) = parts
-        _demand(type(text) is str)
+        demand(type(text) is str)
         if what == "scalar":
             return self._next(text, 1)[0]
         if what == "bytes":
             return bytes.fromhex(text)
-        _demand((what, text) in _CONSTANTS)
+        demand((what, text) in _CONSTANTS)
         return _CONSTANTS[what, text]
 
     def _next(self, name: Any, count: Any) -> Array:
-        """The next numbers of a type, in a new array."""
-        _demand(type(name) is str and name in self._arrays and type(count) is int)
+        """Return the next numbers of a type, in a new array."""
+        demand(type(name) is str and name in self._arrays and type(count) is int)
         numbers = self._arrays[name][self._taken[name] :][:count]
-        _demand(len(numbers) == count, "an array is larger than what is there of it")
+        demand(len(numbers) == count, "an array has more entries than the file")
         self._taken[name] += count
         return numbers.astype(np.dtype(name))
 
     def _array(self, name: Any, shape: Any, strides: Any, writeable: Any) -> Array:
         for numbers in (shape, shape if strides is None else strides):
-            _demand(type(numbers) is list and len(numbers) == len(shape) and all(type(n) is int for n in numbers))
-        _demand(min(shape, default=0) >= 0 and type(writeable) is bool)
+            demand(type(numbers) is list and len(numbers) == len(shape) and all(type(n) is int for n in numbers))
+        demand(min(shape, default=0) >= 0 and type(writeable) is bool)
         flat = self._next(name, math.prod(shape))
         array = flat.reshape(shape) if strides is None else laid_out(flat, shape, strides)
         array.setflags(write=writeable)
@@ -215,20 +216,20 @@ class Reader:
     def _dict(self, *parts: Any) -> dict[Any, Any]:
         keys = [self._value(part) for part in parts[::2]]
         self._hashed += sum(self._weights[i] for i in self._met)
-        _demand(self._hashed < _MOST_HASHED and len(parts) % 2 == 0)
+        demand(self._hashed < _MOST_HASHED and len(parts) % 2 == 0)
         made = dict(zip(keys, map(self._value, parts[1::2]), strict=True))
-        _demand(2 * len(made) == len(parts), "a dict has a key twice")
+        demand(2 * len(made) == len(parts), "a dict has a key twice")
         return made
 
     def _object(self, name: Any, *parts: Any) -> Any:
         if type(name) is not str or name not in by_name:
-            raise ValueError(f"the class {name!r} is not registered; import what defines it, or see fw.storable")
+            raise ValueError(f"the class {name!r} is not registered; import its module, or see fw.storable")
         kind, values = by_name[name], [self._value(part) for part in parts]
-        _demand(len(values) == len(kind.attributes), f"a {kind.cls.__name__} has other attributes here")
+        demand(len(values) == len(kind.attributes), f"a {kind.cls.__name__} has other attributes here")
         if (fault := kind.fault(values, self._seen)) is not None:
             raise ValueError(" ".join(fault))
         made = kind.made(values)
-        _demand(kind.valid is None or bool(kind.valid(made)), f"a {kind.cls.__name__} is not valid")
+        demand(kind.valid is None or bool(kind.valid(made)), f"a {kind.cls.__name__} is not valid")
         return made
 
 
@@ -236,16 +237,17 @@ _CONSTANTS: dict[tuple[str, str], Any] = {("float", text): float(text) for text 
 _CONSTANTS |= {("dtype", name): np.dtype(name) for name in TYPES}
 
 
-def _demand(holds: bool, otherwise: str = "its table of objects is not in order") -> None:
+def demand(holds: bool, otherwise: str = "its table of objects is malformed") -> None:
+    """Raise a ValueError unless a condition holds."""
     if not holds:
         raise ValueError(otherwise)
 
 
 def strides_of(array: Array) -> list[int] | None:
-    """The strides in entries, with gaps of one where there are any; None if they are those of C.
+    """Return the strides in entries, with gaps shortened to one entry; None for an array in C order.
 
-    BLAS sums in another order for another layout. For runs that continue to the last bit, arrays come back with the
-    order of their axes and with gaps where they had some, but not with the whole matrix of which they may be a column.
+    The order of sums in BLAS depends on the layout, and a continued run must be equal to the last bit. So an array
+    keeps the order of its axes, and gaps between its entries if it has some, but not the matrix of which it is a part.
     """
     strides, span, dense = [0] * array.ndim, 1, array.itemsize
     for i in sorted(range(array.ndim), key=lambda i: (abs(array.strides[i]), -i)):
@@ -263,12 +265,12 @@ def _most_spanned(size: int) -> int:
 
 
 def laid_out(flat: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
-    """An array of these strides, in memory of its own."""
+    """Return an array with these strides, in memory of its own."""
     span = 1
     for stride, length in sorted((abs(stride), length) for stride, length in zip(strides, shape, strict=True)):
-        _demand(length == 1 or stride >= span, "the entries of an array overlap")
+        demand(length == 1 or stride >= span, "the entries of an array overlap")
         span += stride * (length - 1)
-    _demand(span <= _most_spanned(len(flat)), "an array has large gaps")
+    demand(span <= _most_spanned(len(flat)), "an array has large gaps")
     first = sum(max(0, -stride) * (length - 1) for stride, length in zip(strides, shape, strict=True))
     size, buffer = flat.itemsize, np.zeros(span, flat.dtype)
     array: Array = np.ndarray(shape, flat.dtype, buffer, first * size, [stride * size for stride in strides])

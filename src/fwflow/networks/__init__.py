@@ -1,4 +1,4 @@
-"""How does traffic distribute itself? Flows that serve trips, what they minimise, and networks from files."""
+"""Traffic assignment: flows that serve trips, the function that they minimise, and networks from files."""
 
 from fwflow.networks.costs import Beckmann, LinkCosts
 from fwflow.networks.flows import FlowPolytope

@@ -1,4 +1,4 @@
-"""What does traffic minimise? Sums over the links of what each costs, as a function of the flow on that link alone."""
+"""Objectives of traffic assignment: sums over the links of functions of the flow on each link."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from fwflow.objectives.quadratic_models import Model, flat, stacked
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import Shape, freeze
 
-# Below this share of the capacity the slope of a root is taken for what it is there: at zero it has none.
+# Share of the capacity below which the slope of a power less than 1 is held constant, because it is infinite at zero.
+# Chosen without tuning.
 _NEAR_ZERO = 1e-9
 
 
 @storable("separable-model")
 class SeparableModel(Model):
-    """A quadratic without mixed terms: points are their own images."""
+    """Quadratic without mixed terms, for which points are their own images."""
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
         x = flat(atom.coordinates)
@@ -40,19 +41,19 @@ class SeparableModel(Model):
 class LinkCosts(Objective):
     r""":math:`f(x) = \sum_a \int_0^{x_a} c_a`, whose minimum over flows is Wardrop's equilibrium for the link costs c.
 
-    The functions are given the flows on all links and return an array with an entry for each; they are called with
-    flows that are not negative. Where rounding leaves one below zero the cost is that at zero.
+    The functions take the flows on all links, none of them negative, and return an array with an entry per link. If
+    rounding makes a flow negative, its cost is that at zero.
 
     Parameters
     ----------
     integral, cost, slope : callable
-        The integral of the cost from zero, the cost, and its derivative, which is at least zero for a convex f.
+        The integral of the cost from zero, the cost, and its derivative, which is non-negative for a convex f.
     shape : int, optional
-        The number of links, needed only if neither x0 nor the set tells.
+        The number of links, needed only if neither x0 nor the set has it.
 
     Examples
     --------
-    Of five trips, so many take the road whose cost grows that both cost the same:
+    Five trips are split so that the road with the growing cost costs as much as the other:
 
     >>> import fwflow as fw
     >>> C = fw.FlowPolytope([0, 0], [1, 1], [[0, 5], [0, 0]])
@@ -70,38 +71,38 @@ class LinkCosts(Objective):
         slope: Callable[[Array], Any],
         shape: int | Shape | None = None,
     ) -> None:
-        for name, function in (("integral", integral), ("cost", cost), ("slope", slope)):
+        self._functions = {"integral": integral, "cost": cost, "slope": slope}
+        for name, function in self._functions.items():
             if not callable(function):
                 raise ValueError(f"{name} must be callable; got {describe(function)}")
-        self._functions = integral, cost, slope
         self.shape = None if shape is None else shape_of(shape, "shape")
 
     @property
     def trusted(self) -> bool:
-        """The functions are a user's own."""
+        """False, because the functions are those of a user."""
         return False
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.shape)
 
     def cost(self, x: ArrayLike) -> Array:
-        """What each link costs at flows x: the gradient."""
+        """Return the cost of each link at flows x, which is the gradient."""
         return self._cost(np.maximum(x, 0.0))
 
     def _integral(self, flows: Array) -> Array:
-        return self._asked(0, "integral", flows)
+        return self._called("integral", flows)
 
     def _cost(self, flows: Array) -> Array:
-        return self._asked(1, "cost", flows)
+        return self._called("cost", flows)
 
     def _slope(self, flows: Array) -> Array:
-        return self._asked(2, "slope", flows)
+        return self._called("slope", flows)
 
-    def _asked(self, which: int, name: str, flows: Array) -> Array:
-        answer = np.array(float_array(self._functions[which](flows.copy()), f"{name}'s result"), dtype=np.float64)
-        if answer.shape != flows.shape:
-            raise ValueError(f"{name} returned shape {answer.shape} for flows of shape {flows.shape}")
-        return answer
+    def _called(self, name: str, flows: Array) -> Array:
+        result = np.array(float_array(self._functions[name](flows.copy()), f"{name}'s result"), dtype=np.float64)
+        if result.shape != flows.shape:
+            raise ValueError(f"{name} returned shape {result.shape} for flows of shape {flows.shape}")
+        return result
 
     def value(self, point: Point) -> float:
         return self._value(point.x)
@@ -145,22 +146,22 @@ class LinkCosts(Objective):
 
 
 class Beckmann(LinkCosts):
-    r"""The function that traffic in equilibrium minimises (Beckmann, McGuire, Winsten 1956), for the costs of the BPR.
+    r"""Function that traffic in equilibrium minimises (Beckmann, McGuire, Winsten 1956), for BPR link costs.
 
     .. math:: f(x) = \sum_a \int_0^{x_a} t_a \left(1 + b_a (v / c_a)^{p_a}\right) + h_a \, dv
 
-    The gradient at x are the costs of the links, so that ``x @ f.cost(x)`` is the total travel time for flows x, and
-    the gap over it the relative gap of the field. Links without capacity take their free-flow time whatever their flow;
-    those with power 0 take ``t (1 + b)``.
+    The gradient at x is the vector of link costs. So ``x @ f.cost(x)`` is the total travel time of flows x, and the gap
+    divided by it is the relative gap of traffic assignment. Links with capacity 0 have the constant cost t, those with
+    power 0 the constant cost ``t (1 + b)``, each plus h.
 
     Parameters
     ----------
     free_flow, capacity : arrays
-        Times t and capacities c, link by link.
+        Free-flow times t and capacities c of the links.
     b, power : arrays or numbers
-        None may be negative. Powers below 1 have no slope at zero, where a large one stands for it.
+        Parameters b and p, not negative. A power below 1 has an infinite slope at zero; a large one is used instead.
     fixed : array or number
-        Costs h that flow does not change, such as tolls.
+        Costs h that do not depend on the flow, such as tolls.
 
     Examples
     --------
@@ -184,9 +185,7 @@ class Beckmann(LinkCosts):
         n = next((array.size for array in arrays.values() if array.ndim), 1)
         for name, array in arrays.items():
             if array.shape not in ((), (n,)) or n == 0:
-                raise ValueError(
-                    f"{name} must be a number or have one for each of {n} links; its shape is {array.shape}"
-                )
+                raise ValueError(f"{name} must be a number, or one for each of {n} links; its shape is {array.shape}")
             if (array < 0).any():
                 place = int(array.argmin()) if array.ndim else 0
                 raise ValueError(f"{name} must not be negative; for link {place} it is {array.min():g}")
@@ -220,6 +219,6 @@ class Beckmann(LinkCosts):
         return self._crowding * self.power / self._unit * self._raised(flows, self.power - 1)
 
     def _raised(self, flows: Array, power: Array) -> Array:
-        """A power of the share of the capacity in use; the zeroth of zero is one."""
-        with np.errstate(over="ignore"):  # a run says so itself
+        """Return a power of the share of the capacity in use, where 0 to the power 0 is 1."""
+        with np.errstate(over="ignore"):  # the loop reports values that are not finite
             return np.power(flows / self._unit, power)

@@ -1,4 +1,4 @@
-"""Which flows serve the trips? Flows on the links of a network, with an oracle that assigns all or nothing."""
+"""Flows on the links of a network that serve given trips, with an all-or-nothing assignment as the oracle."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
 from fwflow.sets.base import KnownSet
 
-# Membership is a linear program with a variable for every origin and link; larger ones take too long.
+# Largest number of variables, origins times links, of the linear program for membership. Chosen without tuning.
 _VARIABLES = 20_000
-# What HiGHS is asked for in units of all trips together, and what its answers can be trusted to.
+# Feasibility tolerance of HiGHS, and the accuracy that is expected of its results, in units of the sum of all trips.
 _HIGHS, _RESOLVED = 1e-9, 1e-8
-# Sums of larger costs might overflow.
+# Largest cost that is not scaled down. Sums of larger costs along a path might overflow.
 _HUGE = 1e280
 
 
@@ -29,31 +29,31 @@ class FlowPolytope(KnownSet):
     """Flows on the links of a network that serve the trips between its zones.
 
     A vertex is an all-or-nothing assignment: all trips from one zone to another take one path, the cheapest for given
-    costs of the links. Costs must not be negative; ties are decided the same way every time. The set is the sum over
-    the origins of the flows that start there, and `trees` gives a vertex by origin.
+    costs of the links. Costs must not be negative, and ties are broken deterministically. The set is the sum over the
+    origins of the flows that start there, and `trees` returns the parts of a vertex.
 
-    The zones are the first nodes. Those below `first_through` are closed: trips start and end there, and no others pass
+    The zones are the first nodes. Nodes below `first_through` are closed: trips start and end there, but none passes
     through. Links may be parallel, or loops. Trips from a zone to itself use no link.
 
-    It starts at the assignment for equal costs. Flows with cycles are members too, but no vertices; ``diameter`` bounds
-    the distance of flows without. Membership takes a linear program with a variable for every origin and link. Beyond
-    20000 of them flows whose balance at every node is right are neither called members nor not.
+    The start is the assignment for equal costs. Flows with cycles are members, but not vertices; ``diameter`` bounds
+    the distance of flows without cycles. Membership is decided by a linear program with a variable for every origin and
+    link. If there are more than 20000 variables, ``contains`` returns None for flows that are balanced at every node.
 
     Parameters
     ----------
     tails, heads : (n_links,) arrays of int
-        The nodes where each link begins and ends, counted from 0.
+        First and last node of each link, counted from 0.
     demand : (n_zones, n_zones) array or sparse matrix
-        Trips from each zone, a row, to each other.
+        Trips from the zone of a row to the zone of a column.
     n_nodes : int, optional
-        By default as many as links and zones need.
+        Number of nodes; by default the smallest one for the links and zones.
     first_through : int, optional
-        The first node that traffic may pass through; by default all are open.
+        The first node that traffic may pass through; by default no node is closed.
 
     Attributes
     ----------
     origins : array of int
-        The zones where trips start that use links.
+        Zones where trips start, apart from trips within a zone.
 
     Notes
     -----
@@ -80,8 +80,8 @@ class FlowPolytope(KnownSet):
         self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
         if len(self.tails) != len(self.heads) or not len(self.tails):
             counts = f"{len(self.tails)} and {len(self.heads)}"
-            raise ValueError(f"tails and heads need an entry for every link, and there must be a link; got {counts}")
-        self.demand = _matrix(demand)
+            raise ValueError(f"tails and heads must have an entry for every link, and at least one; got {counts}")
+        self.demand = _demand_matrix(demand)
         zones, last = self.demand.shape[0], int(max(self.tails.max(), self.heads.max()))
         self.n_nodes = max(last + 1, zones) if n_nodes is None else whole(n_nodes, "n_nodes", 1)
         if self.n_nodes < max(last + 1, zones):
@@ -119,7 +119,7 @@ class FlowPolytope(KnownSet):
         return self._by_origin(flows)
 
     def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        """The start is told by its origins, other flows are not."""
+        """Return the parts of the start by origin, and None for other flows."""
         return self._by_origin(self._trees.loaded(np.ones(self.shape))) if (x == self._start).all() else None
 
     def _by_origin(self, flows: Iterable[Flows]) -> tuple[Vertex, ...]:
@@ -129,10 +129,10 @@ class FlowPolytope(KnownSet):
         return tuple(SparseVertex(links, amounts, self.shape) for links, amounts in rows)
 
     def trees(self, costs: ArrayLike) -> sp.csr_array:
-        """The vertex for these costs by origin: an (n_origins, n_links) matrix whose rows add up to it.
+        """Return the vertex for these costs by origin: an (n_origins, n_links) matrix whose rows sum to it.
 
-        Row i has the flows from ``origins[i]``, on its tree of cheapest paths, and is a vertex of the flows from there.
-        Only flows that are not zero are stored, at most one for every node and row.
+        Row i holds the flows from ``origins[i]`` on its tree of cheapest paths.
+        Only nonzero flows are stored, at most one for every node and row.
 
         Examples
         --------
@@ -153,7 +153,7 @@ class FlowPolytope(KnownSet):
         return self._start.astype(dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        """A path uses a link at most once, and fewer links than there are nodes."""
+        """Return a bound on the diameter: a path uses a link at most once, and fewer links than there are nodes."""
         return float(self._trips.amounts.sum()) * min(self.shape[0], 2 * (self.n_nodes - 1)) ** 0.5
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
@@ -164,8 +164,10 @@ class FlowPolytope(KnownSet):
         x, slack = x / unit, max(tol, _RESOLVED) + noise / unit
         if (x < -slack).any():
             return False
-        arriving = sp.csr_array((np.ones(len(x)), (self.heads, np.arange(len(x)))), (self.n_nodes, len(x)))
-        leaving = sp.csr_array((np.ones(len(x)), (self.tails, np.arange(len(x)))), (self.n_nodes, len(x)))
+        links = np.arange(len(x))
+        arriving, leaving = (
+            sp.csr_array((np.ones(len(x)), (ends, links)), (self.n_nodes, len(x))) for ends in (self.heads, self.tails)
+        )
         balance = arriving - leaving
         trips = sp.csr_array((amounts / unit, (rows, ends)), (len(self.origins), self.n_nodes))
         wanted = trips - sp.csr_array((trips.sum(axis=1), (np.arange(len(self.origins)), self.origins)), trips.shape)
@@ -174,7 +176,7 @@ class FlowPolytope(KnownSet):
         return None if len(self.origins) * len(x) > _VARIABLES else self._furthest(x, slack, balance, wanted) <= 1
 
     def _furthest(self, x: Array, slack: Array, balance: sp.csr_array, wanted: sp.csr_array) -> float:
-        """How far x is from a sum of flows from all origins, in units of the slack where that is largest."""
+        """Return the distance of x from the sums of flows from all origins, in units of the slack."""
         k, m = len(self.origins), len(x)
         own = self.origins[:, None]
         closed, back = self.tails < self.first_through, self.heads < self.first_through
@@ -192,7 +194,7 @@ class FlowPolytope(KnownSet):
             options={"primal_feasibility_tolerance": _HIGHS},
         )
         if answer.status != 0:
-            raise RuntimeError(f"HiGHS could not tell whether x is a member: {answer.message}")
+            raise RuntimeError(f"HiGHS could not decide whether x is a member: {answer.message}")
         return float(answer.fun / slack.max())
 
     def _total(self, flows: Iterable[Flows]) -> Array:
@@ -215,14 +217,14 @@ class FlowPolytope(KnownSet):
         return costs / largest if largest > _HUGE else costs
 
 
-def _matrix(demand: Any) -> sp.csr_array:
-    """Trips as a matrix of the library's own."""
+def _demand_matrix(demand: Any) -> sp.csr_array:
+    """Return a checked copy of the trips."""
     matrix = sp.csr_array(demand if sp.issparse(demand) else finite_array(demand, "demand", ndim=2), dtype=np.float64)
     matrix.sum_duplicates()
     finite_array(matrix.data, "demand")
     zones, columns = matrix.shape
     if zones != columns:
-        raise ValueError(f"demand must be square, a row and a column for every zone; its shape is {matrix.shape}")
+        raise ValueError(f"demand must be square, with a row and a column for every zone; its shape is {matrix.shape}")
     negative = matrix.data < 0
     if negative.any():
         table, place = matrix.tocoo(), int(negative.argmax())

@@ -1,4 +1,4 @@
-"""A road network with its trips: a table of links and a matrix of demand, and the problem that they make."""
+"""Road networks: a table of links, a matrix of demand, and their traffic-assignment problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fwflow.networks.flows import FlowPolytope
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The links of a network, an array for each column of the table; nodes are counted from 0."""
+    """Links of a network, an array for each column of the table; nodes are counted from 0."""
 
     tail: Array
     head: Array
@@ -34,7 +34,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A traffic-assignment problem: ``fw.minimize(network.objective, network.flows)`` finds the equilibrium.
+    """Traffic-assignment problem. ``fw.minimize(network.objective, network.flows)`` finds the equilibrium.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class Network:
     demand : (n_zones, n_zones) array
         Trips between the zones, which are the first nodes.
     n_nodes, first_through : int
-        As `fwflow.FlowPolytope` has them.
+        As in `fwflow.FlowPolytope`.
     toll_weight, distance_weight : float
-        What a unit of toll and of length costs, in units of time.
+        Costs of a unit of toll and of a unit of length, in units of time.
     coordinates : (n_nodes, 2) array, optional
-        Where the nodes are, for a map.
+        Positions of the nodes, for a map.
     """
 
     links: Links
@@ -62,12 +62,12 @@ class Network:
 
     @cached_property
     def objective(self) -> Beckmann:
-        """What the flows in equilibrium minimise."""
+        """Function that flows in equilibrium minimise."""
         links = self.links
         fixed = self.toll_weight * links.toll + self.distance_weight * links.length
         return Beckmann(links.free_flow, links.capacity, links.b, links.power, fixed=fixed)
 
     @cached_property
     def flows(self) -> FlowPolytope:
-        """The flows that serve the demand."""
+        """Set of the flows that serve the demand."""
         return FlowPolytope(self.links.tail, self.links.head, self.demand, self.n_nodes, self.first_through)

@@ -1,4 +1,4 @@
-"""By which links do all trips go if each takes a cheapest path? Trees from all origins, grown and loaded together."""
+"""All-or-nothing assignment: trees of cheapest paths from all origins, and the flows of all trips on them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from scipy.sparse.csgraph import dijkstra
 
 from fwflow._validation import Array
 
-# So many nodes of trees are looked at together: what is noted about them stays in the cache.
+# Number of nodes of all trees that are handled together, so that their arrays stay in the cache. Chosen without tuning.
 _AT_ONCE = 2**16
 
 
 class Trips(NamedTuple):
-    """Trips in the order of their origins: ``amounts[i]`` go from ``origins[rows[i]]`` to another node ``ends[i]``."""
+    """Trips in the order of their origins: ``amounts[i]`` go from ``origins[rows[i]]`` to another node, ``ends[i]``."""
 
     origins: Array
     rows: Array
@@ -25,7 +25,7 @@ class Trips(NamedTuple):
 
     @classmethod
     def of(cls, demand: sp.csr_array) -> Self:
-        """Those of a matrix, without the ones from a zone to itself."""
+        """Return the trips of a matrix, without those from a zone to itself."""
         table = demand.tocoo()
         starts, ends = (node.astype(np.int64) for node in table.coords)
         used = (starts != ends) & (table.data > 0)
@@ -33,13 +33,13 @@ class Trips(NamedTuple):
         return cls(origins, rows, ends[used], table.data[used])
 
     def between(self, first: int, last: int) -> tuple[slice, Array]:
-        """Where the trips of some of the origins are, and their origins counted from the first."""
+        """Return the slice of the trips of some origins, and their origins counted from the first."""
         where = slice(*np.searchsorted(self.rows, [first, last]).tolist())
         return where, self.rows[where] - first
 
 
 class Flows(NamedTuple):
-    """Flows from some of the origins, by the place of the origin and by link."""
+    """Flows from some origins; `rows` are places in the list of origins."""
 
     rows: Array
     links: Array
@@ -47,17 +47,17 @@ class Flows(NamedTuple):
 
 
 class Trees:
-    """Cheapest paths of all trips, in a network that stays and for costs that change.
+    """Cheapest paths of all trips in one network, for changing costs.
 
-    Paths do not pass through closed zones and need not pass through nodes with a single neighbour. Such nodes are left
-    out of the graph that is searched, where each would take as long as any other: a path leaves one of them, runs
-    through the graph, and enters another by the best of the links that lead there.
+    No path passes through closed zones or, if costs are not negative, needs to pass through nodes with one neighbour.
+    To save time these nodes are not part of the graph that is searched. A path leaves one of them, runs through the
+    graph, and enters another one by the best of the links that lead there.
     """
 
     def __init__(self, tails: Array, heads: Array, n_nodes: int, first_through: int, trips: Trips) -> None:
         self.trips = trips
         outside = (np.arange(n_nodes) < first_through) | _single_neighbour(tails, heads, n_nodes)
-        # The nodes of the graph are numbered first, then the origins outside of it; no path leaves the others.
+        # The nodes of the graph are numbered first, then the origins outside of it. No path leaves the other nodes.
         self._inside = n_nodes - int(outside.sum())
         numbered = np.append(np.flatnonzero(~outside), trips.origins[outside[trips.origins]])
         self._numbered = len(numbered)
@@ -95,7 +95,7 @@ class Trees:
             )
 
     def loaded(self, costs: Array) -> Iterator[Flows]:
-        """The flows if each trip takes a cheapest path, for some origins at a time."""
+        """Yield the flows if each trip takes a cheapest path, for some origins at a time."""
         n = self._inside
         chosen = self._pairs.cheapest(costs[self._pairs.links])[self._by_head]
         joining = self._pairs.links[chosen]
@@ -103,7 +103,7 @@ class Trees:
             k = len(distance)
             where, row = self.trips.between(first, first + k)
             stops, entries = self._ways_in(where, row, distance, costs)
-            root = k * n  # nodes of all trees in one row, and at its end what lies outside of the graph
+            root = k * n  # the nodes of all trees have one numbering, in which `root` is all outside of the graph
             amounts = self.trips.amounts[where]
             load = np.bincount(np.where(stops < n, row * n + stops, root), amounts, root + 1)
             before = before[:, :n]
@@ -120,7 +120,7 @@ class Trees:
             )
 
     def _grown(self, costs: Array) -> Iterator[tuple[int, Array, Array]]:
-        """The first of some origins, and for each of them how far the nodes are and the nodes before them."""
+        """Yield the first of some origins, and for each of them the distances and predecessors of all nodes."""
         least = costs[self._pairs.links][self._pairs.cheapest(costs[self._pairs.links])]
         graph = sp.csr_array((least, self._indices, self._indptr), shape=(self._numbered, self._numbered))
         step = max(1, _AT_ONCE // max(1, self._numbered))
@@ -129,7 +129,7 @@ class Trees:
             yield first, *dijkstra(graph, indices=sources, return_predecessors=True)
 
     def _ways_in(self, where: slice, row: Array, distance: Array, costs: Array) -> tuple[Array, Array]:
-        """For some trips the last nodes of the graph, or origins, on their way, and the links by which they enter."""
+        """Return the last node inside the graph (or the origin) on the way of some trips, and the link taken there."""
         stops, enters = self._stops[where].copy(), self._enters[where]
         best = self._entries.cheapest(distance[:, self._gates] + costs[self._entries.links])
         chosen = best[row[enters], self._place[where][enters]]
@@ -138,7 +138,7 @@ class Trees:
 
 
 class _Groups(NamedTuple):
-    """Links in groups of which one is taken: those that join the same nodes, or that enter the same."""
+    """Groups of links of which only the cheapest is used: links between the same nodes, or to the same node."""
 
     links: Array
     keys: Array
@@ -147,13 +147,13 @@ class _Groups(NamedTuple):
 
     @classmethod
     def of(cls, links: Array, keys: Array) -> Self:
-        """Links with equal keys, in the order of the keys."""
+        """Return groups of links with equal keys, in the order of the keys."""
         order = np.argsort(keys, kind="stable")
         found, starts, group = np.unique(keys[order], return_index=True, return_inverse=True)
         return cls(links[order], found, starts, group)
 
     def cheapest(self, costs: Array) -> Array:
-        """For costs in the order of `links`, along the last axis: where each group has its least, the first of them."""
+        """Return the place of the first cheapest link of each group, for costs of `links` along the last axis."""
         places = np.arange(len(self.links))
         if len(self.starts) == len(places):
             return np.broadcast_to(places, costs.shape)
@@ -162,16 +162,17 @@ class _Groups(NamedTuple):
 
 
 def _single_neighbour(tails: Array, heads: Array, n_nodes: int) -> Array:
-    """Which nodes have one neighbour or none."""
+    """Return a mask of the nodes with at most one neighbour."""
     near, far = np.unique(np.stack([np.append(tails, heads), np.append(heads, tails)]), axis=1)
     return np.bincount(near[near != far], minlength=n_nodes) <= 1
 
 
 def _subtree_sums(load: Array, parents: Array) -> Array:
-    """The load of every node and of all below it, in trees whose roots have the last node as parent, as has itself.
+    """Return the sum of the loads of every node and its descendants.
 
-    After k rounds a node has the load of its descendants less than 2^k below, and knows its 2^k-th ancestor: to which
-    it gives what it has in the next. The logarithm of the depth of the trees is the number of rounds.
+    The parent of the roots, and of the last node itself, is the last node. After k rounds, `load` is the sum over
+    descendants less than 2^k levels below, and `above` is the 2^k-th ancestor, to which the next round adds `load`. The
+    number of rounds is the logarithm of the depth of the trees.
     """
     root, above = len(parents) - 1, parents
     while above.min(initial=root) < root:

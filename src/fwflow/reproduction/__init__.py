@@ -1,4 +1,4 @@
-"""The experiments of the paper: one module per figure or table, run together into one report."""
+"""Experiments of the paper, one module each, and the report of their results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from fwflow._validation import InputError, suggest
 from fwflow.reproduction.framework import FW, MIDPOINT, RK44
 
-#: Experiments by name. A new one is a module and an entry here.
+#: Modules of the experiments, by name.
 EXPERIMENTS = {
     "E1": "e1_flow",
     "E2": "e2_zigzag",
@@ -25,7 +25,7 @@ EXPERIMENTS = {
 
 
 def find_experiment(name: str) -> ModuleType:
-    """The module of an experiment."""
+    """Return the module of an experiment."""
     if name not in EXPERIMENTS:
         raise InputError(f"experiment {name!r} is not known; {suggest(name, EXPERIMENTS)}")
     return import_module(f"fwflow.reproduction.{EXPERIMENTS[name]}")
@@ -39,23 +39,21 @@ def reproduce(
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     workers: int | None = None,
 ) -> Path:
-    """Run experiments and write the report; returns the path of the HTML page.
-
-    All of them together make the explorer's page beside it, too.
+    """Run experiments and write the report; return the path of the HTML page.
 
     Parameters
     ----------
     names
-        Which experiments, such as "E3"; all by default.
+        Experiments to run, such as "E3". By default all are run, and the page of the explorer is written too.
     out
-        Folder for the page, the figures and the raw results. What is already there and still
-        valid is taken up, so an interrupted run continues.
+        Folder for the page, the figures and the results. Results of earlier runs that are still valid are read from
+        there, so an interrupted run continues.
     quick
-        Smaller settings that finish within a minute.
+        Use smaller settings, which finish within a minute.
     overrides
-        Settings by experiment, on top of the defaults.
+        Settings by experiment, in place of the defaults.
     workers
-        Processes; by default one per core.
+        Number of processes; by default one per core.
     """
     import fwflow
     from fwflow.reproduction import explorer

@@ -1,30 +1,20 @@
-"""E1: does Frank-Wolfe approach its flow as the time step shrinks, and does the flow obey its bound?"""
+"""E1: the error of the flow and its bound, and the error of Frank-Wolfe with shrinking time steps."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
 from fwflow._numerics import norm
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import (
-    FW,
-    Case,
-    Claim,
-    Figure,
-    Findings,
-    Results,
-    ResultTable,
-    Task,
-    Topic,
-    VerdictRule,
-)
+from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task
 from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
-from fwflow.reproduction.style import INK, PALETTE, RC, label, legend_below, subplots, thin
+from fwflow.reproduction.style import INK, PALETTE, in_style, label, legend_below, subplots, thin
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.catalogue import tableaus
 from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_bound
@@ -37,12 +27,12 @@ SHRINKS = VerdictRule.below("for: at most 1/1.05 at every step to a smaller Δ; 
 
 @dataclass(frozen=True)
 class Settings:
-    """Euler's method with shrinking time steps against the flow itself and its bound (c/(c+t))^c.
+    """Time steps `deltas` of Euler's method, schedules c/(c+t) with c in `cs`, and the radius `alpha` for sensing.
 
-    The distances to the flow of all tableaus, for the steps that are at least `coarse`, are measured up to t = `near`.
+    Distances of tableaus to the flow are measured up to t = `near`, for time steps of at least `coarse`.
 
     The paper does not print the radius for sensing. At 1000, as in E6, the vertices are so far away that one step
-    of length 0.01 multiplies the error; 10 holds the solution and leaves the bound in sight.
+    of length 0.01 multiplies the error. A ball of radius 10 contains the solution, and the error stays near the bound.
     """
 
     problems: tuple[str, ...] = ("triangle", "sensing")
@@ -63,7 +53,7 @@ def _problem(name: str, alpha: float) -> ProblemInstance:
 
 
 def euler(problem: str, alpha: float, c: float, delta: float, t_end: float) -> dict[str, Any]:
-    """Relative error of Euler's method along time."""
+    """Return the relative error of Euler's method over time."""
     p = _problem(problem, alpha)
     steps = round(t_end / delta)
     result = solve(p, steps, schedule=OpenLoop(c=c, delta=delta))
@@ -73,7 +63,7 @@ def euler(problem: str, alpha: float, c: float, delta: float, t_end: float) -> d
 
 
 def exact(problem: str, alpha: float, c: float, t_end: float) -> dict[str, Any]:
-    """Relative error of the flow itself along time."""
+    """Return the relative error of the flow over time, and the times of its events."""
     p = _problem(problem, alpha)
     path = exact_flow(p.f, p.C, p.x0)
     t = np.append(0.0, np.geomspace(1e-3, t_end, 400))
@@ -82,13 +72,13 @@ def exact(problem: str, alpha: float, c: float, t_end: float) -> dict[str, Any]:
 
 
 def distances(problem: str, alpha: float, method: str, deltas: tuple[float, ...], t_end: float) -> dict[str, Any]:
-    """How far a tableau goes from the flow, and with which order it follows it before the first event; c = 2."""
+    """Return the largest distance of a tableau to the flow, and its order before the first event, for c = 2."""
     p = _problem(problem, alpha)
     path = exact_flow(p.f, p.C, p.x0)
     size = p.C.diameter(path.x0.shape)
     first = next((event.time() for event in path.events[1:]), t_end)
     halved = [_distance(p, path, method, 0.9 * first / steps, steps)[-1] for steps in (2, 4)] if first else [np.nan] * 2
-    if halved[1] <= 1e-14 * norm(path(0.9 * first)):  # rounding has no order
+    if halved[1] <= 1e-14 * norm(path(0.9 * first)):  # all of the distance is rounding
         halved[1] = np.nan
     far = [_distance(p, path, method, delta, round(t_end / delta)).max() for delta in deltas]
     return {"distance": np.array(far) / size, "order": np.log2(halved[0] / halved[1])}
@@ -105,92 +95,74 @@ def _coarse(settings: Settings) -> tuple[float, ...]:
 
 
 def tasks(settings: Settings) -> list[Task]:
-    for problem in settings.problems:
-        if _problem(problem, settings.alpha).optimum is None:
-            raise InputError(
-                f"alpha={settings.alpha:g} leaves the optimum of {problem} unknown; a larger ball holds it"
-            )
-
-    def task(key: str, call: Any, problem: str, **arguments: Any) -> Task:
-        data = _problem(problem, settings.alpha).data
-        return Task(key, call, {"problem": problem, "alpha": settings.alpha, **arguments}, data)
-
-    t_end = settings.t_end
-    return [
-        *(  # longest first
-            task(f"{problem}-c{c:g}-delta{delta:g}", euler, problem, c=c, delta=delta, t_end=t_end)
-            for problem in settings.problems
-            for delta in sorted(settings.deltas)
-            for c in settings.cs
-        ),
-        *(
-            task(f"{problem}-c{c:g}-exact", exact, problem, c=c, t_end=t_end)
-            for problem in settings.problems
-            for c in settings.cs
-        ),
-        *(
-            task(f"{problem}-{m}", distances, problem, method=m, deltas=_coarse(settings), t_end=settings.near)
-            for problem in settings.problems
-            for m in settings.methods
-        ),
-    ]
+    alpha, t_end, out = settings.alpha, settings.t_end, []
+    for name in settings.problems:
+        problem = _problem(name, alpha)
+        if problem.optimum is None:
+            raise InputError(f"with alpha={alpha:g} the optimum of {name} is not known; use a larger alpha")
+        calls: dict[str, tuple[Any, dict[str, Any]]] = {}
+        for c in settings.cs:
+            calls[f"c{c:g}-exact"] = exact, {"c": c, "t_end": t_end}
+            calls |= {f"c{c:g}-delta{d:g}": (euler, {"c": c, "delta": d, "t_end": t_end}) for d in settings.deltas}
+        shared = {"deltas": _coarse(settings), "t_end": settings.near}
+        calls |= {method: (distances, {"method": method, **shared}) for method in settings.methods}
+        out += [
+            Task(f"{name}-{key}", function, {"problem": name, "alpha": alpha, **arguments}, problem.data)
+            for key, (function, arguments) in calls.items()
+        ]
+    # The longest runs come first, so that no worker waits for them at the end.
+    return sorted(out, key=lambda task: task.arguments.get("delta", math.inf))
 
 
+@in_style
 def findings(settings: Settings, results: Results) -> Findings:
     deltas = sorted(settings.deltas, reverse=True)
     figure, grid = subplots(len(settings.problems), len(settings.cs), 9.6, 2.7 * len(settings.problems) + 0.4)
     rows, under, shrinking = [], [], []
-    with mpl.rc_context(RC):
-        for axes, problem in zip(grid, settings.problems, strict=True):
-            for ax, c in zip(axes, settings.cs, strict=True):
-                floors = []
-                for delta, colour in zip(deltas, PALETTE, strict=False):
-                    run = results[f"{problem}-c{c:g}-delta{delta:g}"]
-                    index = thin(run["t"])
-                    error = np.maximum(run["error"][index], 1e-17)
-                    ax.loglog(1 + run["t"][index], error, color=colour, label=f"Δ = {delta:g}")
-                    # The floor is what oscillates at the end: the largest error in the last fifth of time.
-                    floors.append(float(run["error"][run["t"] >= 0.8 * settings.t_end].max()))
-                flow = results[f"{problem}-c{c:g}-exact"]
-                bound = rate_bound(flow["t"], c)
-                ax.loglog(1 + flow["t"], np.maximum(flow["error"], 1e-17), color=INK, label="the flow itself")
-                ax.loglog(1 + flow["t"], bound, color=INK, ls="--", label="bound")
-                ax.set(title=f"{problem}, c = {c:g}", ylim=(max(1e-10, 0.3 * min(floors)), None))
-                name = f"{problem}, c = {c:g}"
-                under.append(Case(name, float((flow["error"] / bound)[1:].max())))  # at t = 0 both are one
-                if floors[0] > 2 * floors[-1]:  # else no run has met its floor yet: all still follow the flow
-                    shrinking.append(Case(name, max(fine / coarse for coarse, fine in pairwise(floors))))
-                turns = np.unique(flow["events"])
-                shown = f"{len(turns)}, last at t = {turns[-1]:.3g}" if len(turns) else "0"
-                rows.append((problem, f"{c:g}", *(f"{floor:.2e}" for floor in floors), f"{under[-1].value:.3f}", shown))
-        for ax in grid[-1]:
-            ax.set_xlabel("1 + t")
-        for axes in grid:
-            axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
-    styles = {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)} | {"the flow itself": INK}
+    for axes, problem in zip(grid, settings.problems, strict=True):
+        for ax, c in zip(axes, settings.cs, strict=True):
+            floors = []
+            for delta, colour in zip(deltas, PALETTE, strict=False):
+                run = results[f"{problem}-c{c:g}-delta{delta:g}"]
+                index = thin(run["t"])
+                error = np.maximum(run["error"][index], 1e-17)
+                ax.loglog(1 + run["t"][index], error, color=colour, label=f"Δ = {delta:g}")
+                # The error oscillates at the end, so the floor is its largest value in the last fifth of time.
+                floors.append(float(run["error"][run["t"] >= 0.8 * settings.t_end].max()))
+            flow = results[f"{problem}-c{c:g}-exact"]
+            bound = rate_bound(flow["t"], c)
+            ax.loglog(1 + flow["t"], np.maximum(flow["error"], 1e-17), color=INK, label="the flow")
+            ax.loglog(1 + flow["t"], bound, color=INK, ls="--", label="bound")
+            ax.set(title=f"{problem}, c = {c:g}", ylim=(max(1e-10, 0.3 * min(floors)), None))
+            name = f"{problem}, c = {c:g}"
+            under.append(Case(name, float((flow["error"] / bound)[1:].max())))  # at t = 0 both are one
+            if floors[0] > 2 * floors[-1]:  # else no run has reached its floor yet
+                shrinking.append(Case(name, max(fine / coarse for coarse, fine in pairwise(floors))))
+            turns = np.unique(flow["events"])
+            shown = f"{len(turns)}, last at t = {turns[-1]:.3g}" if len(turns) else "0"
+            rows.append((problem, f"{c:g}", *(f"{floor:.2e}" for floor in floors), f"{under[-1].value:.3f}", shown))
+    for ax in grid[-1]:
+        ax.set_xlabel("1 + t")
+    for axes in grid:
+        axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
+    styles = {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)} | {"the flow": INK}
     legend_below(figure, styles, {"bound (c/(c+t))^c": "--"})
     caption = (
-        f"Error of Euler's method along time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
-        "Each run follows the flow (black, exact) under its bound until a floor that the step size sets."
+        f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
+        "Each run follows the flow (black, exact) under its bound until it reaches a floor that depends on Δ."
     )
     return Findings(
-        summary="Frank-Wolfe with time step Δ is Euler's method for the flow; its error falls under the flow's bound "
-        "until it meets the discretisation floor.",
+        summary="Frank-Wolfe with time step Δ is Euler's method for the flow. Its error stays under the flow's bound "
+        "until it reaches a floor that is due to discretisation.",
         data=sorted({_problem(problem, settings.alpha).data for problem in settings.problems}),
         figures=[Figure("e1-flow", figure, caption)],
         tables=[
             ResultTable(
                 "Discretisation floors",
-                (
-                    "problem",
-                    "c",
-                    *(f"floor at Δ = {d:g}" for d in deltas),
-                    "flow: max error / bound",
-                    "flow: times at which it turns",
-                ),
+                ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: events"),
                 rows,
-                "Floor: the largest relative error in the last fifth of time. The flow itself is followed from event "
-                "to event, without a time step.",
+                "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event "
+                "to event, where an event is a change of its direction.",
             ),
             _followed(settings, results),
         ],
@@ -209,7 +181,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Figure 1",
                 SHRINKS,
                 tuple(shrinking),
-                f"floor over the floor at the next larger Δ, the largest such ratio, where a floor is met by "
+                "largest ratio of a floor to the floor at the next larger Δ, for problems whose runs reach a floor by "
                 f"t = {settings.t_end:g}",
                 f"a smaller step leaves at most {max(case.value for case in shrinking):.2g} of the floor"
                 if shrinking
@@ -228,19 +200,14 @@ def _followed(settings: Settings, results: Results) -> ResultTable:
             run = results[f"{problem}-{method}"]
             far, before = np.atleast_1d(run["distance"]), float(np.ravel(run["order"])[0])
             across = np.polyfit(np.log(deltas), np.log(far), 1)[0] if len(far) > 1 else np.nan
-            orders = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
-            rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *orders))
+            shown = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
+            rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *shown))
+    orders = ("order before events", "order across events")
     return ResultTable(
-        "How closely the tableaus follow the flow, c = 2",
-        (
-            "problem",
-            "method",
-            *(f"distance at Δ = {d:g}" for d in deltas),
-            "order before any event",
-            "order across events",
-        ),
+        "Distances of the tableaus to the flow, c = 2",
+        ("problem", "method", *(f"distance at Δ = {d:g}" for d in deltas), *orders),
         rows,
-        f"Distance: the largest up to t = {settings.near:g}, as a share of the diameter of the set. While one vertex "
-        "alone is best the flow is smooth; at events and after them vertices tie. A dash: there is no such time, or "
-        "the error in it is all rounding.",
+        f"Distance: the largest up to t = {settings.near:g}, divided by the diameter of the set. Before the first "
+        "event one vertex is optimal for the oracle and the flow is smooth; at events and after them several are. "
+        "A dash means that the first event is at t = 0, or that all of the distance is rounding.",
     )

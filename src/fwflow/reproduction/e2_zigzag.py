@@ -1,38 +1,26 @@
-"""E2: how much do the iterates zig-zag, against the time step and against the order of the method?"""
+"""E2: zig-zagging of the iterates, by time step and by order of the method."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 
 from fwflow._validation import InputError
-from fwflow.reproduction.framework import (
-    FW,
-    MIDPOINT,
-    RK44,
-    Case,
-    Claim,
-    Figure,
-    Findings,
-    Results,
-    ResultTable,
-    Task,
-    Topic,
-    VerdictRule,
-)
+from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import FW, MIDPOINT, RK44, Figure, Findings, Results, ResultTable, Task
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
-from fwflow.reproduction.style import PALETTE, RC, label, legend_below, subplots
+from fwflow.reproduction.style import PALETTE, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
 from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
 from fwflow.trajectories.following import exact_flow
 
 TITLE = "Zig-zagging"
 
-# The paper's two tables: energies at windows 5 / 20.
+# The two tables of the paper: energies at windows 5 and 20.
 PRINTED_DELTA = {
     "sensing": ((105.90, 140.29), (10.49, 13.86), (1.05, 1.39)),
     "madelon": ((0.11, 0.23), (0.021, 0.028), (0.0021, 0.0028)),
@@ -58,7 +46,7 @@ LESS = VerdictRule.below("for: at most 1/1.05 of FW's energy; against: at least 
 class Settings:
     """L1-ball logistic regression. The paper does not print alpha; its step lengths fit 1000, 1 and 10.
 
-    The flow is followed by implicit steps, each of `flow_step` of the integral of gamma.
+    The flow is computed by implicit steps, whose length in the integral of gamma is `flow_step`.
     """
 
     problems: tuple[str, ...] = ("sensing", "madelon", "gisette")
@@ -80,7 +68,7 @@ def _problem(name: str, alpha: float) -> ProblemInstance:
 def energies(
     problem: str, alpha: float, method: str, delta: float, windows: tuple[int, ...], t_end: float
 ) -> dict[str, Any]:
-    """Zig-zag energy over time `t_end` for each window, with the projector and as the paper prints it."""
+    """Return the zig-zag energy up to time `t_end` for each window, with the projector and as the paper prints it."""
     p = _problem(problem, alpha)
     meters = {(w, how): ZigZag(w, how) for w in windows for how in ("projector", "paper")}
 
@@ -93,7 +81,7 @@ def energies(
 
 
 def flow_energies(problem: str, alpha: float, windows: tuple[int, ...], t_end: float, step: float) -> dict[str, Any]:
-    """The same for the flow itself, at times one apart: what is left is its own curvature."""
+    """Return the energy of the flow itself at the times 0, 1, 2, ..., which is due to its curvature."""
     p = _problem(problem, alpha)
     t = np.arange(round(t_end) + 1.0)
     path = exact_flow(p.f, p.C, p.x0, tau_end=2 * math.log1p(t[-1] / 2), step=step)
@@ -111,18 +99,12 @@ def tasks(settings: Settings) -> list[Task]:
     out = {}
     for problem, alpha in zip(settings.problems, settings.alphas, strict=True):
         data = _problem(problem, alpha).data
-        pairs = [(FW, d) for d in sorted(settings.deltas)] + [(m, 1.0) for m in settings.methods]
-        for method, delta in pairs:
-            arguments = {
-                "problem": problem, "alpha": alpha, "method": method, "delta": delta,
-                "windows": settings.windows, "t_end": settings.t_end,
-            }  # fmt: skip
-            out[_key(problem, method, delta)] = Task(_key(problem, method, delta), energies, arguments, data)
-        arguments = {
-            "problem": problem, "alpha": alpha, "windows": settings.windows,
-            "t_end": settings.t_end, "step": settings.flow_step,
-        }  # fmt: skip
-        out[_key(problem, "flow", 1.0)] = Task(_key(problem, "flow", 1.0), flow_energies, arguments, data)
+        shared = {"problem": problem, "alpha": alpha, "windows": settings.windows, "t_end": settings.t_end}
+        for method, delta in [(FW, d) for d in sorted(settings.deltas)] + [(m, 1.0) for m in settings.methods]:
+            key = _key(problem, method, delta)
+            out[key] = Task(key, energies, {**shared, "method": method, "delta": delta}, data)
+        key = _key(problem, "flow", 1.0)
+        out[key] = Task(key, flow_energies, {**shared, "step": settings.flow_step}, data)
     return list(out.values())
 
 
@@ -131,9 +113,9 @@ def _pair(run: Any, windows: tuple[int, ...], how: str = "projector") -> tuple[f
 
 
 def _exponent(deltas: list[float], energy: list[float]) -> float:
-    """The exponent of Δ in the energy; NaN where a run goes straight, as to an optimum at a vertex."""
-    if min(energy) <= 0 or len(deltas) < 2:
-        return float("nan")
+    """Return the exponent of Δ in the energy; NaN if an energy is missing or zero, as for an optimum at a vertex."""
+    if len(deltas) < 2 or not all(e > 0 for e in energy):
+        return math.nan
     return float(np.polyfit(np.log10(deltas), np.log10(energy), 1)[0])
 
 
@@ -143,7 +125,7 @@ def _show(values: tuple[float, ...], digits: int = 3) -> str:
 
 def findings(settings: Settings, results: Results) -> Findings:
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
-    header = f"windows {' / '.join(map(str, windows))}"
+    header = (f"ours, windows {' / '.join(map(str, windows))}", "ours, with the projector as printed", "paper")
     swept = {(p, d): results[_key(p, FW, d)] for p in settings.problems for d in deltas}
     ordered = {(p, m): results[_key(p, m, 1.0)] for p in settings.problems for m in (*settings.methods, "flow")}
     linear, robust, less = [], [], []
@@ -151,44 +133,43 @@ def findings(settings: Settings, results: Results) -> Findings:
         energy = {d: _pair(swept[problem, d], windows) for d in deltas}
         for i, w in enumerate(windows):
             exponent = _exponent(deltas, [energy[d][i] for d in deltas])
-            linear.append(Case(f"{problem}, W = {w}", exponent, _printed_exponent(problem, w)))
+            printed = _exponent([*PRINTED_DELTAS], [_printed(DELTA_TABLE, (problem, d), w) for d in PRINTED_DELTAS])
+            linear.append(Case(f"{problem}, W = {w}", exponent, printed))
             own = {m: _pair(ordered[problem, m], windows)[i] for m in settings.methods}
+            printed_own = {m: _printed(METHOD_TABLE, (problem, m), w) for m in (FW, *own)}
             less += [
-                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], _printed_share(problem, m, w))
+                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], printed_own[m] / printed_own[FW])
                 for m, e in own.items()
-                if m != FW and own.get(FW)  # without FW, or if it does not zig-zag, there is nothing to compare
+                if m != FW and own.get(FW)  # the comparison needs FW, with an energy that is not zero
             ]
-        robust += [
-            Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], _printed_spread(problem, d, windows))
-            for d in deltas
-            if energy[d][0] > 0
-        ]
+        for d in deltas:
+            first, last = (_printed(DELTA_TABLE, (problem, d), w) for w in (windows[0], windows[-1]))
+            if energy[d][0] > 0:
+                robust.append(Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], last / first))
     return Findings(
-        summary="The deviation of single steps from the direction of a whole window, averaged over the trajectory.",
+        summary="Zig-zag energy is the mean deviation of single steps from the direction of a window of steps.",
         data=sorted({task.data for task in tasks(settings)}),
         figures=[
             Figure(
                 "e2-zigzag",
                 _figure(settings, swept, ordered),
                 f"Zig-zag energy over T = {settings.t_end:g}. Left: Euler's method against Δ. "
-                "Right: methods of growing order at Δ = 1, and the flow itself at times one apart: its own curvature.",
+                "Right: methods of increasing order at Δ = 1, and the flow at integer times, where the energy is due "
+                "to its curvature.",
             )
         ],
         tables=[
             ResultTable(
-                "Zig-zag energy against Δ",
-                ("data", "Δ", f"ours, {header}", "ours, with the projector as printed", "paper"),
-                [
-                    (p, f"{d:g}", *_ours(run, windows), _show(DELTA_TABLE.get((p, d), ()), 5) or "-")
-                    for (p, d), run in swept.items()
-                ],
-                "The paper prints its projector with 1/‖d̄‖, which is no projection; both forms are shown.",
+                "Zig-zag energy by Δ",
+                ("data", "Δ", *header),
+                [(p, f"{d:g}", *_energies(run, windows, DELTA_TABLE.get((p, d), ()))) for (p, d), run in swept.items()],
+                "The paper prints its projector with 1/‖d̄‖, which is not a projection; both forms are shown.",
             ),
             ResultTable(
-                "Zig-zag energy against the method, Δ = 1",
-                ("data", "method", f"ours, {header}", "ours, with the projector as printed", "paper"),
+                "Zig-zag energy by method, Δ = 1",
+                ("data", "method", *header),
                 [
-                    (p, label(m), *_ours(run, windows), _show(METHOD_TABLE.get((p, m), ()), 5) or "-")
+                    (p, label(m), *_energies(run, windows, METHOD_TABLE.get((p, m), ())))
                     for (p, m), run in ordered.items()
                 ],
             ),
@@ -200,7 +181,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 LINEAR,
                 tuple(linear),
                 "the exponent of Δ in the energy; the paper's from its table",
-                "zig-zag energy goes as Δ to the power " + _span(linear),
+                "zig-zag energy is proportional to Δ to the power " + _span(linear),
                 Topic.ZIGZAG,
             ),
             Claim(
@@ -232,44 +213,29 @@ def _span(cases: list[Case]) -> str:
     return f"{min(values):.2g} to {max(values):.2g}" if values else "-"
 
 
-def _ours(run: Any, windows: tuple[int, ...]) -> tuple[str, str]:
-    return _show(_pair(run, windows)), _show(_pair(run, windows, "paper"))
+def _energies(run: Any, windows: tuple[int, ...], printed: tuple[float, ...]) -> tuple[str, str, str]:
+    return _show(_pair(run, windows)), _show(_pair(run, windows, "paper")), _show(printed, 5) or "-"
 
 
-def _printed_exponent(problem: str, window: int) -> float | None:
-    if window not in PRINTED_WINDOWS or problem not in PRINTED_DELTA:
-        return None
-    i = PRINTED_WINDOWS.index(window)
-    return _exponent(list(PRINTED_DELTAS), [DELTA_TABLE[problem, d][i] for d in PRINTED_DELTAS])
+def _printed(table: Mapping[Any, tuple[float, ...]], entry: tuple[str, Any], window: int) -> float:
+    """Return an energy that the paper prints, or NaN."""
+    return dict(zip(PRINTED_WINDOWS, table.get(entry, ()), strict=False)).get(window, math.nan)
 
 
-def _printed_share(problem: str, method: str, window: int) -> float | None:
-    if window not in PRINTED_WINDOWS or (problem, method) not in METHOD_TABLE:
-        return None
-    i = PRINTED_WINDOWS.index(window)
-    return METHOD_TABLE[problem, method][i] / METHOD_TABLE[problem, FW][i]
-
-
-def _printed_spread(problem: str, delta: float, windows: tuple[int, ...]) -> float | None:
-    if (windows[0], windows[-1]) != PRINTED_WINDOWS or (problem, delta) not in DELTA_TABLE:
-        return None
-    return DELTA_TABLE[problem, delta][1] / DELTA_TABLE[problem, delta][0]
-
-
+@in_style
 def _figure(settings: Settings, swept: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
     figure, grid = subplots(1, 2, 8.0, 3.2)
+    by_delta, by_method = grid[0]
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
     names = [*(label(m) for m in settings.methods), "flow"]
-    with mpl.rc_context(RC):
-        for problem, colour in zip(settings.problems, PALETTE, strict=False):
-            energy = [_pair(swept[problem, d], windows)[0] for d in deltas]
-            grid[0, 0].loglog(deltas, energy, "o-", color=colour, label=problem)
-            energy = [_pair(ordered[problem, m], windows)[0] for m in settings.methods]
-            grid[0, 1].semilogy(range(len(energy)), energy, "o-", color=colour, label=problem)
-            own = _pair(ordered[problem, "flow"], windows)[0]
-            grid[0, 1].semilogy(len(energy), own, "*", color=colour, ms=9, label=f"{problem}, the flow")
-        grid[0, 0].set(xlabel="time step Δ", ylabel=f"zig-zag energy, window {windows[0]}")
-        grid[0, 1].set_xticks(range(len(names)), names)
-        grid[0, 1].set(xlabel="method at Δ = 1", ylabel=f"zig-zag energy, window {windows[0]}")
+    for problem, colour in zip(settings.problems, PALETTE, strict=False):
+        energy = [_pair(swept[problem, d], windows)[0] for d in deltas]
+        by_delta.loglog(deltas, energy, "o-", color=colour, label=problem)
+        *energy, flow = [_pair(ordered[problem, m], windows)[0] for m in (*settings.methods, "flow")]
+        by_method.semilogy(range(len(energy)), energy, "o-", color=colour, label=problem)
+        by_method.semilogy(len(energy), flow, "*", color=colour, ms=9, label=f"{problem}, the flow")
+    by_delta.set(xlabel="time step Δ", ylabel=f"zig-zag energy, window {windows[0]}")
+    by_method.set_xticks(range(len(names)), names)
+    by_method.set(xlabel="method at Δ = 1", ylabel=f"zig-zag energy, window {windows[0]}")
     legend_below(figure, dict(zip(settings.problems, PALETTE, strict=False)), {})
     return figure

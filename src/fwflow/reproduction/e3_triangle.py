@@ -1,33 +1,20 @@
-"""E3: what do the methods look like on a triangle, plain, with line search, and with momentum?"""
+"""E3: trajectories and gaps on a triangle, plain, with line search, and with momentum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
 from fwflow._validation import InputError
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import (
-    FW,
-    PAPER_METHODS,
-    RK44,
-    Case,
-    Claim,
-    Figure,
-    Findings,
-    Results,
-    ResultTable,
-    Task,
-    Topic,
-    VerdictRule,
-)
+from fwflow.reproduction.claims import Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import FW, PAPER_METHODS, RK44, Figure, Findings, Results, ResultTable, Task
 from fwflow.reproduction.problems import columns, find_problem, solve
-from fwflow.reproduction.style import FAINT, INK, RC, best_so_far, colours, label, legend_below, subplots
+from fwflow.reproduction.style import FAINT, INK, best_so_far, colours, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
 from fwflow.steps.searches import Aggressive
 from fwflow.trajectories.diagnostics import fit_rate
@@ -37,7 +24,7 @@ TITLE = "The triangle"
 
 LETTER = "line search, to the letter"
 
-# The figures of the paper were made with steps that decrease f. Its formula allows any that do not increase it.
+# The figures of the paper use steps that decrease f. Its formula also allows steps that leave f unchanged.
 SEARCHES: dict[str, dict[str, Any]] = {
     "plain": {},
     "line search": {"line_search": Aggressive()},
@@ -51,7 +38,7 @@ FASTER = VerdictRule.above("for: FW's gap is at least 1.05 times its own along t
 
 @dataclass(frozen=True)
 class Settings:
-    """The paper's toy problem: c = 2, steps counted from 1. Trajectories are drawn of the first three methods."""
+    """The example of the paper, with steps counted from `k0`. The trajectories of the first three methods are drawn."""
 
     methods: tuple[str, ...] = PAPER_METHODS
     iterations: int = 400
@@ -64,27 +51,21 @@ QUICK: dict[str, Any] = {}
 
 
 def path(method: str, variant: dict[str, Any], iterations: int, c: float, k0: int) -> dict[str, Any]:
-    """Iterates and gaps of one run."""
+    """Return the columns and the iterates of one run."""
     p = find_problem("triangle")
     points: list[Any] = []
-    result = solve(
-        p,
-        iterations,
-        method=method,
-        schedule=OpenLoop(c=c, k0=k0),
-        callback=lambda state: points.append(state.x),
-        **variant,
-    )
-    x = np.stack(points)
-    return {**columns(result, variant.get("momentum")), "x": x[:, 0], "y": x[:, 1]}
+    options = {"method": method, "schedule": OpenLoop(c=c, k0=k0), **variant}
+    result = solve(p, iterations, callback=lambda state: points.append(state.x), **options)
+    x, y = np.stack(points).T
+    return {**columns(result, variant.get("momentum")), "x": x, "y": y}
 
 
 def reference(iterations: int, c: float, k0: int) -> dict[str, Any]:
-    """The flow itself at the times of the iterates."""
+    """Return the flow at the times of the iterates."""
     p = find_problem("triangle")
     t = k0 + np.arange(iterations + 1)
-    x = exact_flow(p.f, p.C, p.x0).at(c * np.log((c + t) / (c + k0)))
-    return {"x": x[:, 0], "y": x[:, 1]}
+    x, y = exact_flow(p.f, p.C, p.x0).at(c * np.log((c + t) / (c + k0))).T
+    return {"x": x, "y": y}
 
 
 def tasks(settings: Settings) -> list[Task]:
@@ -116,14 +97,13 @@ def findings(settings: Settings, results: Results) -> Findings:
             Figure(
                 "e3-triangle",
                 _trajectories(settings, results),
-                f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f; the "
-                f"flow is dotted. Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, "
-                f"k0 = {settings.k0}.",
+                f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f. The flow is dotted. "
+                f"Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}.",
             )
         ],
         tables=[
             ResultTable(
-                "Where each run on the triangle ends",
+                "Results at the end of each run on the triangle",
                 ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f"),
                 rows,
             ),
@@ -134,7 +114,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Higher-order methods are closer to the flow",
                 "Figure 3, top row",
                 CLOSER,
-                tuple(Case(label(m), distance[m] / distance[FW]) for m in others),
+                runs.cases({m: distance[m] / distance[FW] for m in others}),
                 f"mean distance to the flow over {settings.drawn} steps, as a share of FW's",
                 f"on {where} RK44 is {distance['rk44'] / distance['fw']:.2g} times as far from the flow as FW"
                 if {FW, RK44} <= set(methods)
@@ -145,7 +125,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "Multistep methods converge faster than FW (triangle)",
                 "Figure 3, top row",
                 FASTER,
-                tuple(Case(label(m), value) for m, value in ahead.items()),
+                runs.cases(ahead),
                 "FW's gap over the method's, geometric mean along the run",
             ),
             runs.helps_more("line search", where, "Figure 3, middle row", results, methods, Topic.SEARCH),
@@ -161,45 +141,44 @@ def _distance(settings: Settings, results: Results, method: str) -> float:
     return float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean())
 
 
+@in_style
 def _trajectories(settings: Settings, results: Results) -> Any:
     shown = settings.methods[:3]
     ratios = [1] * len(shown) + [1.25]
     figure, grid = subplots(len(VARIANTS), len(ratios), 10.6, 8.0, gridspec_kw={"width_ratios": ratios})
     colour, flow = colours(settings.methods), results["flow"]
-    with mpl.rc_context(RC):
-        for axes, variant in zip(grid, VARIANTS, strict=True):
-            for ax, method in zip(axes, shown, strict=False):
-                _triangle(ax)
-                _path(ax, results[runs.key(method, variant)], settings.drawn, colour[method])
-                ax.plot(flow["x"], flow["y"], color=INK, lw=0.9, ls=":", zorder=2, label="the flow")
-                ax.set_title(f"{label(method)}, {variant.removeprefix('line search, ')}")
-            for method in settings.methods:
-                run = results[runs.key(method, variant)]
-                best = np.maximum(best_so_far(run["gap"])[1:], 1e-17)
-                axes[-1].loglog(run["k"][1:], best, color=colour[method], lw=1.1, label=label(method))
-            axes[-1].set(ylabel="smallest gap so far", xlabel="k" if variant == "momentum" else "", title=variant)
+    for axes, variant in zip(grid, VARIANTS, strict=True):
+        for ax, method in zip(axes, shown, strict=False):
+            _triangle(ax)
+            _path(ax, results[runs.key(method, variant)], settings.drawn, colour[method])
+            ax.plot(flow["x"], flow["y"], color=INK, lw=0.9, ls=":", zorder=2, label="the flow")
+            ax.set_title(f"{label(method)}, {variant.removeprefix('line search, ')}")
+        for method in settings.methods:
+            run = results[runs.key(method, variant)]
+            best = np.maximum(best_so_far(run["gap"])[1:], 1e-17)
+            axes[-1].loglog(run["k"][1:], best, color=colour[method], lw=1.1, label=label(method))
+        axes[-1].set(ylabel="smallest gap so far", xlabel="k" if variant == "momentum" else "", title=variant)
     legend_below(figure, {label(m): c for m, c in colour.items()}, {"the flow": ":"})
     return figure
 
 
+@in_style
 def _overview(settings: Settings, results: Results) -> Figure:
     figure, grid = subplots(1, 1, 3.4, 3.0)
-    ax, colour, flow = grid[0, 0], colours(settings.methods), results["flow"]
-    with mpl.rc_context(RC):
-        _triangle(ax)
-        ax.plot(flow["x"], flow["y"], color=INK, lw=1.1, ls=":", zorder=3, label="the flow")
-        for m in (FW, RK44):
-            run = results[runs.key(m, "plain")]
-            x, y = (run[name][: settings.drawn + 1] for name in ("x", "y"))
-            ax.plot(x, y, "o-", color=colour[m], ms=2.5, lw=1.2, label=label(m))
-        ax.set(title="The triangle")
-    legend_below(figure, {label(m): colour[m] for m in (FW, RK44)}, {"the flow": ":"})
-    caption = f"The first {settings.drawn} steps of FW and of RK44, and the flow that both discretise."
+    ax, colour, flow = grid[0, 0], colours((FW, RK44)), results["flow"]
+    _triangle(ax)
+    ax.plot(flow["x"], flow["y"], color=INK, lw=1.1, ls=":", zorder=3, label="the flow")
+    for m in colour:
+        x, y = (results[runs.key(m, "plain")][name][: settings.drawn + 1] for name in ("x", "y"))
+        ax.plot(x, y, "o-", color=colour[m], ms=2.5, lw=1.2, label=label(m))
+    ax.set(title="The triangle")
+    legend_below(figure, {label(m): c for m, c in colour.items()}, {"the flow": ":"})
+    caption = f"The first {settings.drawn} steps of FW and RK44, and the flow that both discretise."
     return Figure("overview-triangle", figure, caption)
 
 
 def _triangle(ax: Any) -> None:
-    """The triangle with level lines of f and the optimum."""
+    """Draw the triangle, level lines of f and the optimum."""
     u, v = np.meshgrid(np.linspace(-1.1, 1.1, 60), np.linspace(-0.15, 1.1, 40))
     ax.contour(u, v, (u**2 + v**2) / 2, levels=np.linspace(0.02, 0.6, 9), colors=FAINT, linewidths=0.6)
     ax.fill([-1, 0, 1], [0, 1, 0], facecolor="none", edgecolor=INK, lw=1.0)
@@ -210,7 +189,7 @@ def _triangle(ax: Any) -> None:
 
 
 def _path(ax: Any, run: Any, drawn: int, colour: str) -> None:
-    """A trajectory that is pale at first."""
+    """Draw a trajectory that is pale at first."""
     x, y = run["x"][: drawn + 1], run["y"][: drawn + 1]
     steps = np.stack([np.column_stack([x[:-1], y[:-1]]), np.column_stack([x[1:], y[1:]])], axis=1)
     shades = [to_rgba(colour, alpha) for alpha in np.linspace(0.6, 1.0, len(x))]

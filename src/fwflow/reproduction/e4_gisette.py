@@ -1,4 +1,4 @@
-"""E4: sparse logistic regression on Gisette, all tableaus of the paper, plain and with momentum."""
+"""E4: sparse logistic regression on Gisette with all tableaus of the paper, plain and with momentum."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
-
 from fwflow.reproduction import runs
-from fwflow.reproduction.framework import (
-    FW,
-    PAPER_METHODS,
-    RK44,
-    Case,
-    Claim,
-    Figure,
-    Findings,
-    Results,
-    Task,
-    Topic,
-    VerdictRule,
-)
+from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.framework import FW, PAPER_METHODS, RK44, Figure, Findings, Results, Task
 from fwflow.reproduction.problems import find_problem
-from fwflow.reproduction.style import DASHES, RC, best_so_far, colours, label, legend_below, subplots
+from fwflow.reproduction.style import DASHES, best_so_far, colours, in_style, label, legend_below, subplots
 
 TITLE = "Sparse logistic regression on Gisette"
 
@@ -48,21 +35,19 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    data = find_problem("gisette", alpha=settings.alpha).data
+    methods = settings.methods
     found = runs.findings(
         "e4-gisette",
         "Logistic loss, summed over the samples, on an L1 ball; features standardised; steps from k = 0.",
         f"Smallest gap so far of the summed loss over the L1 ball of radius {settings.alpha:g}, "
         f"{settings.iterations} iterations.",
-        data,
-        settings.methods,
+        find_problem("gisette", alpha=settings.alpha).data,
+        methods,
         VARIANTS,
         results,
     )
-    found.claims.append(
-        runs.helps_more("momentum", "Gisette", "Figure 4, left", results, settings.methods, Topic.MOMENTUM)
-    )
-    if {FW, RK44} <= set(settings.methods):
+    found.claims.append(runs.helps_more("momentum", "Gisette", "Figure 4, left", results, methods, Topic.MOMENTUM))
+    if {FW, RK44} <= set(methods):
         end = runs.ratio(results["fw-plain"], results["rk44-momentum"]).end
         found.claims.append(
             Claim(
@@ -73,22 +58,18 @@ def findings(settings: Settings, results: Results) -> Findings:
                 f"FW's smallest gap over RK44's after {settings.iterations} iterations",
             )
         )
-        found.overview = _overview(settings, results)
+        found.overview = _overview(results)
     return found
 
 
-def _overview(settings: Settings, results: Results) -> Figure:
-    shown = (FW, RK44)
-    colour = colours(settings.methods)
+@in_style
+def _overview(results: Results) -> Figure:
+    colour, styles = colours((FW, RK44)), dict(zip(VARIANTS, DASHES, strict=False))
     figure, grid = subplots(1, 1, 3.4, 3.0)
-    with mpl.rc_context(RC):
-        for variant, style in zip(VARIANTS, DASHES, strict=False):
-            for m in shown:
-                run = results[runs.key(m, variant)]
-                grid[0, 0].loglog(
-                    run["k"][1:], best_so_far(run["gap"])[1:], color=colour[m], ls=style, label=f"{label(m)}, {variant}"
-                )
-        grid[0, 0].set(xlabel="iteration k", ylabel="smallest gap so far", title="Gisette")
-    styles = dict(zip(VARIANTS, DASHES, strict=False))
-    legend_below(figure, {label(m): colour[m] for m in shown}, styles, columns=2)
-    return Figure("overview-gisette", figure, "Momentum on Gisette: what it does for FW, and for RK44.")
+    for variant, style in styles.items():
+        for m in colour:
+            run, name = results[runs.key(m, variant)], f"{label(m)}, {variant}"
+            grid[0, 0].loglog(run["k"][1:], best_so_far(run["gap"])[1:], color=colour[m], ls=style, label=name)
+    grid[0, 0].set(xlabel="iteration k", ylabel="smallest gap so far", title="Gisette")
+    legend_below(figure, {label(m): c for m, c in colour.items()}, styles, columns=2)
+    return Figure("overview-gisette", figure, "FW and RK44 on Gisette, plain and with momentum.")

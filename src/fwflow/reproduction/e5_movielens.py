@@ -1,12 +1,13 @@
-"""E5: nuclear-norm constrained Huber regression on MovieLens 100K, plain and with momentum."""
+"""E5: Huber regression on MovieLens 100K over a nuclear-norm ball, plain and with momentum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fwflow.reproduction import runs
+from fwflow.reproduction.claims import Topic
 from fwflow.reproduction.e4_gisette import VARIANTS
-from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task, Topic
+from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task
 from fwflow.reproduction.problems import find_problem
 
 TITLE = "Matrix completion on MovieLens"
@@ -34,15 +35,14 @@ def findings(settings: Settings, results: Results) -> Findings:
     found = runs.findings(
         "e5-movielens",
         "Huber loss, summed over the observed ratings minus 3, on a nuclear-norm ball.",
-        f"Smallest gap so far of the summed Huber loss (ρ = {settings.rho:g}) over the "
-        f"nuclear-norm ball of radius {settings.alpha:g}, "
-        f"{settings.iterations} iterations; curves use the singular value that the oracle found, not a proved bound.",
+        f"Smallest gap so far of the summed Huber loss (ρ = {settings.rho:g}) over the nuclear-norm ball of radius "
+        f"{settings.alpha:g}, {settings.iterations} iterations. The gap is computed from the singular value that the "
+        "oracle found, which is not a proved bound.",
         find_problem("movielens", alpha=settings.alpha, rho=settings.rho).data,
         settings.methods,
         VARIANTS,
         results,
     )
-    found.claims.append(
-        runs.helps_more("momentum", "MovieLens", "Figure 4, right", results, settings.methods, Topic.MOMENTUM)
-    )
+    claim = runs.helps_more("momentum", "MovieLens", "Figure 4, right", results, settings.methods, Topic.MOMENTUM)
+    found.claims.append(claim)
     return found

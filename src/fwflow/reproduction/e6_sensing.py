@@ -1,12 +1,13 @@
-"""E6: compressed sensing, plain and with the paper's line search."""
+"""E6: compressed sensing, plain and with the line search of the paper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fwflow.reproduction import runs
+from fwflow.reproduction.claims import Topic
 from fwflow.reproduction.e3_triangle import LETTER, SEARCHES
-from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task, Topic
+from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task
 from fwflow.reproduction.problems import find_problem
 
 TITLE = "Compressed sensing"
@@ -31,7 +32,7 @@ def tasks(settings: Settings) -> list[Task]:
 def findings(settings: Settings, results: Results) -> Findings:
     found = runs.findings(
         "e6-sensing",
-        "Sum of squares on an L1 ball so large that the optimum lies inside: the case in which vertices are far away.",
+        "Sum of squares on a large L1 ball: its vertices are far away, and the optimum lies inside.",
         f"Smallest gap so far of the sum of squares, L1 ball of radius {settings.alpha:g}, "
         f"{settings.iterations} iterations.",
         find_problem("sensing", alpha=settings.alpha).data,

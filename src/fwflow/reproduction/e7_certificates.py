@@ -1,4 +1,4 @@
-"""E7: which tableaus keep every iterate in the set, whatever the set?"""
+"""E7: tableaus whose iterates stay in every convex set."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fwflow.reproduction.framework import (
-    MIDPOINT,
-    RK5,
-    RK38,
-    RK44,
-    Case,
-    Claim,
-    Findings,
-    Results,
-    ResultTable,
-    Task,
-    VerdictRule,
-)
+from fwflow.reproduction.claims import Case, Claim, VerdictRule
+from fwflow.reproduction.framework import MIDPOINT, RK5, RK38, RK44, Findings, Results, ResultTable, Task
+from fwflow.reproduction.runs import cases
 from fwflow.reproduction.style import label
 from fwflow.tableau.catalogue import find_tableau, tableaus
 
 TITLE = "Certificates of feasibility"
 
-# (tableau, k): the paper's z, four digits.
+# The values of z that the paper prints, to four digits, by tableau and k.
 PRINTED = {
     (MIDPOINT, 1): (-0.3810, 1.1429),
     (MIDPOINT, 2): (-0.2222, 0.8889),
@@ -49,7 +39,7 @@ QUICK: dict[str, Any] = {}
 
 
 def certificates(c: float) -> dict[str, Any]:
-    """The largest entry of z for k = 1, ..., 100, by tableau: the paper says that it falls."""
+    """Return the largest entry of z for k = 1, ..., 100, by tableau."""
     return {
         name: [float(np.abs(tableau.certificate(c=c, k=k).z).max()) for k in range(1, 101)]
         for name, tableau in tableaus.items()
@@ -65,16 +55,9 @@ def findings(settings: Settings, results: Results) -> Findings:
     for name, tableau in tableaus.items():
         certificate = tableau.certificate(c=settings.c, k=1)
         since = certificate.feasible_from
-        rows.append(
-            (
-                name,
-                str(tableau.order),
-                "  ".join(f"{z:.4f}" for z in certificate.z),
-                "  ".join(f"{z:.4f}" for z in PRINTED.get((name, 1), ())) or "-",
-                "never" if since is None else f"k ≥ {since}",
-                "yes" if certificate.stages_feasible else "no",
-            )
-        )
+        values = ("  ".join(f"{z:.4f}" for z in zs) or "-" for zs in (certificate.z, PRINTED.get((name, 1), ())))
+        certified = "never" if since is None else f"k ≥ {since}"
+        rows.append((name, str(tableau.order), *values, certified, "yes" if certificate.stages_feasible else "no"))
     differences = {
         (name, k): float(np.abs(find_tableau(name).certificate(c=2.0, k=k).z - z).max())
         for (name, k), z in PRINTED.items()
@@ -82,7 +65,7 @@ def findings(settings: Settings, results: Results) -> Findings:
     falling = {name: float((column[1:] / column[:-1]).max()) for name, column in results["norms"].items()}
     return Findings(
         summary="A step is a convex combination of the current point and the stages' vertices if z ≥ 0 and its mean "
-        "is at most 1; then no iterate leaves the set. Stage points may leave it all the same.",
+        "is at most 1. Then no iterate leaves the set, but stage points may.",
         tables=[
             ResultTable(
                 f"z at k = 1, c = {settings.c:g}",
@@ -102,8 +85,8 @@ def findings(settings: Settings, results: Results) -> Findings:
                 "The largest entry of z falls with k",
                 "Appendix A",
                 FALLS,
-                tuple(Case(label(name), value) for name, value in falling.items()),
-                "the largest entry at k + 1 over that at k, the largest such ratio for k = 1, ..., 99",
+                cases(falling),
+                "largest ratio of the largest entry at k + 1 to that at k, for k = 1, ..., 99",
             ),
         ],
     )

@@ -1,4 +1,4 @@
-"""How are results drawn? One palette, one set of line styles, and the convergence plot that experiments share."""
+"""Palette, line styles and the plots that experiments share."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from matplotlib.ticker import LogFormatter
 from fwflow._validation import Array
 from fwflow.methods.catalogue import METHODS
 
-# Okabe & Ito's palette, which readers with any common colour vision can tell apart; no yellow on white. For more
-# methods than it has colours, four of Tol's.
+# The palette of Okabe & Ito, whose colours are distinct for readers with any common colour vision, without its yellow,
+# which is faint on white. Four colours of Tol follow, for figures with more methods.
 PALETTE = (
     "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#8B5A2B",
     "#44AA99", "#AA4499", "#999933", "#CC6677",
@@ -26,7 +26,7 @@ DASHES = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour for each method: its own where it has one, and for the others what is left."""
+    """Return a colour for each method: the one of the table of methods, or else one that is not taken."""
     places = {m: METHODS[m].colour for m in methods if m in METHODS}
     own = {m: PALETTE[place] for m, place in places.items() if place is not None}
     rest = [c for c in PALETTE if c not in own.values()] or list(PALETTE)
@@ -35,122 +35,92 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def label(method: str) -> str:
-    """Return the name of a method in figures and tables; that of a file with a tableau is its stem."""
+    """Return the name of a method in figures and tables. A tableau file is named by its stem."""
     return METHODS[method].label if method in METHODS else Path(method).stem
 
 
-# Stand-ins for the page's own colours, so that figures follow its light and dark themes. See report.py.
+# Colours that report.py replaces by those of the page, so that figures follow its light and dark themes.
 INK, FAINT = "#010203", "#c0c1c2"
 
-RC: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "axes.titlesize": 9.5,
-    "legend.fontsize": 8.5,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "text.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.which": "major",
-    "grid.color": FAINT,
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.4,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "legend.frameon": False,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "fwflow",
-    "figure.constrained_layout.use": True,
-}
+RC = mpl.rc_params_from_file(Path(__file__).with_name("report.mplstyle"), use_default_template=False)
+#: Decorator of functions that draw.
+in_style = mpl.rc_context(RC)
 
 
+@in_style
 def subplots(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, Any]:
-    """A figure with a grid of axes, always a two-dimensional array."""
-    with mpl.rc_context(RC):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots(rows, columns, squeeze=False, **options)
+    """Return a figure of the given size in inches, and its axes as a two-dimensional array."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
 def thin(k: Array, most: int = 400) -> Array:
-    """Indices that look the same on a logarithmic axis but are few."""
+    """Return at most `most` + 1 indices into k, evenly spaced on a logarithmic axis."""
     n = len(k)
     if n <= most:
         return np.arange(n)
     return np.unique(np.concatenate([[0], np.geomspace(1, n - 1, most).astype(int)]))
 
 
+@in_style
 def legend_below(figure: Figure, colours: Mapping[str, str], styles: Mapping[str, Any], columns: int = 0) -> None:
-    """One legend for the whole figure: methods by colour, variants by line style."""
+    """Add one legend for the whole figure: methods by colour, variants by line style."""
     handles = [Line2D([], [], color=colour, label=label) for label, colour in colours.items()]
     handles += [Line2D([], [], color=INK, ls=style, label=label) for label, style in styles.items()]
     widest = max((len(str(handle.get_label())) for handle in handles), default=0)
-    columns = columns or max(1, int(figure.get_figwidth() / (0.55 + 0.065 * widest)))  # inches of line and letters
-    with mpl.rc_context(RC):
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=2.4)
+    # An entry is 0.55 inches of line and padding, and about 0.065 inches per letter.
+    columns = columns or max(1, int(figure.get_figwidth() / (0.55 + 0.065 * widest)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, handlelength=2.4)
 
 
+@in_style
 def convergence(
     curves: Sequence[tuple[str, str, str, Mapping[str, Array]]], axes: Sequence[tuple[str, str]], ylabel: str
 ) -> Figure:
-    """The smallest gap so far; one log-log panel per horizontal axis. A few curves have the gap itself behind them.
+    """Draw the smallest gap so far on log-log panels, and the gap itself as a thin line if there are few curves.
 
-    Parameters
-    ----------
-    curves
-        (label, colour, variant, columns); variants become line styles in order of appearance.
-    axes
-        (column, label) of each panel's horizontal axis.
+    A curve is (label, colour, variant, columns). An axis is (column, label), and each has a panel.
     """
     styles = _styles(variant for _, _, variant, _ in curves)
     rows, across = (2, 2) if len(axes) == 4 else (1, len(axes))
     figure, grid = subplots(rows, across, 9.9 if across > 1 else 5.0, 2.7 * rows + 0.5, sharey=True)
-    with mpl.rc_context(RC):
-        for ax, (column, xlabel) in zip(grid.flat, axes, strict=True):
-            for name, colour, variant, columns in curves:
-                index = thin(columns["gap"], 250)
-                x, gap, best = (c[index] for c in (columns[column], columns["gap"], best_so_far(columns["gap"])))
-                shown = (index > 0) & (x > 0) & (best > 0)
-                if len(curves) <= 6:
-                    ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
-                ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant], label=_named(name, variant, styles))
-            ax.set_xlabel(xlabel)
-        for row in grid:
-            row[0].set_ylabel(ylabel)
+    for ax, (column, xlabel) in zip(grid.flat, axes, strict=True):
+        for name, colour, variant, columns in curves:
+            index = thin(columns["gap"], 250)
+            x, gap, best = (c[index] for c in (columns[column], columns["gap"], best_so_far(columns["gap"])))
+            shown = (index > 0) & (x > 0) & (best > 0)
+            if len(curves) <= 6:
+                ax.loglog(x[shown], gap[shown], color=colour, lw=0.5, alpha=0.3)
+            ax.loglog(x[shown], best[shown], color=colour, ls=styles[variant], label=_named(name, variant, styles))
+        ax.set_xlabel(xlabel)
+    for row in grid:
+        row[0].set_ylabel(ylabel)
     legend_below(figure, {label: colour for label, colour, _, _ in curves}, styles if len(styles) > 1 else {})
     return figure
 
 
+@in_style
 def gains(panels: Sequence[tuple[str, str, Sequence[tuple[str, str, str, Array, Array]]]]) -> Figure:
-    """Ratios of curves along the way, with a line at one.
+    """Draw ratios of gaps, with a line at one.
 
-    Parameters
-    ----------
-    panels
-        (title, label of the horizontal axis, curves), each curve as (label, colour, variant, x, ratio).
+    A panel is (title, label of the horizontal axis, curves). A curve is (label, colour, variant, x, ratio).
     """
     styles = _styles(variant for *_, curves in panels for _, _, variant, _, _ in curves)
     figure, grid = subplots(1, len(panels), 4.95 * len(panels), 3.2)
-    with mpl.rc_context(RC):
-        for ax, (title, xlabel, curves) in zip(grid[0], panels, strict=True):
-            ax.axhline(1.0, color=INK, lw=0.8)
-            for name, colour, variant, x, ratio in curves:
-                ax.loglog(x, ratio, color=colour, ls=styles[variant], label=_named(name, variant, styles))
-            ax.set(xlabel=xlabel, ylabel="ratio", title=title)
-            ax.yaxis.set_major_formatter(LogFormatter())
-            ax.yaxis.set_minor_formatter(LogFormatter())
+    for ax, (title, xlabel, curves) in zip(grid[0], panels, strict=True):
+        ax.axhline(1.0, color=INK, lw=0.8)
+        for name, colour, variant, x, ratio in curves:
+            ax.loglog(x, ratio, color=colour, ls=styles[variant], label=_named(name, variant, styles))
+        ax.set(xlabel=xlabel, ylabel="ratio", title=title)
+        ax.yaxis.set_major_formatter(LogFormatter())
+        ax.yaxis.set_minor_formatter(LogFormatter())
     methods = {name: colour for *_, curves in panels for name, colour, *_ in curves}
     legend_below(figure, methods, styles if len(styles) > 1 else {})
     return figure
 
 
 def _styles(variants: Iterable[str]) -> dict[str, Any]:
-    """A line style for each variant; solid is for plain runs, whether they are there or not."""
+    """Return a line style for each variant; only plain runs are solid."""
     shown = dict.fromkeys(variants)
     styles = dict(zip(dict.fromkeys(("plain", *shown)), cycle(DASHES), strict=False))
     return {variant: styles[variant] for variant in styles if variant in shown}
@@ -161,5 +131,5 @@ def _named(method: str, variant: str, styles: Mapping[str, Any]) -> str:
 
 
 def best_so_far(gap: Array) -> Array:
-    """The smallest gap of the iterates so far; the start, which no method has chosen, does not count."""
+    """Return the smallest gap up to each iterate. The start does not count, because no method has chosen it."""
     return np.concatenate([gap[:1], np.fmin.accumulate(gap[1:])])  # gaps that were not computed are NaN

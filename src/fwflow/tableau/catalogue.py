@@ -1,4 +1,4 @@
-"""The catalogue of tableaus, drawn as in textbooks: the rows of A below the diagonal, then beta."""
+"""Catalogue of tableaus."""
 
 from __future__ import annotations
 
@@ -11,60 +11,60 @@ from fwflow.tableau.scheme import Tableau
 
 
 def _read(name: str, drawing: str) -> Tableau:
-    """A tableau from its drawing: the rows of A below the diagonal, then beta. Omega is the row sum."""
+    """Return the tableau of a drawing, whose omega are the row sums."""
     *lower, beta = ([Fraction(entry) for entry in line.split()] for line in drawing.strip().splitlines())
-    q = len(beta)
-    rows = [row + [Fraction(0)] * (q - len(row)) for row in ([], *lower)]
-    numbers = ([float(a) for a in row] for row in rows)
-    return Tableau([*numbers], [float(b) for b in beta], [float(sum(row)) for row in rows], name)
+    rows = [row + [Fraction(0)] * (len(beta) - len(row)) for row in ([], *lower)]
+    numbers = [[float(a) for a in row] for row in rows]
+    return Tableau(numbers, [float(b) for b in beta], [float(sum(row)) for row in rows], name)
 
 
-# Dormand-Prince 5 and Bogacki-Shampine 3 come without their last stage: it serves an error estimate and
-# the next step's reuse, has beta = 0, and would cost an oracle call for nothing.
+# Tableaus by name and by label in figures, drawn as in textbooks: the rows of A below the diagonal, then beta.
+# Dormand-Prince 5 and Bogacki-Shampine 3 come without their last stage. It has beta = 0 and serves only an error
+# estimate and the first stage of the next step.
 _DRAWINGS = {
-    "euler": """
+    ("euler", "FW"): """
         1
     """,
-    "midpoint": """
+    ("midpoint", "Midpoint"): """
         1/2
         0    1
     """,
-    "heun": """
+    ("heun", "Heun"): """
         1
         1/2  1/2
     """,
-    "ralston": """
+    ("ralston", "Ralston"): """
         2/3
         1/4  3/4
     """,
-    "kutta3": """
+    ("kutta3", "Kutta 3"): """
         1/2
         -1   2
         1/6  2/3  1/6
     """,
-    "ssprk3": """
+    ("ssprk3", "SSP-RK3"): """
         1
         1/4  1/4
         1/6  1/6  2/3
     """,
-    "bs3": """
+    ("bs3", "Bogacki-Shampine 3"): """
         1/2
         0    3/4
         2/9  1/3  4/9
     """,
-    "rk44": """
+    ("rk44", "RK44"): """
         1/2
         0    1/2
         0    0    1
         1/6  1/3  1/3  1/6
     """,
-    "rk38": """
+    ("rk38", "RK 3/8"): """
         1/3
         -1/3 1
         1    -1   1
         1/8  3/8  3/8  1/8
     """,
-    "rk5": """
+    ("rk5", "RK5"): """
         1/4
         1/8   1/8
         0     -1/2  1
@@ -72,7 +72,7 @@ _DRAWINGS = {
         -3/7  2/7   12/7   -12/7  8/7
         7/90  0     32/90  12/90  32/90  7/90
     """,
-    "dp5": """
+    ("dp5", "Dormand-Prince 5"): """
         1/5
         3/40        9/40
         44/45       -56/15       32/9
@@ -82,40 +82,20 @@ _DRAWINGS = {
     """,
 }
 
+#: The catalogue: every entry is a method of :func:`fwflow.minimize`.
+tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, text) for (name, _), text in _DRAWINGS.items()})
 
-#: The catalogue: every entry is a method of :func:`fwflow.minimize`. A new scheme is one entry above.
-tableaus: Mapping[str, Tableau] = MappingProxyType({name: _read(name, drawing) for name, drawing in _DRAWINGS.items()})
-
-
-_ALIASES = {"fw": "euler"}
-
-#: Names of tableaus in figures, where they differ.
-LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "fw": "FW",
-        "euler": "FW",
-        "midpoint": "Midpoint",
-        "heun": "Heun",
-        "ralston": "Ralston",
-        "kutta3": "Kutta 3",
-        "ssprk3": "SSP-RK3",
-        "bs3": "Bogacki-Shampine 3",
-        "rk44": "RK44",
-        "rk38": "RK 3/8",
-        "rk5": "RK5",
-        "dp5": "Dormand-Prince 5",
-    }
-)
+#: Names of tableaus in figures.
+LABELS: Mapping[str, str] = MappingProxyType({"fw": "FW", **dict(_DRAWINGS.keys())})
 
 #: Places in the palette of figures of the tableaus that the paper draws.
 COLOURS: Mapping[str, int] = MappingProxyType({"fw": 0, "euler": 0, "midpoint": 1, "rk44": 2, "rk38": 3, "rk5": 4})
 
 
 def find_tableau(name: str, others: Iterable[str] = ()) -> Tableau:
-    """The catalogue entry of that name ("fw" is Euler's method), or the tableau in a .toml or .json file."""
+    """Return the tableau of that name, where "fw" is Euler's method, or the one in a .toml or .json file."""
     if name.endswith((".toml", ".json")):
         return Tableau.from_file(name)
-    key = _ALIASES.get(name, name)
-    if key not in tableaus:
-        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, *_ALIASES, *tableaus])}")
-    return tableaus[key]
+    if name != "fw" and name not in tableaus:
+        raise InputError(f"method={name!r} is not known; {suggest(name, [*others, 'fw', *tableaus])}")
+    return tableaus["euler" if name == "fw" else name]

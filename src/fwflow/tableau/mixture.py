@@ -1,4 +1,4 @@
-"""One step of the flow in mixture form. It is pure: it mixes points with what the oracle returns, and looks at none."""
+"""Stages of one step in mixture form, without branching on values, so that it also runs under ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def stages(point: Any, W: Sequence[Sequence[float]], oracle: Callable[[int, Any], Any]) -> list[Any]:
-    r"""The targets :math:`s_i` of the stages :math:`\bar x_i = x + \sum_{j<i} W_{ij}(s_j - x)`.
+    r"""Return the targets :math:`s_i` of the stages :math:`\bar x_i = x + \sum_{j<i} W_{ij}(s_j - x)`.
 
-    ``oracle(i, x_bar)`` gives the target of stage i.
+    ``oracle(i, x_bar)`` returns the target of stage i.
     """
     s: list[Any] = []
     for i, row in enumerate(W):

@@ -1,4 +1,4 @@
-"""Which Runge-Kutta scheme? Tableaus as data: validation, mixture weights, certificate, order, catalogue."""
+"""Butcher tableaus: validation, mixture weights, certificate and order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import combinations_with_replacement, pairwise
+from functools import cached_property, reduce
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from fwflow._numerics import dot
 from fwflow._validation import InputError, finite_array, is_plain, number, positive, whole
 
-# A tableau's mixture weights are plain numbers, not arrays: with Python floats they leave float32
-# data in float32, with Fractions they are exact, and under jax.jit they may be tracers.
+# Mixture weights are Python numbers, not arrays: floats keep float32 data in float32, Fractions are exact, and under
+# jax.jit they may be tracers.
 Weights = tuple[list[list[Any]], list[Any]]
 
 
 def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequence[Any]) -> Weights:
     r"""Write a multistep step as a mixture of the current point and the stages' vertices.
 
-    With :math:`\Gamma = \mathrm{diag}(\gamma)` and :math:`Q = (I + \Gamma A)^{-1}\Gamma`, returns
+    With :math:`\Gamma = \mathrm{diag}(\gamma)` and :math:`Q = (I + \Gamma A)^{-1}\Gamma`, return
     :math:`W = A Q` (row i has i entries) and :math:`p = Q^T \beta`, so that
 
     .. math:: \bar x_i = x + \sum_{j<i} W_{ij} (s_j - x), \qquad x^+ = x + \sum_i p_i (s_i - x).
@@ -44,7 +44,7 @@ def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequ
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Does one step of a tableau stay inside every convex set?
+    """Feasibility of one step of a tableau: whether it stays inside every convex set.
 
     Attributes
     ----------
@@ -53,11 +53,11 @@ class Certificate:
     W
         Row i holds the weights of the earlier vertices in stage point i.
     feasible
-        ``p >= 0`` and ``sum(p) <= 1`` at this step: the next point is a convex combination.
+        Whether ``p >= 0`` and ``sum(p) <= 1``, so that the next point is a convex combination.
     stages_feasible
-        Each row of ``W`` is non-negative with sum at most one: the stage points stay inside too.
+        Whether each row of ``W`` is non-negative with sum at most one, so that stage points stay inside too.
     feasible_from
-        The smallest k from which every later step is feasible, or None if there is none.
+        The smallest k from which every step is feasible, or None if there is none.
     """
 
     p: NDArray[np.float64]
@@ -68,18 +68,18 @@ class Certificate:
     feasible_from: int | None
 
 
-# Slack for rounding in sums that are exactly 0 or 1 on paper (gamma = 1 at k = 0 gives sum(p) = 1).
+# Tolerance for rounding in sums that are 0 or 1 in exact arithmetic. At k = 0, gamma = 1 gives sum(p) = 1.
 _ROUNDING = 1e-12
 
 
 def is_convex(weights: Sequence[float]) -> bool:
-    """Whether ``x + sum_i w_i (s_i - x)`` is a convex combination, up to rounding."""
+    """Return whether ``x + sum_i w_i (s_i - x)`` is a convex combination, up to rounding."""
     return min(weights, default=0.0) >= -_ROUNDING and sum(weights) <= 1 + _ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
 class Tableau:
-    r"""An explicit Runge-Kutta scheme :math:`(A, \beta, \omega)`, validated when it is made.
+    r"""Explicit Runge-Kutta scheme :math:`(A, \beta, \omega)`.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ class Tableau:
         omega = A.sum(axis=1) if omega is None else finite_array(omega, "omega", ndim=1)
         q = len(beta)
         if q == 0:
-            raise InputError("beta is empty; a tableau has at least one stage")
+            raise InputError("beta is empty; a tableau needs at least one stage")
         if A.shape != (q, q):
             raise InputError(f"A has shape {A.shape}; beta has {q} entries, so A must be ({q}, {q})")
         if omega.shape != (q,):
-            raise InputError(f"omega has {len(omega)} entries; beta has {q}, and they must agree")
+            raise InputError(f"omega has {len(omega)} entries; beta has {q}, so omega must have {q}")
         if np.triu(A).any():
             raise InputError("A must be strictly lower triangular: only explicit schemes are accepted")
         if abs(beta.sum() - 1) > _ROUNDING:
@@ -147,22 +147,21 @@ class Tableau:
         return self.A.tolist(), self.beta.tolist()
 
     def mixture(self, gamma: Sequence[Any]) -> Weights:
-        """Mixture weights ``(W, p)`` of the step whose stage i has mixing coefficient ``gamma[i]``."""
+        """Return the mixture weights ``(W, p)`` of the step whose stage i has mixing coefficient ``gamma[i]``."""
         A, beta = self._rows
         return mixture_weights(A, beta, gamma)
 
     @cached_property
     def order(self) -> int:
-        """Order of accuracy, from the order conditions of rooted trees up to order 5."""
-        satisfied = 0
+        """Order of accuracy, from the conditions of rooted trees up to order 5 (Hairer, Norsett & Wanner, II.2)."""
         for n in range(1, 6):
-            if any(abs(residual) > 1e-10 for residual in order_residuals(self, n)):
-                break
-            satisfied = n
-        return satisfied
+            for phi, density in _forests(self, n - 1):  # the branches of the root of a tree with n nodes
+                if abs(float(dot(self.beta, phi)) - 1 / (n * density)) > 1e-10:
+                    return n - 1
+        return 5
 
     def certificate(self, c: float = 2.0, k: int = 1, delta: float = 1.0) -> Certificate:
-        """Check at step k, for ``gamma(t) = c / (c + t)``, that the step is a convex combination.
+        """Return whether step k is a convex combination, for ``gamma(t) = c / (c + t)``.
 
         Parameters
         ----------
@@ -174,7 +173,7 @@ class Tableau:
         c, delta = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf), positive(delta, "delta")
         k = whole(k, "k", 0)
         if c + (k + self.omega.min()) * delta <= 0:
-            raise InputError(f"omega has a stage at {self.omega.min():g}, before the schedule c/(c+t) begins")
+            raise InputError(f"omega has a stage at {self.omega.min():g}, where the schedule c/(c+t) is not defined")
         gamma = [delta * c / (c + (k + w) * delta) for w in self.omega.tolist()]
         W, p = self.mixture(gamma)
         return Certificate(
@@ -188,7 +187,7 @@ class Tableau:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tableau:
-        """Load a tableau from a TOML or JSON file with ``A``, ``beta`` and optionally ``omega``, ``name``.
+        """Read a tableau from a TOML or JSON file with ``A``, ``beta`` and optionally ``omega`` and ``name``.
 
         Entries may be numbers or fractions written as text, such as ``"1/6"``.
         """
@@ -199,7 +198,7 @@ class Tableau:
             text = path.read_text(encoding="utf-8")
             fields = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
             if not isinstance(fields, dict) or not {"A", "beta"} <= fields.keys() <= {"A", "beta", "omega", "name"}:
-                raise InputError("expected the keys A, beta and optionally omega and name")
+                raise InputError("the keys must be A, beta and optionally omega and name")
             name = str(fields.pop("name", path.stem))
             return cls(**{key: _numbers(value, key) for key, value in fields.items()}, name=name)
         except ValueError as error:
@@ -215,109 +214,71 @@ def _numbers(entry: Any, name: str) -> Any:
         raise InputError(f"{name} must hold finite numbers or fractions such as '1/6'; got {entry!r}") from None
 
 
-def order_residuals(tableau: Tableau, n: int) -> Iterator[float]:
-    r"""Residuals :math:`\sum_i \beta_i \Phi_i(\tau) - 1/\gamma(\tau)` over the rooted trees of n nodes.
+def _forests(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
+    """Yield stage weights and density of all ordered sequences of rooted trees with n nodes in total.
 
-    A leaf is worth the row sum of A where it stands for x and omega where it stands for t; the
-    two differ only for tableaus whose omega is not the row sum.
+    Sequences that differ only in their order repeat an order condition, which does no harm.
     """
-    for phi, density in _trees(tableau, n):
-        yield float(dot(tableau.beta, phi)) - 1 / density
-
-
-def _trees(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
-    """Stage weights and density of every rooted tree with n nodes (Hairer, Norsett & Wanner, II.2)."""
-    if n == 1:
-        yield np.ones(tableau.stages), 1.0
-        return
-    for sizes in _partitions(n - 1):
-        yield from _join(tableau, sizes, np.ones(tableau.stages), float(n))
-
-
-def _join(
-    tableau: Tableau, sizes: tuple[int, ...], phi: NDArray[np.float64], density: float
-) -> Iterator[tuple[NDArray[np.float64], float]]:
-    if not sizes:
-        yield phi, density
-        return
-    size, repeats = sizes[0], sizes.count(sizes[0])
-    branches = [(dot(tableau.A, child), child_density) for child, child_density in _trees(tableau, size)]
-    if size == 1 and not np.allclose(tableau.omega, branches[0][0], rtol=0, atol=_ROUNDING):
-        branches.append((tableau.omega, 1.0))
-    for chosen in combinations_with_replacement(branches, repeats):
-        joined, total = phi, density
-        for branch, branch_density in chosen:
-            joined, total = joined * branch, total * branch_density
-        yield from _join(tableau, sizes[repeats:], joined, total)
-
-
-def _partitions(n: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
     if n == 0:
-        yield ()
-    for first in range(min(n, largest or n), 0, -1):
-        for rest in _partitions(n - first, first):
-            yield (first, *rest)
+        yield np.ones(tableau.stages), 1.0
+    for size in range(1, n + 1):
+        trees = [(dot(tableau.A, phi), size * density) for phi, density in _forests(tableau, size - 1)]
+        if size == 1:  # a leaf stands for x, with the row sums of A, or for t, with omega
+            trees.append((tableau.omega, 1.0))
+        for (phi, density), (others, other_density) in product(trees, _forests(tableau, n - size)):
+            yield phi * others, density * other_density
 
 
 def _exact(value: float) -> Fraction:
-    """The simple fraction that a float stands for (1/6, not its binary neighbour)."""
+    """Return the simple fraction that a float approximates, such as 1/6, or else its exact value."""
     simple = Fraction(value).limit_denominator(10**6)
     return simple if float(simple) == value else Fraction(value)
 
 
 def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
-    r"""The smallest k from which on the certificate holds, decided by polynomials, not by trial.
+    r"""Return the smallest k from which every step is feasible, from the roots of polynomials.
 
     Put :math:`g = \Delta\gamma(t)`; stage i mixes with :math:`g / L_i(g)`,
     :math:`L_i(g) = 1 + g \omega_i / c`. Then :math:`p_i` and :math:`1 - \sum p_i` are polynomials
-    in g over products of positive :math:`L_i`, and a certificate for all small g fails first at
-    their smallest positive root. Coefficients are exact: that a high-order tableau's leading ones
-    cancel must not be left to rounding.
+    in g over products of positive :math:`L_i`. If they are non-negative for small g, they become negative first at
+    their smallest positive root. Coefficients are exact fractions, because the leading ones of high-order tableaus
+    cancel.
     """
     q = tableau.stages
     A = [[_exact(a) for a in row] for row in tableau.A.tolist()]
-    beta = [_exact(b) for b in tableau.beta.tolist()]
-    L = [[Fraction(1), _exact(w) / _exact(c)] for w in tableau.omega.tolist()]
+    L = [_polynomial(1, _exact(w) / _exact(c)) for w in tableau.omega.tolist()]
+    one = _polynomial(1)
 
-    def product(*factors: list[Fraction]) -> list[Fraction]:
-        out = [Fraction(1)]
-        for factor in factors:
-            out = [
-                sum((out[i] * factor[n - i] for i in range(len(out)) if 0 <= n - i < len(factor)), Fraction(0))
-                for n in range(len(out) + len(factor) - 1)
-            ]
-        return out
-
-    def add(a: list[Fraction], b: list[Fraction]) -> list[Fraction]:
-        n = max(len(a), len(b))
-        return [x + y for x, y in zip(a + [Fraction(0)] * (n - len(a)), b + [Fraction(0)] * (n - len(b)), strict=True)]
-
-    # p = Gamma y with y_i = beta_i - sum_{j>i} A_ji gamma_j y_j, cleared of denominators.
-    Y: list[list[Fraction]] = [[] for _ in range(q)]
-    for i in reversed(range(q)):
-        Y[i] = product([beta[i]], *L[i + 1 :])
+    # p = Gamma y with y_i = beta_i - sum_{j>i} A_ji gamma_j y_j, multiplied by the denominators.
+    Y: list[Any] = [one] * q
+    for i, beta in reversed([*enumerate(tableau.beta.tolist())]):
+        Y[i] = reduce(poly.polymul, L[i + 1 :], _polynomial(_exact(beta)))
         for j in range(i + 1, q):
-            Y[i] = add(Y[i], product([Fraction(0), -A[j][i]], Y[j], *L[i + 1 : j]))
-    slack = product(*L)
+            Y[i] = poly.polyadd(Y[i], reduce(poly.polymul, [Y[j], *L[i + 1 : j]], _polynomial(0, -A[j][i])))
+    slack = reduce(poly.polymul, L, one)
     for i in range(q):
-        slack = add(slack, product([Fraction(0), Fraction(-1)], Y[i], *L[:i]))
+        slack = poly.polyadd(slack, reduce(poly.polymul, [Y[i], *L[:i]], _polynomial(0, -1)))
 
     first_failure = math.inf
     for polynomial in (*Y, slack):
-        order = next((n for n, a in enumerate(polynomial) if a != 0), None)
-        if order is None:
+        nonzero = np.flatnonzero(polynomial)
+        if not len(nonzero):
             continue
+        order = nonzero[0]
         if polynomial[order] < 0:
             return None
-        coefficients = np.trim_zeros(np.array([float(a) for a in polynomial[order:]]), "b")
+        coefficients = np.trim_zeros(polynomial[order:].astype(np.float64), "b")
         roots = poly.polyroots(coefficients) if len(coefficients) > 1 else np.array([])
         real = np.sort(roots[np.abs(roots.imag) <= 1e-6 * np.abs(roots)].real)
         edges = [*real[real > 0].tolist(), 2 * real.max(initial=1.0) + 1]
-        for root, beyond in pairwise(edges):  # a root that is only touched does not count
-            g = (_exact(root) + _exact(beyond)) / 2
-            if sum((a * g**n for n, a in enumerate(polynomial)), Fraction(0)) < 0:
+        for root, beyond in pairwise(edges):  # at a double root the polynomial does not change its sign
+            if poly.polyval((_exact(root) + _exact(beyond)) / 2, polynomial) < 0:
                 first_failure = min(first_failure, root)
                 break
-    # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is allowed.
+    # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is feasible.
     defined_from = math.floor(-float(tableau.omega.min()) - c / delta) + 1  # gamma must be defined at every stage
     return max(0, defined_from, math.ceil(c / first_failure - c / delta - 1e-9))
+
+
+def _polynomial(*coefficients: Any) -> NDArray[Any]:
+    return np.array([Fraction(a) for a in coefficients], dtype=object)

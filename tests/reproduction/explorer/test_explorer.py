@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import fwflow as fw
 from fwflow import cli
+from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction import explorer
 from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.page import GENERATOR, SCALES, _problem, contents
@@ -201,6 +202,11 @@ def test_the_page_offers_every_combination(few):
     assert json.loads(json.dumps(few))["problems"].keys() == few["problems"].keys()
 
 
+def test_the_page_has_the_labels_of_the_table_of_methods(few):
+    assert few["labels"] == {name: METHODS[name].label for name in TABLEAUS}
+    assert few["discFlow"]["method"] in few["labels"]
+
+
 def test_solution_and_level_sets(few):
     for scene, place, shape in FEW.problems:
         told, H = few["problems"][f"{scene.key},{place},{shape}"], SHAPES[shape]
@@ -266,7 +272,7 @@ def test_only_an_explorer_is_replaced(tmp_path):
     [
         ({"tableaus": ("rk4",)}, "tableaus: 'rk4' is not known.*rk44"),
         ({"shapes": ("square",)}, "shapes: 'square' is not known"),
-        ({"delta": (0.1,)}, "delta must offer 1"),
+        ({"delta": (0.1,)}, "delta must contain 1"),
         ({"iterations": 0}, "iterations"),
     ],
 )

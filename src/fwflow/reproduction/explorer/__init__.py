@@ -1,4 +1,4 @@
-"""One page on which to choose a problem and two methods, and to watch them step beside the flow."""
+"""Interactive page that shows two methods step by step on a problem in the plane, with the flow."""
 
 from fwflow.reproduction.explorer.page import write
 from fwflow.reproduction.explorer.scenes import Grid, Scene, SceneChoice

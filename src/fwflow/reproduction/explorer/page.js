@@ -1,11 +1,10 @@
 "use strict";
-// All numbers were computed by fwflow when the page was made. Here they are unpacked and drawn.
-const told = JSON.parse(document.getElementById("data").textContent);
-const last = told.iterations + 1; // iterates are counted from 1, as in the paper's triangle experiment
+// fwflow computed all numbers when it wrote the page. This script unpacks and draws them.
+const page = JSON.parse(document.getElementById("data").textContent);
+const last = page.iterations + 1; // iterates are counted from 1, as in the paper's triangle experiment
 const $ = (selector, root = document) => root.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
 
-const LABELS = { fw: "FW", midpoint: "Midpoint", heun: "Heun", rk44: "RK44", rk38: "RK 3/8", rk5: "RK5" };
 const VARIANTS = { plain: "plain", search: "line search", exact: "exact search", momentum: "momentum" };
 const ADDED = { plain: "", search: " with line search", exact: " with exact line search", momentum: " with momentum" };
 const TITLES = { gap: "Frank-Wolfe gap", distance: "Distance to the flow" };
@@ -21,21 +20,21 @@ const SEARCHES = ["search", "exact"];
 
 // ---- The state, and its form in the address ----
 
-const tableaus = Object.keys(told.tableaus);
+const tableaus = Object.keys(page.tableaus);
 const first = (list, wanted) => (list.includes(wanted) ? wanted : list[0]);
 const keyOf = (m) => `${m.tableau},${m.c},${m.delta},${m.variant}`;
-const problemOf = (s) => told.problems[problemKey(s)];
+const problemOf = (s) => page.problems[problemKey(s)];
 const problemKey = (s) => `${s.set},${s.place},${s.shape}`;
-const labelOf = (m) => LABELS[m.tableau] ?? m.tableau;
+const labelOf = (m) => page.labels[m.tableau];
 const nameOf = (m) => labelOf(m) + ADDED[m.variant];
 const shownPanes = (s) => (s.two ? ["a", "b"] : ["a"]);
 
 function initial() {
   const method = (name) => ({
-    tableau: first(tableaus, name), c: first(told.c, 2), delta: first(told.delta, 1), variant: "plain",
+    tableau: first(tableaus, name), c: first(page.c, 2), delta: first(page.delta, 1), variant: "plain",
   });
   return {
-    set: Object.keys(told.scenes)[0], place: "edge", shape: Object.keys(told.shapes)[0], zoom: 1, two: true,
+    set: Object.keys(page.scenes)[0], place: "edge", shape: Object.keys(page.shapes)[0], zoom: 1, two: true,
     a: method("fw"), b: method("rk44"), k: Math.min(4, last), theme: null,
   };
 }
@@ -48,15 +47,15 @@ function toFragment(s) {
   return "#" + Object.entries(parts).map(([name, value]) => `${name}=${value}`).join("&");
 }
 
-/** The state that a fragment tells; what it does not tell, or tells wrongly, is as at first. */
+/** The state in a fragment of the address; missing or invalid parts have their initial values. */
 function fromFragment(text) {
   const s = initial(), given = Object.fromEntries(new URLSearchParams(text.replace(/^#/, "")));
   const known = (name, among) => Object.hasOwn(given, name) && among.includes(given[name]);
-  if (known("set", Object.keys(told.scenes))) s.set = given.set;
-  if (known("at", Object.keys(told.places))) s.place = given.at;
-  if (known("f", Object.keys(told.shapes))) s.shape = given.f;
+  if (known("set", Object.keys(page.scenes))) s.set = given.set;
+  if (known("at", Object.keys(page.places))) s.place = given.at;
+  if (known("f", Object.keys(page.shapes))) s.shape = given.f;
   for (const pane of ["a", "b"]) {
-    if (!known(pane, Object.keys(told.runs))) continue;
+    if (!known(pane, Object.keys(page.runs))) continue;
     const [tableau, c, delta, variant] = given[pane].split(",");
     s[pane] = { tableau, c: Number(c), delta: Number(delta), variant };
   }
@@ -67,9 +66,9 @@ function fromFragment(text) {
   return settled(s);
 }
 
-/** Not every set has every place: on the disc no vertex stands out. */
+/** The disc has no vertices, so m cannot be at one. */
 function settled(s) {
-  if (!told.scenes[s.set].places.includes(s.place)) s.place = "edge";
+  if (!page.scenes[s.set].places.includes(s.place)) s.place = "edge";
   return s;
 }
 
@@ -80,7 +79,7 @@ const tables = new Map();
 /** One row per quantity and run, packed as 16-bit differences along k: all low bytes, then all high ones. */
 async function unpack(key) {
   if (tables.has(key)) return tables.get(key);
-  const packed = Uint8Array.from(atob(told.problems[key].data), (c) => c.charCodeAt(0));
+  const packed = Uint8Array.from(atob(page.problems[key].data), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const table = new Int16Array(bytes.length / 2);
@@ -95,13 +94,13 @@ async function unpack(key) {
 
 /** The rows of one run, in the order in which `_columns` of page.py writes them. */
 function readRun(table, s, pane) {
-  const m = s[pane], time = `${m.c},${m.delta}`, q = told.tableaus[m.tableau];
-  const { coordinate, log, angle, step } = told.scales, corners = told.scenes[s.set].corners;
+  const m = s[pane], time = `${m.c},${m.delta}`, q = page.tableaus[m.tableau];
+  const { coordinate, log, angle, step } = page.scales, corners = page.scenes[s.set].corners;
   const row = (r, scale) => Array.from(table.subarray(r * last, (r + 1) * last), (v) => v / scale);
   const points = (r) => row(r, coordinate).map((x, k) => [x, table[(r + 1) * last + k] / coordinate]);
-  const logs = (r) => row(r, log).map((v) => (v > -15.9 ? 10 ** v : null)); // null: nothing, to rounding
+  const logs = (r) => row(r, log).map((v) => (v > -15.9 ? 10 ** v : null)); // null: zero up to rounding
   const target = (v) => (corners ? corners[v] : [Math.cos(v / angle), Math.sin(v / angle)]);
-  const r = told.runs[keyOf(m)], x = points(r), aims = r + 2 + 2 * q;
+  const r = page.runs[keyOf(m)], x = points(r), aims = r + 2 + 2 * q;
   return {
     pane, method: m, q, x,
     gap: logs(r + 2),
@@ -109,9 +108,9 @@ function readRun(table, s, pane) {
     stages: [x, ...Array.from({ length: q - 1 }, (_, i) => points(r + 4 + 2 * i))],
     targets: Array.from({ length: q }, (_, i) => row(aims + i, 1).map(target)),
     lengths: row(aims + q, step),
-    flow: points(told.flows[time]),
-    gammas: told.gammas[time],
-    shares: told.weights[`${m.tableau},${time}`],
+    flow: points(page.flows[time]),
+    gammas: page.gammas[time],
+    shares: page.weights[`${m.tableau},${time}`],
   };
 }
 
@@ -156,7 +155,7 @@ const plot = (parts, label, w, h) =>
   + `${parts.join("")}</svg>`;
 const icon = (inner, size = 16) => `<svg viewBox="0 0 ${size} ${size}" aria-hidden="true">${inner}</svg>`;
 
-/** What lies on top of each other gets one label: places with the numbers, from 1, of the points there. */
+/** Groups of points that overlap and share a label, with the numbers of their points, counted from 1. */
 function clusters(points, reach) {
   const found = [];
   points.forEach((p, i) => {
@@ -181,7 +180,7 @@ function middleOf(corners) {
 }
 
 function drawPlane(s, run, w, h) {
-  const scene = told.scenes[s.set], problem = problemOf(s), bowl = told.shapes[s.shape];
+  const scene = page.scenes[s.set], problem = problemOf(s), bowl = page.shapes[s.shape];
   const { to, scale } = view(s, w, h), k = s.k - 1, x = run.x.map(to), parts = [];
   const seen = (p) => p[0] > -5 && p[0] < w + 5 && p[1] > -5 && p[1] < h + 5;
   const outline = (kind) => (scene.corners
@@ -201,7 +200,7 @@ function drawPlane(s, run, w, h) {
   parts.push(...x.slice(0, k).map((p, j) => dot("iterate", p, 2.4, fade(j))));
   parts.push(square("mark", x[0], 4), cross("mark", optimum, 4));
   if (far(m, optimum) > 6) parts.push(plus("mark", m, 4), words("italic small halo", [m[0] + 8, m[1] + 4], "m"));
-  if (k < told.iterations) parts.push(...drawStep(run, k, to, seen, to(middleOf(scene.corners)), w, h));
+  if (k < page.iterations) parts.push(...drawStep(run, k, to, seen, to(middleOf(scene.corners)), w, h));
   const from = arriving && k ? x[k - 1].map((v, i) => px(v - x[k][i])) : null;
   const motion = from ? `style="animation: arrive .3s ease-out; --dx: ${from[0]}px; --dy: ${from[1]}px"` : "";
   parts.push(diamond("flow-now", to(run.flow[k]), 6), dot("current", x[k], 6.5, motion));
@@ -234,7 +233,7 @@ function drawStep(run, k, to, seen, middle, w, h) {
 /** The weights p of the step. Heights are those of a step of unit length, numbers those of this step. */
 function drawWeights(s, run, w) {
   const k = s.k - 1, h = 92, left = 30, parts = [];
-  if (k === told.iterations) return plot([], "The run ends here", w, h);
+  if (k === page.iterations) return plot([], "The run ends here", w, h);
   const shares = run.shares.flat(), top = Math.max(...shares), bottom = Math.min(0, ...shares);
   const unit = (h - 42) / (top - bottom), zero = 18 + unit * top;
   const slot = Math.min(74, (w - left) / run.q), width = Math.min(34, 0.55 * slot);
@@ -255,16 +254,16 @@ function drawWeights(s, run, w) {
 function noteOn(s, run) {
   const k = s.k - 1, { delta, variant } = run.method;
   const t = `t = ${Number((s.k * delta).toFixed(2))}`;
-  if (k === told.iterations) return `${t}; the run ends here.`;
+  if (k === page.iterations) return `${t}; the run ends here.`;
   const length = run.lengths[k], now = `${t}, γ = ${decimal(run.gammas[k] / delta)}; `;
   const total = length * run.shares[k].reduce((sum, share) => sum + share, 0);
   const below = run.shares[k].flatMap((share, i) => (share < -1e-6 ? [`p${low(i + 1)}`] : []));
   if (below.length) return `${now}${below.join(", ")} < 0: no convex combination, the step may leave the set.`;
   if (SEARCHES.includes(variant)) {
-    const found = length < 1e-4 ? "finds no decrease this way" : `takes a step of ${decimal(length)}`;
+    const found = length < 1e-4 ? "finds no step that decreases f" : `takes a step of ${decimal(length)}`;
     return `${now}the search ${found}.`;
   }
-  return `${now}${decimal(1 - total)} of x stays, ${decimal(total)} goes to the oracle’s answers.`;
+  return `${now}${decimal(1 - total)} of x stays, and vertices have the weight ${decimal(total)}.`;
 }
 
 /** Logarithmic axes around the values of both runs. */
@@ -315,11 +314,11 @@ function drawChart(s, runs, quantity, axes, w, h) {
 }
 
 function caption(s) {
-  const scene = told.scenes[s.set], bowl = told.shapes[s.shape], methods = shownPanes(s).map((pane) => s[pane]);
+  const scene = page.scenes[s.set], bowl = page.shapes[s.shape], methods = shownPanes(s).map((pane) => s[pane]);
   const shown = methods.map((m) => `<b>${nameOf(m)}</b> (c = ${m.c}, Δ = ${m.delta})`).join(" and ");
-  const where = scene.corners || s.place !== "edge" ? told.places[s.place] : "on the boundary";
+  const where = scene.corners || s.place !== "edge" ? page.places[s.place] : "on the boundary";
   const f = bowl.condition > 1 ? `½(x − m)ᵀH(x − m), condition number ${bowl.condition},` : "½‖x − m‖²";
-  const small = `${LABELS[told.discFlow.method]}, Δ = ${told.discFlow.delta}`;
+  const small = `${page.labels[page.discFlow.method]}, Δ = ${page.discFlow.delta}`;
   const followed = scene.corners
     ? "exact, from event to event"
     : `followed in small steps (${small}), as the disc has no corners`;
@@ -328,11 +327,11 @@ function caption(s) {
   return `${shown} on f = ${f} over the ${scene.label}, m ${where}. Light lines are level sets of f.
     ${key(square("mark", [8, 8], 4), "start")}, ${key(cross("mark", [8, 8], 4), "solution")},
     ${key(dot("iterate", [8, 8], 5), "iterate")}, ${key(dot("stage", [8, 8], 4), "stage points")} x̄₂, x̄₃, … where the
-    oracle is asked again, ${key(dot("target", [8, 8], 6), "its answers")} sᵢ,
+    oracle is called again, ${key(dot("target", [8, 8], 6), "its vertices")} sᵢ,
     ${key(dot("next", [8, 8], 5), "next iterate")}, ${key('<path class="flow" d="M1 8 H15"/>', "the flow")}, ${followed},
-    ${key(diamond("flow-now", [8, 8], 6), "its place")} at this time.
-    Bars are the weights p of the step x + Σ pᵢ (sᵢ − x), as high as if the step had length 1.
-    Steps are counted from k = 1.${added} Computed by fwflow ${told.version}.`;
+    ${key(diamond("flow-now", [8, 8], 6), "its position")} at this time.
+    Bars are the weights p of the step x + Σ pᵢ (sᵢ − x), scaled to a step of length 1.
+    Steps are counted from k = 1.${added} Computed by fwflow ${page.version}.`;
 }
 
 // ---- Controls ----
@@ -349,24 +348,24 @@ function group(name, label, choice, options, chosen) {
 const named = (values, labels = {}) => values.map((value) => ({ value, text: labels[value] ?? value }));
 
 function drawControls(s) {
-  const scene = told.scenes[s.set];
-  const sets = Object.entries(told.scenes).map(([value, { label }]) => (
+  const scene = page.scenes[s.set];
+  const sets = Object.entries(page.scenes).map(([value, { label }]) => (
     { value, title: label, text: icon(`<path d="${ICONS[value]}"/>`, 22) }));
-  const places = Object.entries(told.places).map(([value, text]) => ({
+  const places = Object.entries(page.places).map(([value, text]) => ({
     value, disabled: !scene.places.includes(value), text: value === "edge" && !scene.corners ? "on the boundary" : text,
   }));
   $("#problem").innerHTML = group("set", "Set", "set", sets, s.set)
     + group("m", "Where the minimiser m of f lies", "place", places, s.place)
-    + group("f", "Shape of f", "shape", named(Object.keys(told.shapes)), s.shape)
+    + group("f", "Shape of f", "shape", named(Object.keys(page.shapes)), s.shape)
     + group("zoom", "Zoom on the solution", "zoom", ZOOMS.map((z) => ({ value: z, text: `${z}×` })), s.zoom)
     + group("show", "Methods side by side", "two", named(["one", "two"]), s.two ? "two" : "one");
   for (const pane of ["a", "b"]) {
     const m = s[pane];
     $(`.pane.${pane} .controls`).innerHTML = `<span class="badge" aria-hidden="true">${pane.toUpperCase()}</span>`
-      + group("", "Tableau", "tableau", named(tableaus, LABELS), m.tableau)
-      + group("c", "c of the schedule", "c", named(told.c), m.c)
-      + group("Δ", "Step in time", "delta", named(told.delta), m.delta)
-      + group("", "Line search or momentum", "variant", named(told.variants, VARIANTS), m.variant);
+      + group("", "Tableau", "tableau", named(tableaus, page.labels), m.tableau)
+      + group("c", "c of the schedule", "c", named(page.c), m.c)
+      + group("Δ", "Step in time", "delta", named(page.delta), m.delta)
+      + group("", "Line search or momentum", "variant", named(page.variants, VARIANTS), m.variant);
   }
   const other = document.documentElement.dataset.theme === "dark" ? "Light" : "Dark";
   $("#theme").textContent = other;
@@ -377,7 +376,7 @@ function choose(pane, choice, value) {
   if (pane) {
     const m = state[pane];
     m[choice] = ["c", "delta"].includes(choice) ? Number(value) : value;
-    // Shorter steps follow the flow; what is added to a step is shown, as in the paper, on steps of length 1.
+    // As in the paper, line searches and momentum are shown for steps of length 1 only.
     if (choice === "delta" && m.delta !== 1) m.variant = "plain";
     if (choice === "variant" && value !== "plain") m.delta = 1;
   } else if (choice === "two") {
@@ -389,7 +388,7 @@ function choose(pane, choice, value) {
   update();
 }
 
-/** New controls in place of the old, with the focus where it was. */
+/** Draw the controls again and keep the focus. */
 function redrawControls() {
   const focused = document.activeElement?.closest("[data-value]"), pane = focused?.closest("[data-pane]")?.dataset.pane;
   const choice = focused?.closest("[data-choice]").dataset.choice;
@@ -400,12 +399,12 @@ function redrawControls() {
   }
 }
 
-// ---- What happens ----
+// ---- Drawing and events ----
 
 let state = fromFragment(location.hash), runs = [], timer = null, turn = 0, arriving = false, drawnFor = null;
 const unhurried = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Everything anew: theme, controls, numbers, drawing. */
+/** Draw everything again: theme, controls, numbers, figures. */
 async function update() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = state.theme ?? (dark ? "dark" : "light");
@@ -422,11 +421,11 @@ async function update() {
 
 const room = () => `${$("#figure").clientWidth} x ${innerHeight}`;
 
-/** What depends on k and on the size of the window; where nothing moves, the address follows. */
+/** Draw everything that depends on k and on the size of the window; update the address unless playing. */
 function draw() {
   drawnFor = room();
   const plane = $(".pane.a .plane"), w = plane.clientWidth, wide = innerWidth > 1120;
-  // In a wide window all panes are seen without scrolling.
+  // In a wide window all panes fit without scrolling.
   const below = innerHeight - plane.getBoundingClientRect().top - scrollY - $("#transport").offsetHeight - 125;
   const h = Math.max(280, Math.min(0.84 * w, wide ? below : 0.7 * innerHeight));
   for (const run of runs) {
@@ -513,7 +512,7 @@ for (const chart of all(".chart")) {
 $("#transport .buttons").innerHTML = Object.entries(MOVES).map(([id, [label, path]]) => (
   `<button id="${id}" type="button" aria-label="${label}">${icon(`<path d="${path}"/>`, 20)}</button>`)).join("");
 
-// After a click the keyboard belongs to the page again: space plays, arrows step. Tab still reaches every button.
+// A click takes the focus from the button, so that space plays and arrows step. Tab still reaches every button.
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
@@ -530,7 +529,7 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (!(event.key in KEYS) || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  // A button under the focus takes the space, the slider takes the arrows.
+  // A focused button handles the space, a focused slider the arrows.
   if (event.target.closest(event.key === " " ? "button" : "input")) return;
   event.preventDefault();
   MOVES[KEYS[event.key]][2]();
@@ -544,7 +543,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
 const resized = () => {
   if (runs.length && room() !== drawnFor) draw();
 };
-new ResizeObserver(resized).observe($("#figure")); // a scroll bar comes and goes without the window's notice
+new ResizeObserver(resized).observe($("#figure")); // scroll bars change the width without a resize event
 addEventListener("resize", resized);
 
 if ("DecompressionStream" in window) update();

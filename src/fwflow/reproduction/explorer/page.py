@@ -1,4 +1,4 @@
-"""How does the page come about? Numbers packed small, and a template that draws them."""
+"""The HTML page of the explorer: a template, and the numbers that it draws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import json
 import math
 import zlib
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,26 +16,32 @@ from tqdm.auto import tqdm
 import fwflow as fw
 from fwflow._storage import replacing
 from fwflow._validation import Array
+from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
 from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow.reproduction.framework import filled
 
-#: By this line a page is known to be ours.
+_FOLDER, _ASSETS = Path(__file__).parent, {"style": "css", "script": "js"}
+
+#: Line by which the explorer recognises its own pages.
 GENERATOR = '<meta name="generator" content="fwflow explore">'
 
-# Whole numbers for coordinates (stage points go as far as 7), logarithms to base 10, angles and lengths of steps.
+# Factors that turn coordinates (stage points are at most 7 from 0), logarithms to base 10, angles and step lengths into
+# 16-bit integers.
 SCALES = {"coordinate": 4500, "log": 1600, "angle": 10000, "step": 30000}
+# Smaller gaps and distances are rounding, and are shown as this one.
 _SMALLEST = 1e-16
 
 
 def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False) -> Path:
-    """Write the explorer: one HTML page that holds all its numbers, and asks for nothing else.
+    """Write the explorer as one HTML page that loads no other file.
 
     Parameters
     ----------
     path : str or Path
-        The page. A file that is there already is replaced only if it is an explorer too.
+        The page. An existing file is replaced only if it is an explorer.
     grid : Grid, optional
-        What the page offers; less of it makes a smaller page sooner.
+        Choices on the page; a smaller grid makes a smaller page in less time.
     progress : bool
         Show a progress bar.
 
@@ -51,31 +56,20 @@ def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False)
     ('explorer.html', True)
     """
     path = Path(path)
-    if path.exists() and not _is_ours(path):
-        raise FileExistsError(f"{path} was not written by fwflow explore, and is kept; name another file")
+    if path.exists() and GENERATOR not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
+        raise FileExistsError(f"{path} was not written by fwflow explore, so it is not replaced; choose another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     data = json.dumps(contents(grid or Grid(), progress), separators=(",", ":")).replace("<", "\\u003c")
-    page = _asset("page.html")
-    for mark, text in {"generator": GENERATOR, "style": _asset("page.css"), "script": _asset("page.js")}.items():
-        page = page.replace(f"<!-- {mark} -->", text)
+    assets = {name: (_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for name, suffix in _ASSETS.items()}
     with replacing(path) as file:
-        file.write(page.replace("<!-- data -->", data))
+        file.write(filled(_FOLDER / "page.html", generator=GENERATOR, data=data, **assets))
     return path
 
 
-def _is_ours(path: Path) -> bool:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return GENERATOR in file.read(2000)
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
 def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
-    """What the page is told, ready for JSON."""
+    """Return the numbers of the page, ready for JSON."""
     n, times = grid.iterations, {choice.time: choice for choice in grid.choices}
-    runs, row = {}, 2 * len(times)  # the flow comes first, at the times of every schedule
+    runs, row = {}, 2 * len(times)  # the first rows are the flow at the times of every schedule
     for choice in grid.choices:
         runs[choice.key] = row
         row += 3 * TABLEAUS[choice.tableau].stages + 3
@@ -87,6 +81,7 @@ def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
         "places": dict(PLACES),
         "shapes": {name: _axes(SHAPES[name]) for name in grid.shapes},
         "tableaus": {name: TABLEAUS[name].stages for name in grid.tableaus},
+        "labels": {name: METHODS[name].label for name in TABLEAUS},
         "c": grid.c,
         "delta": grid.delta,
         "variants": [*VARIANTS],
@@ -100,7 +95,14 @@ def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
         },
         "flows": {key: 2 * i for i, key in enumerate(times)},
         "runs": runs,
-        "scenes": {scene.key: _scene(scene) for scene in grid.scenes},
+        "scenes": {
+            scene.key: {
+                "label": scene.label,
+                "corners": None if scene.corners is None else _rounded(scene.corners),
+                "places": [*scene.places],
+            }
+            for scene in grid.scenes
+        },
         "problems": {
             f"{scene.key},{place},{shape}": _problem(scene, place, shape, grid)
             for scene, place, shape in tqdm(grid.problems, disable=not progress, desc="explorer", unit="problem")
@@ -108,20 +110,8 @@ def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
     }
 
 
-def _scene(scene: Scene) -> dict[str, Any]:
-    return {
-        "label": scene.label,
-        "corners": None if scene.corners is None else _rounded(scene.corners),
-        "places": [*scene.places],
-    }
-
-
-def _outline(scene: Scene) -> Array:
-    return directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
-
-
 def _axes(H: Array) -> dict[str, Any]:
-    """Half-axes and direction of the ellipse where f = 1/2, and how much longer than wide f's bowl is."""
+    """Return half-axes and direction of the ellipse f = 1/2, and the condition number of H."""
     size, axes = np.linalg.eigh(H)
     angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
     return {"axes": _rounded(size**-0.5), "angle": _rounded(angle), "condition": _rounded(size[-1] / size[0])}
@@ -133,7 +123,8 @@ def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]
     flow = follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
     times = {choice.time: flow.seen_by(choice, n) for choice in grid.choices}
     runs = [_columns(scene, record(scene, f, choice, n), times[choice.time]) for choice in grid.choices]
-    around = np.vstack([_outline(scene), m])
+    outline = directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
+    around = np.vstack([outline, m])
     away = around - m
     furthest = math.sqrt(np.einsum("ki,ij,kj->k", away, SHAPES[shape], away).max())
     return {
@@ -147,7 +138,7 @@ def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]
 
 
 def _columns(scene: Scene, run: Run, flow: Array) -> Array:
-    """A run in the page's units: x, gap, distance to the flow, stage points after the first, targets, step."""
+    """Return a run in the units of the page: x, gap, distance to the flow, later stage points, targets, step."""
     if scene.corners is None:
         targets = SCALES["angle"] * np.arctan2(run.targets[..., 1], run.targets[..., 0])
     else:
@@ -160,11 +151,11 @@ def _columns(scene: Scene, run: Run, flow: Array) -> Array:
 
 
 def _packed(table: Array) -> str:
-    """Column after column of 16-bit differences, low bytes before high ones, deflated, in base 64."""
+    """Return the columns as 16-bit differences, low bytes before high bytes, deflated and in base 64."""
     if not (np.abs(table) < 2**15 - 0.5).all():
-        raise ValueError(f"numbers of the page must fit into 16 bits; got {np.abs(table).max():g}")
+        raise ValueError(f"the numbers of the page must fit into 16 bits; got {np.abs(table).max():g}")
     change = np.diff(np.round(table.T).astype(np.int16), axis=1, prepend=np.int16(0)).astype(np.int16)
-    folded = (change << 1) ^ (change >> 15)  # small numbers of either sign become small numbers
+    folded = (change << 1) ^ (change >> 15)  # zigzag coding: small numbers of either sign become small unsigned numbers
     planes = np.frombuffer(folded.astype("<i2").tobytes(), np.uint8).reshape(-1, 2).T
     return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
 

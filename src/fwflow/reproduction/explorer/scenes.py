@@ -1,4 +1,4 @@
-"""What can be chosen on the page? Sets and quadratics in the plane, and ways to discretise the flow."""
+"""Choices on the page: sets and quadratics in the plane, and discretisations of the flow."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.reproduction.framework import FW, MIDPOINT, RK5, RK38, RK44
+from fwflow.tableau.catalogue import find_tableau
 
-#: Where the unconstrained minimiser m of f lies.
+#: Positions of the unconstrained minimiser m of f.
 PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A set in the plane, a start, and points m to minimise the distance to."""
+    """Set in the plane, a start, and the minimisers m of f by position."""
 
     key: str
     label: str
@@ -39,12 +40,12 @@ def _scene(key: str, label: str, C: fw.ConstraintSet, corners: Any, x0: Any, **p
 
 
 def directions(angle: Any) -> Array:
-    """Points of the unit circle, one per row."""
+    """Return points of the unit circle, one per row."""
     return np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def _polygon(seed: int = 29) -> Scene:
-    """The hull of random points of the disc, seen from its first corner."""
+    """Return the convex hull of random points of the disc, with a corner as the start."""
     rng = np.random.default_rng(seed)
     points = np.sqrt(rng.uniform(0.3, 1.0, (14, 1))) * directions(rng.uniform(-np.pi, np.pi, 14))
     corners = points[ConvexHull(points).vertices].round(3)
@@ -86,7 +87,7 @@ def _stretched(condition: float, angle: float) -> Array:
 #: Hessians by name.
 SHAPES: Mapping[str, Array] = MappingProxyType({"round": np.eye(2), "stretched": _stretched(25.0, -0.2)})
 
-#: What is added to the plain step, as arguments of `minimize`: the rows of the paper's triangle figure, and one more.
+#: Arguments of `minimize` by variant: the rows of the triangle figure of the paper, and exact line search.
 VARIANTS: Mapping[str, dict[str, str]] = MappingProxyType(
     {
         "plain": {},
@@ -97,22 +98,22 @@ VARIANTS: Mapping[str, dict[str, str]] = MappingProxyType(
 )
 
 TABLEAUS: Mapping[str, fw.Tableau] = MappingProxyType(
-    {FW: fw.tableaus["euler"]} | {name: fw.tableaus[name] for name in (MIDPOINT, "heun", RK44, RK38, RK5)}
+    {name: find_tableau(name) for name in (FW, MIDPOINT, "heun", RK44, RK38, RK5)}
 )
 
 
 @dataclass(frozen=True)
 class _Schedule(fw.OpenLoop):
-    """The paper's schedule for tableaus that need not be certified: the page shows when a weight is negative."""
+    """Schedule of the paper for tableaus with or without certificate; the page marks negative weights itself."""
 
     def certifies(self, tableau: fw.Tableau) -> bool:
-        """Whatever the certificate says, which takes longer to work out than the run."""
+        """Return True without computing the certificate, which takes longer than the run."""
         return True
 
 
 @dataclass(frozen=True)
 class SceneChoice:
-    """One way to discretise the flow."""
+    """Discretisation of the flow."""
 
     tableau: str
     c: float = 2.0
@@ -121,17 +122,17 @@ class SceneChoice:
 
     @property
     def time(self) -> str:
-        """Names the schedule."""
+        """Name of the schedule."""
         return f"{self.c:g},{self.delta:g}"
 
     @property
     def key(self) -> str:
-        """Names the choice, also in the page's address."""
+        """Name of the choice, also in the address of the page."""
         return f"{self.tableau},{self.time},{self.variant}"
 
     @property
     def schedule(self) -> fw.OpenLoop:
-        """Steps counted from 1, as in the paper's triangle experiment and its table of weights."""
+        """Schedule with steps counted from 1, as in the triangle experiment of the paper and its table of weights."""
         return _Schedule(c=self.c, delta=self.delta, k0=1)
 
     @property
@@ -142,7 +143,7 @@ class SceneChoice:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Everything that a page offers. As in the paper, steps shorter than 1 come without line search and momentum."""
+    """All choices of a page. As in the paper, line search and momentum have time step 1."""
 
     scenes: tuple[Scene, ...] = field(default_factory=_scenes)
     shapes: tuple[str, ...] = tuple(SHAPES)
@@ -157,16 +158,16 @@ class Grid:
                 if one not in known:
                     raise InputError(f"{name}: {one!r} is not known; {suggest(one, known)}")
         if 1.0 not in self.delta:
-            raise InputError(f"delta must offer 1, the step of line searches and momentum; got {self.delta}")
+            raise InputError(f"delta must contain 1, the time step of line searches and momentum; got {self.delta}")
         whole(self.iterations, "iterations", 1)
 
     @cached_property
     def choices(self) -> tuple[SceneChoice, ...]:
-        """All ways to step, each once."""
+        """All discretisations, each once."""
         steps = [(delta, "plain") for delta in self.delta] + [(1.0, variant) for variant in [*VARIANTS][1:]]
         return tuple(SceneChoice(name, c, *step) for name, c, step in product(self.tableaus, self.c, steps))
 
     @property
     def problems(self) -> list[tuple[Scene, str, str]]:
-        """Set, place and shape of every problem."""
+        """Scene, position and shape of every problem."""
         return [(scene, place, shape) for scene in self.scenes for place in scene.places for shape in self.shapes]
