@@ -180,13 +180,13 @@ class WritesToStage(fw.Nesterov):
 
 class WritesToGradient(fw.GradientAveraging):
     def aim(self, x_bar, gamma, memory, gradient, oracle):
-        spoiled(gradient(x_bar).question())
+        spoiled(gradient(x_bar).as_oracle_input())
         return super().aim(x_bar, gamma, memory, gradient, oracle)
 
 
 class WritesToKnown(Multistep):
     def step(self, problem, iterate, memory):
-        spoiled(iterate.known.gradient.question())
+        spoiled(iterate.known.gradient.as_oracle_input())
         return super().step(problem, iterate, memory)
 
 

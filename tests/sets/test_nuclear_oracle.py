@@ -23,7 +23,7 @@ def with_singular_values(sigma, rows, seed=0):
 
 def as_sampled(G):
     csr = sp.csr_array(G)
-    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape).question()
+    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape).as_oracle_input()
 
 
 REPRESENTATIONS = {"dense": np.asarray, "csr": sp.csr_array, "csc": sp.csc_array, "sampled": as_sampled}

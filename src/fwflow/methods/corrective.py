@@ -71,7 +71,7 @@ class Corrective(KeepsBlocks):
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         x, known = iterate.point, iterate.known
         assert known is not None
-        g, vertex = known.gradient.question(), known.vertex.vertex
+        g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
         blocks = len(memory.active.starts)
         count = max(1, min(self.vertices, _TIMES * self.vertices // blocks))
         best = problem.constraint.best_vertices(g, count, vertex)
@@ -105,7 +105,7 @@ def _with_vertices(
         ranked = [parts for v in best if (parts := parts_of(problem.constraint, v)) is not None]
         if len(ranked) == len(best):
             return with_parts(problem, known, active, ranked)
-    single, g, here = active.single(), known.gradient.question(), known.gradient.inner(x)
+    single, g, here = active.single(), known.gradient.as_oracle_input(), known.gradient.inner(x)
     single = single if single is active else single.lifted(problem.objective)
     further = in_time(problem, (v for v in best[1:] if v.dot(g) < here))
     return single.joined([known.vertex, *map(problem.objective.lift, further)])

@@ -45,7 +45,7 @@ class DecompositionInvariant(Method):
         x, known = iterate.point, iterate.known
         assert known is not None
         problem.counts.n_lmo += 1
-        away = problem.constraint.away_vertex(known.gradient.question(), x.x)
+        away = problem.constraint.away_vertex(known.gradient.as_oracle_input(), x.x)
         assert away is not None
         worst = problem.objective.lift(away)
         terms = [(1.0, known.vertex), (-1.0, worst)]

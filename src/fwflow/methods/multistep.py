@@ -55,7 +55,7 @@ class Answers:
 
     def vertex(self, i: int, x_bar: Point, g: Any) -> Lifted:
         """What stage i at x_bar gets for a gradient, or for an average of some."""
-        if self.known is not None and (g is self.known.gradient or g is self.known.gradient.question()):
+        if self.known is not None and (g is self.known.gradient or g is self.known.gradient.as_oracle_input()):
             answer: Lifted = self.known.vertex
         else:
             answer = self.problem.lmo(as_gradient(g), self.hints[i])
@@ -119,7 +119,7 @@ class Multistep(Method):
         averages, answers = memory.momentum, self.answers(problem, iterate, memory)
 
         def gradient(point: Point) -> Any:
-            return answers.gradient(point) if self.oracle_only else answers.gradient(point).question()
+            return answers.gradient(point) if self.oracle_only else answers.gradient(point).as_oracle_input()
 
         def target(i: int, x_bar: Point) -> Atom:
             nonlocal averages

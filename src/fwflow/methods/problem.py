@@ -155,7 +155,7 @@ class Problem:
         """The oracle's answer, with its image unless that is not wanted: for dense vertices it is a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        asked = g.question()
+        asked = g.as_oracle_input()
         vertex = self.constraint.lmo(asked, last) if inner is None else self.constraint.lmo_at(asked, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
@@ -189,7 +189,7 @@ class Problem:
         if (
             value < least - _DISAGREEMENT * size
             and value
-            < self.constraint.lower_bound(known.gradient.question(), known.vertex.vertex) - _DISAGREEMENT * size
+            < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - _DISAGREEMENT * size
         ):
             raise ValueError(
                 f"C: {self.constraint!r} offers {offer} that reaches members which its oracle lmo does not know; "

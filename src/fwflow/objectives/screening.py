@@ -211,7 +211,7 @@ class LazyGradient(_LikeArray, ByImage):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"screen": None, "_known": {}}  # the objective's data does not travel
 
-    def question(self) -> LazyGradient:
+    def as_oracle_input(self) -> LazyGradient:
         return self
 
     @property

@@ -24,7 +24,7 @@ class Gradient(ABC):
     shape: Shape
 
     @abstractmethod
-    def question(self) -> Any:
+    def as_oracle_input(self) -> Any:
         """What an oracle is asked: an array, a sparse matrix, or what behaves like one."""
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Gradient(ABC):
 
     def dot(self, vertex: Vertex) -> float:
         """The inner product with a vertex."""
-        return vertex.dot(self.question())
+        return vertex.dot(self.as_oracle_input())
 
     def scores(self, atoms: Sequence[Atom]) -> Array:
         """The inner product with every atom."""
@@ -57,7 +57,7 @@ class Gradient(ABC):
         return self * factor
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.question(), dtype=dtype)
+        return np.asarray(self.as_oracle_input(), dtype=dtype)
 
     def __neg__(self) -> Any:
         return self * -1.0
@@ -92,7 +92,7 @@ class DenseGradient(Gradient):
     def shape(self) -> Shape:  # type: ignore[override]
         return self.array.shape
 
-    def question(self) -> Array:
+    def as_oracle_input(self) -> Array:
         return self.array
 
     def finite(self) -> bool:
@@ -160,7 +160,7 @@ class Sampled(ByImage):
         """The matrix in SciPy's CSR form."""
         return sp.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
-    def question(self) -> sp.csr_array:
+    def as_oracle_input(self) -> sp.csr_array:
         return self.matrix
 
     def __add__(self, other: Any) -> Sampled:

@@ -90,7 +90,7 @@ def verify(problem: Problem, point: Point, known: Evaluation | None, inside: boo
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # its image costs a few columns, and tells how it is rounded
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
-    least = exact.constraint.lower_bound(known.gradient.question(), known.vertex.vertex)
+    least = exact.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex)
     inner = known.gradient.inner(fresh)
     gap, is_feasible, doubt = inner - least, feasible(problem, point, inside), ""
     size = exact.size(fresh, known)
@@ -123,7 +123,7 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
     claimed = max(threshold, verified.gap)
     with np.errstate(all="ignore"):  # f may be infinite at members that the run has not met
         members = _members(exact, x, best)
-        answers = [_Answer(known.gradient.question(), known.vertex.vertex)]
+        answers = [_Answer(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
         if not C.trusted and (text := _contradictory(answers)):
@@ -169,7 +169,7 @@ class _Answer(NamedTuple):
 
 def _probes(problem: Problem, x: Point, known: Evaluation) -> list[_Answer]:
     """The oracle's answers to other costs. Costs of the other sign are asked for only if no answer differs from x."""
-    g, C = known.gradient.question(), problem.constraint
+    g, C = known.gradient.as_oracle_input(), problem.constraint
     inner, found = known.gradient.inner(x), []
     for seed in range(_PROBES):
         costs = _rescaled(g, seed)

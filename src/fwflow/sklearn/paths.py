@@ -183,7 +183,7 @@ def _auto(model: BallEstimator, task: Samples, corners: CornerPath | None, count
     def steepest(point: Any) -> tuple[float, Any]:
         """How fast the least loss falls as the radius grows, where the point has it, and towards which vertex."""
         g = as_gradient(f.gradient(point))
-        vertex = f.lift(unit.lmo(g.question()))
+        vertex = f.lift(unit.lmo(g.as_oracle_input()))
         found = -g.dot(vertex.vertex)
         terms = float(dot(np.abs(f.dual(point)), np.abs(flat(vertex.image_vertex))))
         return (found if found > _ULPS * np.finfo(f.dtype).eps * terms else 0.0), vertex
