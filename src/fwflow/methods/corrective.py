@@ -74,7 +74,8 @@ class Corrective(KeepsBlocks):
         g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
         blocks = len(memory.active.starts)
         count = max(1, min(self.vertices, _TIMES * self.vertices // blocks))
-        best = problem.constraint.best_vertices(g, count, vertex)
+        more = problem.constraint.known_vertices
+        best = [vertex] if more is None else more.best_vertices(g, count, vertex)
         for v in best[:2]:  # they come in order
             problem.agreed(v.dot(g), known, "best_vertices")
         active = _with_vertices(problem, x, known, memory.active, best)

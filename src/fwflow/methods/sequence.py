@@ -107,7 +107,8 @@ def few(problem: Problem, x: Point, share: float = _SHARE) -> bool:
 
 def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
     """Return x as a mixture of the vertices that its non-zeros name and, for the rest, the centre."""
-    vertices = problem.constraint.decomposed(x.x)
+    known = problem.constraint.known_vertices
+    vertices = None if known is None else known.decomposed(x.x)
     if vertices is None:
         return None
     weights = [w for w, _ in vertices]

@@ -16,7 +16,7 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Faces, KnownSet, KnownVertices, few_ulps, first_bound, needs_shape, size_of
 from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
 
 # Which entries a vertex has, and which of them with the worse sign.
@@ -70,7 +70,7 @@ def sampled(shares: Array) -> list[tuple[float, Array]]:
     return [(weight, places) for weight, places in hits if weight > FEW]
 
 
-class _Choices(KnownSet):
+class _Choices(Faces, KnownVertices, KnownSet):
     """Vectors of entries between 0 and the radius, of which k or at most k may be at the radius."""
 
     polytope = True
@@ -278,7 +278,7 @@ class UnitSimplex(UnitHyperSimplex):
         return f"UnitSimplex({self.radius:g})"
 
 
-class KSparseBall(Ball):
+class KSparseBall(KnownVertices, Ball):
     r"""The hull of the vectors with k entries :math:`\pm r` and else zeros: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
 
     A vertex has the k largest entries of the gradient, against their signs; ties go to the first indices, and where the

@@ -16,7 +16,17 @@ from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import Permutation, RankOne, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, KnownSet, few_ulps, finite, first_bound, needs_shape, size_of
+from fwflow.sets.base import (
+    ConstraintSet,
+    Faces,
+    KnownSet,
+    SpectralRange,
+    few_ulps,
+    finite,
+    first_bound,
+    needs_shape,
+    size_of,
+)
 from fwflow.sets.lanczos import SHARE, leading_pair, spectral_bound
 
 
@@ -59,8 +69,8 @@ class NuclearBall(ConstraintSet):
         return fingerprint(self, self.radius, self.steps)
 
     @property
-    def nuclear_radius(self) -> float:  # type: ignore[override]
-        return self.radius
+    def spectrum(self) -> SpectralRange:
+        return SpectralRange(self.radius)
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> RankOne:
         share = 1e-9 if hint is None else SHARE
@@ -116,7 +126,7 @@ _EASY, _GROWTH = 30.0, 10.0
 _MOST_STEPS = 500
 
 
-class Birkhoff(KnownSet):
+class Birkhoff(Faces, KnownSet):
     """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
 
     Vectors of length n^2 are read as matrices row by row, so linear models work too.

@@ -16,7 +16,7 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import KnownSet, needs_shape, size_of
+from fwflow.sets.base import KnownSet, KnownVertices, needs_shape, size_of
 from fwflow.sets.hypersimplices import chosen
 from fwflow.sets.vectors import FEW, Ball, inward
 
@@ -52,7 +52,7 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
     return np.copysign(y * (radius / reached if reached > 0 else 0.0), x)  # on the border, in spite of rounding
 
 
-class _OrderedBall(Ball):
+class _OrderedBall(KnownVertices, Ball):
     """The ball of a norm that sums the moduli in their order, with weights that do not increase."""
 
     polytope = True
@@ -229,7 +229,7 @@ class OWLBall(_OrderedBall):
         return 2 * self.radius * float((np.sqrt(self._counts) / self._sums[self._counts - 1]).max())
 
 
-class Permutahedron(KnownSet):
+class Permutahedron(KnownVertices, KnownSet):
     r"""The hull of all vectors that have the same entries in some order. It starts at their mean.
 
     A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Members are told by the

@@ -16,7 +16,7 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
-from fwflow.sets.base import KnownSet, needs_shape, rounding
+from fwflow.sets.base import KnownSet, SpectralRange, needs_shape, rounding
 from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_space
 from fwflow.sets.vectors import LpBall
 
@@ -142,8 +142,8 @@ class Spectraplex(_ByTrace):
     """
 
     @property
-    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
-        return self.radius, self.radius
+    def spectrum(self) -> SpectralRange:
+        return SpectralRange(self.radius, 1, exact=True)
 
     def _worth(self, total: float) -> float:
         return self.radius * total
@@ -188,8 +188,8 @@ class Spectrahedron(_ByTrace):
     """
 
     @property
-    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
-        return 0.0, self.radius
+    def spectrum(self) -> SpectralRange:
+        return SpectralRange(self.radius, 1)
 
     def _worth(self, total: float) -> float:
         return self.radius * max(0.0, total)

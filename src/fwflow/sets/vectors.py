@@ -14,7 +14,7 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Crossing, Faces, KnownSet, KnownVertices, few_ulps, first_bound, needs_shape, size_of
 
 # A projection is its own projection: members are told up to what rounding does to one.
 FEW = 8 * float(np.finfo(np.float64).eps)
@@ -85,7 +85,7 @@ class Ball(KnownSet):
         return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
 
 
-class L1Ball(Ball):
+class L1Ball(Faces, KnownVertices, Ball):
     r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one non-zero entry; ties go to the first index.
 
     Notes
@@ -177,7 +177,7 @@ class L1Ball(Ball):
         return 2 * self.radius
 
 
-class LInfBall(Ball):
+class LInfBall(Faces, Ball):
     r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r.
 
     Notes
@@ -282,7 +282,7 @@ class L2Ball(LpBall):
         return f"L2Ball({self.radius:g})"
 
 
-class GroupBall(Ball):
+class GroupBall(KnownVertices, Ball):
     r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for groups G of entries that overlap nowhere and leave none out.
 
     A vertex is a vertex of the ball of a single group, that of the largest dual norm; ties go to the first. A zero
@@ -406,7 +406,7 @@ def group_labels(groups: Any) -> Array:
     return labels
 
 
-class Simplex(KnownSet):
+class Simplex(Faces, KnownVertices, KnownSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
 
     Notes
@@ -486,7 +486,7 @@ class Simplex(KnownSet):
         return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
 
 
-class Box(KnownSet):
+class Box(Faces, KnownSet):
     r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
 
     Entries with zero gradient go to the upper bound. Membership is told entry by entry, up to a share of its width.

@@ -175,7 +175,7 @@ def _mixture(f: fw.Objective, C: fw.ConstraintSet, x: Any) -> ActiveSet | None:
     """Sparse coefficients as a mixture of vertices, from which corrective steps need few passes; else None."""
     if not isinstance(x, np.ndarray) or np.count_nonzero(x) ** 2 > _FEW * x.size:
         return None
-    parts = C.decomposed(x)
+    parts = None if C.known_vertices is None else C.known_vertices.decomposed(x)
     if not parts:
         return None
     weights = np.array([weight for weight, _ in parts])

@@ -11,37 +11,18 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, SpectralRange
 from fwflow.sets.vectors import L1Ball, Simplex
 
 
 @dataclass(frozen=True)
-class Spectrum:
-    """Which matrices a set holds, by their singular values or by their eigenvalues.
-
-    Attributes
-    ----------
-    radius : float
-        The largest sum of the moduli of these values.
-    sign : int
-        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
-    exact : bool
-        Whether that sum is the same for all members.
-    """
-
-    radius: float
-    sign: int = 0
-    exact: bool = False
+class Spectrum(SpectralRange):
+    """The spectrum of the members of a set, with projections onto it."""
 
     @classmethod
     def of(cls, C: ConstraintSet) -> Spectrum | None:
         """The spectrum of the members of a set, None for sets that do not tell."""
-        if C.nuclear_radius is not None:
-            return cls(C.nuclear_radius)
-        if C.trace_range is None:
-            return None
-        low, high = C.trace_range
-        return cls(max(-low, high), 1 if high > 0 else -1, low == high)
+        return None if C.spectrum is None else cls(**vars(C.spectrum))
 
     def gradient(self, f: MatrixCompletion, image: Array) -> Any:
         """The gradient at a matrix with those observed entries, in the space of the members."""
