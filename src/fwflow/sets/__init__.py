@@ -11,12 +11,11 @@ from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
 from fwflow.sets.integers import MixedInteger
 from fwflow.sets.linear_images import LinearImage
-from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
-from fwflow.sets.spectral import Fantope, SchattenBall, Spectrahedron, Spectraplex
-from fwflow.sets.transport import TransportPolytope
+from fwflow.sets.spectral import Fantope, NuclearBall, SchattenBall, Spectrahedron, Spectraplex
+from fwflow.sets.transport import Birkhoff, TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [
