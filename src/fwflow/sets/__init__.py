@@ -1,11 +1,11 @@
-"""The catalogue of sets: where x may be. A set knows its oracle and nothing of the objective.
+"""Catalogue of constraint sets.
 
 A new set is imported here and named in ``__all__``. The public names of fwflow, ``fwflow list sets`` and the
-documentation follow.
+documentation read this list.
 """
 
 from fwflow.sets.base import ConstraintSet, ScaledSet, Translated
-from fwflow.sets.callables import CallableSet as CallableSet  # users pass a function instead
+from fwflow.sets.callables import CallableSet as CallableSet  # Users pass a function instead.
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex

@@ -313,19 +313,17 @@ class KnownSet(ConstraintSet):
 
 
 class ParametricSet(KnownSet):
-    """A set that a few numbers define, which its representation and its fingerprint show."""
+    """A set that a few numbers or arrays define: they are its fingerprint, and numbers are its representation."""
 
-    @property
-    @abstractmethod
-    def arguments(self) -> tuple[float, ...]:
-        """The numbers, in the order of the constructor."""
+    #: Names of the attributes with these values.
+    parameters: tuple[str, ...] = ("radius",)
 
     def __repr__(self) -> str:
-        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self.arguments)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        values = (vars(self)[name] for name in self.parameters)
+        return f"{type(self).__name__}({', '.join(str(v) if isinstance(v, int) else f'{v:g}' for v in values)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *self.arguments)
+        return fingerprint(self, *(vars(self)[name] for name in self.parameters))
 
 
 class Combination(KnownSet):

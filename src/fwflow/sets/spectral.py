@@ -27,13 +27,13 @@ class _Matrices(ParametricSet):
     #: Whether all members are square.
     square: bool = False
 
-    def _check(self, shape: Shape) -> None:
+    def _check(self, shape: Shape, given: str = "x has shape") -> None:
         if len(shape) != 2 or (self.square and shape[0] != shape[1]):
-            raise ValueError(f"members of {self!r} are {'square ' * self.square}matrices; got shape {shape}")
+            raise ValueError(f"{given} {shape}; members of {self!r} are {'square ' * self.square}matrices")
 
     def _checked(self, shape: Shape | None) -> Shape:
         shape = needs_shape(self, shape)
-        self._check(shape)
+        self._check(shape, "shape is")
         return shape
 
 
@@ -52,10 +52,6 @@ class _RankOneHull(_Matrices):
     def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
         self.radius = positive(radius, "radius")
         self.steps = whole(steps, "steps", 2)
-
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        return (self.radius,)
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.radius, self.steps)
@@ -109,7 +105,7 @@ class NuclearBall(_RankOneHull):
         return RankOne(u, v, -self.radius)
 
     def _matrix(self, g: Any) -> Any:
-        self._check(g.shape)
+        self._check(g.shape, "g has shape")
         return g if g.dtype == float_dtype(g.dtype) else g.astype(float_dtype(g.dtype))
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
@@ -144,7 +140,7 @@ class _Semidefinite(_Matrices):
 
     @abstractmethod
     def _support(self, total: float) -> float:
-        """Return the largest ``<A, X>`` over members X, for a matrix A whose `rank` largest eigenvalues sum to `total`."""
+        """Return the largest ``<A, X>`` of a member X if the `rank` largest eigenvalues of A sum to `total`."""
 
     @abstractmethod
     def _made_of(self, W: Array, total: float) -> Vertex:
@@ -181,7 +177,7 @@ class _Semidefinite(_Matrices):
 
     def _negative_part(self, g: Any, dtype: Any) -> tuple[Any, float]:
         """Return minus the symmetric part of g, divided by a power of two so that entries are at most 1; and that."""
-        self._check(g.shape)
+        self._check(g.shape, "g has shape")
         G = g.astype(dtype)
         entries = G.data if sp.issparse(G) else G
         largest = float(np.abs(entries).max(initial=0.0))
@@ -338,14 +334,11 @@ class Fantope(_Semidefinite):
     """
 
     radius = 1.0
+    parameters = ("rank",)
 
     def __init__(self, k: int, *, steps: int = 10) -> None:
         self.rank = whole(k, "k", 1)
         self.steps = whole(steps, "steps", 2)
-
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        return (self.rank,)
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.rank, self.steps)
@@ -360,10 +353,10 @@ class Fantope(_Semidefinite):
         inside = values[0] >= -slack and values[-1] <= 1 + slack
         return bool(inside and abs(values.sum() - self.rank) <= self.rank * slack)
 
-    def _check(self, shape: Shape) -> None:
-        super()._check(shape)
+    def _check(self, shape: Shape, given: str = "x has shape") -> None:
+        super()._check(shape, given)
         if shape[0] < self.rank:
-            raise ValueError(f"members of {self!r} have at least {self.rank} rows; got shape {shape}")
+            raise ValueError(f"{given} {shape}; members of {self!r} have at least {self.rank} rows")
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         n = self._checked(shape)[0]
@@ -401,16 +394,14 @@ class SchattenBall(_Matrices):
            [ 0.,  2.]])
     """
 
+    parameters = ("p", "radius")
+
     def __init__(self, p: float, radius: float = 1.0) -> None:
         self.p = number(p, "p", "be above 1 (else NuclearBall), infinity included", lambda x: x > 1)
         self.radius = positive(radius, "radius")
 
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        return self.p, self.radius
-
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        self._check(g.shape)
+        self._check(g.shape, "g has shape")
         G = g.astype(float_dtype(g.dtype))
         if not G.any():
             if math.isinf(self.p):

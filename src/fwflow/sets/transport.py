@@ -14,12 +14,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, number
 from fwflow.points.vertices import Permutation, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, KnownSet, ParametricSet, few_ulps, first_bound, size_of
+from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound, size_of
 from fwflow.sets.programs import Program
 
 # The total masses may differ by this relative rounding error, which sums in single precision have.
@@ -31,7 +30,7 @@ _PIVOTS = 10**8
 _EASY, _GROWTH, _MOST_STEPS = 30.0, 10.0, 500
 
 
-class _Plans(KnownSet):
+class _Plans(ParametricSet):
     """Nonnegative matrices with row sums `a` and column sums `b`; vectors are read as matrices row by row."""
 
     polytope = True
@@ -58,7 +57,7 @@ class _Plans(KnownSet):
         return bool(entries.all() and all(fits.all() for fits in sums))
 
 
-class Birkhoff(Faces, _Plans, ParametricSet):
+class Birkhoff(Faces, _Plans):
     """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
 
     Vectors of length n^2 are read as matrices row by row, so linear models work too.
@@ -70,14 +69,12 @@ class Birkhoff(Faces, _Plans, ParametricSet):
     :Cost: :math:`n^3`, less with a hint
     """
 
+    parameters = ("n",)
+
     def __init__(self, n: int) -> None:
         self.n = int(number(n, "n", "be a positive integer", lambda x: 1 <= x < math.inf and x == int(x)))
         self.shape = (self.n, self.n)
         self.a = self.b = np.ones(self.n)
-
-    @property
-    def arguments(self) -> tuple[float, ...]:
-        return (self.n,)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Permutation:
         cost = g.reshape(self.shape).astype(np.float64, copy=False)
@@ -204,6 +201,8 @@ class TransportPolytope(_Plans):
            [0.  , 0.5 ]])
     """
 
+    parameters = ("a", "b")
+
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
         self.a, self.b = (_masses(side, name) for side, name in ((a, "a"), (b, "b")))
         mass, other = float(self.a.sum()), float(self.b.sum())
@@ -214,9 +213,6 @@ class TransportPolytope(_Plans):
 
     def __repr__(self) -> str:
         return f"TransportPolytope({self.shape[0]} x {self.shape[1]})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.a, self.b)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Plan:
         self._checked(g.shape, "g")
