@@ -106,10 +106,6 @@ class FlowPolytope(Summands, KnownSet):
         flows = self._total(self._trees.assigned(costs))
         return DenseVertex(flows.astype(float_dtype(g.dtype), copy=False), advice=costs)
 
-    @property
-    def summands(self) -> Summands | None:
-        return self if self.n_summands > 1 else None
-
     def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         """Return the flows from each origin for the costs that the vertex carries along."""
         if vertex.advice is None or vertex.advice.shape != self.shape:

@@ -155,7 +155,7 @@ def _members(problem: Problem, x: Point, best: Point | None) -> list[_Member]:
     if best is not None:
         same = f.dtype in (None, best.x.dtype)
         found.append(_Member("the best iterate", best if same else f.point(best.x)))
-    if not x.factored and not C.start_asks and f.image_size is None:  # an image would be a pass over the data
+    if not x.factored and not C.start_calls_oracle and f.image_size is None:  # an image would be a pass over the data
         found.append(_Member("the start of the set", f.point(C.start(x.x.shape, x.x.dtype))))
     return found
 

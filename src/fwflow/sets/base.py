@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class Crossing(NamedTuple):
 
 
 class Faces(ABC):
-    """Minimal faces of a polytope. A set that inherits from this class offers itself as `ConstraintSet.faces`."""
+    """Minimal faces of a polytope. A set that inherits from this class is its own `ConstraintSet.faces`."""
 
     @property
     def faces(self) -> Faces:
@@ -54,7 +55,7 @@ class Faces(ABC):
 
 
 class KnownVertices(ABC):
-    """Vertices other than the oracle's answer. A set that inherits from this class offers itself."""
+    """Vertices other than the oracle's answer. A set that inherits from this class is its own `known_vertices`."""
 
     @property
     def known_vertices(self) -> KnownVertices:
@@ -85,15 +86,15 @@ class KnownVertices(ABC):
 
 
 class Summands(ABC):
-    """Sets whose Minkowski sum is a set. A set that inherits from this class offers itself."""
+    """Sets whose Minkowski sum is a set. A set that inherits from this class is its own `summands`."""
 
     #: Number of summands.
     n_summands: int
 
     @property
     def summands(self) -> Summands | None:
-        """The object itself."""
-        return self
+        """The object itself, or None for a single summand."""
+        return self if self.n_summands > 1 else None
 
     @abstractmethod
     def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
@@ -144,7 +145,7 @@ class ConstraintSet(ABC):
     #: Whether the oracle accepts sparse matrices and returns rank-one matrices.
     factored: bool = False
     #: Whether `start` calls the oracle.
-    start_asks: bool = False
+    start_calls_oracle: bool = False
     #: Slices of a vector and the sets on them whose product this set is, if it is a product.
     factors: tuple[tuple[slice, ConstraintSet], ...] | None = None
 
@@ -165,7 +166,7 @@ class ConstraintSet(ABC):
 
     @property
     def spectrum(self) -> SpectralRange | None:
-        """Spectrum of the members, for sets that contain all matrices with such a spectrum."""
+        """Spectrum of the members, for sets of all matrices with this spectrum."""
         return None
 
     @property
@@ -253,8 +254,9 @@ class ConstraintSet(ABC):
         return Translated(self, shift)
 
 
-def needs_shape(constraint: object, shape: Shape | None) -> Shape:
-    """Return the shape, or raise an error if it is missing."""
+def needs_shape(constraint: ConstraintSet, shape: Shape | None) -> Shape:
+    """Return the shape, by default that of the set, or raise an error if both are missing."""
+    shape = constraint.shape if shape is None else shape
     if shape is None:
         raise ValueError(f"shape is needed: {type(constraint).__name__} does not determine it; give x0 or shape")
     return shape
@@ -290,7 +292,7 @@ def few_ulps(dtype: Any) -> float:
 def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
     """Return the largest t for which ``t * outward`` exceeds no `room` by more than its `slack`.
 
-    The ratio test of Harris (1973) in two passes: rounding errors in small entries do not decide.
+    This is the two-stage ratio test of Harris (1973): rounding errors in small entries do not decide.
     """
     used = outward > 0
     room, slack, rate = room[used], np.broadcast_to(slack, room.shape)[used], outward[used]
@@ -318,12 +320,15 @@ class ParametricSet(KnownSet):
     #: Names of the attributes with these values.
     parameters: tuple[str, ...] = ("radius",)
 
+    def _values(self) -> list[Any]:
+        return [attrgetter(name)(self) for name in self.parameters]
+
     def __repr__(self) -> str:
-        values = (vars(self)[name] for name in self.parameters)
-        return f"{type(self).__name__}({', '.join(str(v) if isinstance(v, int) else f'{v:g}' for v in values)})"
+        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values())
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *(vars(self)[name] for name in self.parameters))
+        return fingerprint(self, *self._values())
 
 
 class Combination(KnownSet):
@@ -332,7 +337,7 @@ class Combination(KnownSet):
     def __init__(self, inner_sets: Iterable[ConstraintSet]) -> None:
         self.inner_sets = tuple(inner_sets)
         self.polytope = all(C.polytope for C in self.inner_sets)
-        self.start_asks = any(C.start_asks for C in self.inner_sets)
+        self.start_calls_oracle = any(C.start_calls_oracle for C in self.inner_sets)
 
     @property
     def trusted(self) -> bool:
@@ -428,12 +433,12 @@ class _InvertibleImage(AffineImage):
         """Return vertices whose sum is the image of the sum of the given ones."""
 
     @abstractmethod
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        """Return the direction in the inner set of a step from x."""
+
     def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
         """Return the errors of the entries of ``inverse(x)``, given those of x."""
-
-    def inverse_direction(self, direction: Array, dtype: Any) -> Array:
-        """Return the direction in the inner set, given the type of the points."""
-        return direction
+        return noise / self.unit
 
     def project(self, x: ArrayLike) -> Array | None:
         inner = self.constraint.project(self.inverse(finite_array(x, "x")))
@@ -463,8 +468,7 @@ class _ImageFaces(Faces):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         outer = self.outer
-        direction = outer.inverse_direction(direction, x.dtype)
-        return self.inner.max_step(outer.inverse(x), direction, outer.inverse_noise(x, noise))
+        return self.inner.max_step(outer.inverse(x), outer.inverse_step(x, direction), outer.inverse_noise(x, noise))
 
 
 @dataclass(frozen=True)
@@ -529,11 +533,8 @@ class ScaledSet(_InvertibleImage):
     def forward(self, y: Array) -> Array:
         return y * y.dtype.type(self.factor)
 
-    def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
-        return noise / self.unit
-
-    def inverse_direction(self, direction: Array, dtype: Any) -> Array:
-        return direction / dtype.type(self.factor)
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        return direction / x.dtype.type(self.factor)
 
     @property
     def known_vertices(self) -> KnownVertices | None:
@@ -633,6 +634,9 @@ class Translated(_InvertibleImage):
 
     def forward(self, y: Array) -> Array:
         return y + self.shift.reshape(y.shape).astype(y.dtype, copy=False)
+
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        return direction
 
     def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
         return noise + few_ulps(x.dtype) * np.abs(x)

@@ -23,7 +23,7 @@ class CallableSet(ConstraintSet):
     trusted = False
     factored = True
     polytope = True  # Unknown; methods for polytopes are allowed.
-    start_asks = True
+    start_calls_oracle = True
 
     def __init__(self, oracle: Callable[[Any], Any]) -> None:
         self.oracle = oracle

@@ -86,6 +86,11 @@ class _Choices(Faces, KnownVertices, ParametricSet):
             raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
         return min(self.k, n)
 
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        shape = needs_shape(self, shape)
+        n = size_of(shape)
+        return np.full(shape, self.radius * (self._most(n) / (n if self.exactly else 2 * n)), dtype)
+
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         flat = g.reshape(-1)
         k = self._most(flat.size)
@@ -205,10 +210,6 @@ class HyperSimplex(_Choices):
 
     exactly = True
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        n = size_of(needs_shape(self, shape))
-        return np.full(needs_shape(self, shape), self.radius * (self._most(n) / n), dtype)
-
     def diameter(self, shape: Shape | None = None) -> float:
         n = size_of(needs_shape(self, shape))
         return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
@@ -235,10 +236,6 @@ class UnitHyperSimplex(_Choices):
     """
 
     exactly = False
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        n = size_of(needs_shape(self, shape))
-        return np.full(needs_shape(self, shape), self.radius * (self._most(n) / (2 * n)), dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         n = size_of(needs_shape(self, shape))

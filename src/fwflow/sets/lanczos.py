@@ -138,21 +138,17 @@ def spectral_bound(G: Any, sigma: float) -> float:
     # In units of the largest entry the Gram matrix neither overflows nor vanishes.
     unit = float(np.abs(G.data if sp.issparse(G) else G).max(initial=0.0)) or 1.0
     G = (G if G.shape[0] >= G.shape[1] else G.T) / unit
-    return unit * _unit_bound(G, sigma / unit)
-
-
-def _unit_bound(G: Any, sigma: float) -> float:
-    n, transpose = G.shape[1], G.T
+    n, transpose, sigma = G.shape[1], G.T, sigma / unit
     if n <= _GRAM_LIMIT:
         largest = float(scipy.linalg.eigvalsh(_array(dot(transpose, G)), subset_by_index=(n - 1, n - 1))[0])
-        return math.sqrt(max(0.0, largest, sigma**2) * (1 + n * np.finfo(np.float64).eps))
+        return unit * math.sqrt(max(0.0, largest, sigma**2) * (1 + n * _EPS))
     start, hidden = _random_start(n, None, 1, _FAILURE)
 
     def settled(ritz: Ritz) -> bool:
         return ritz.excludes((1 + 1e-12) * ritz.values[-1])
 
     ritz = _lanczos(lambda w: np.asarray(dot(transpose, dot(G, w))), start, hidden, 50, settled)[1]
-    return math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * np.finfo(np.float64).eps))
+    return unit * math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * _EPS))
 
 
 def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Callable[[float, float], float]) -> Array:

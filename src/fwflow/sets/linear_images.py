@@ -15,7 +15,7 @@ from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import AffineImage, ConstraintSet, check_shape, size_of
 from fwflow.sets.lanczos import spectral_bound
-from fwflow.sets.membership import MOST_ASKED, mixes, widths
+from fwflow.sets.membership import found_by_oracle
 
 
 @storable("image")
@@ -100,9 +100,7 @@ class LinearImage(AffineImage):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         check_shape(self, x)
-        if x.size > MOST_ASKED or self.start_asks:
-            return None
-        return mixes(self, x, tol * widths(self, x.shape) + noise)
+        return found_by_oracle(self, x, tol, noise)
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         """Return an upper bound: the spectral norm of M times the diameter of the set."""

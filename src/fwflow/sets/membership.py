@@ -14,15 +14,22 @@ from fwflow.points.vertices import Shape
 from fwflow.sets.base import ConstraintSet, size_of
 
 # Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
-MOST_ASKED = 100
+_MOST_ENTRIES = 100
 # Oracle calls per entry of x, and in addition, after which membership is unknown. Curved boundaries take the most.
-_ASKED, _LEAST_ASKED = 10, 60
+_CALLS, _BASE_CALLS = 10, 60
 _EPS = float(np.finfo(np.float64).eps)
+
+
+def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Array) -> bool | None:
+    """Return whether x is a member, by oracle calls. Users' functions are called, and counted, in runs only."""
+    if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
+        return None
+    return mixes(constraint, x, tol * _widths(constraint, x.shape) + noise)
 
 
 def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
     """Return whether x is within `slack` of a mixture of vertices, or None if the oracle's answers do not decide."""
-    if x.size > MOST_ASKED:
+    if x.size > _MOST_ENTRIES:
         return None
     apart = np.asarray(constraint.start(x.shape)) - x
     if (np.abs(apart) <= slack).all():
@@ -43,7 +50,7 @@ def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
     if (first[slack == 0] != 0).any():
         return False
     rows = np.abs(np.stack([first, other]) / units)
-    return mixes_to_zero((first / units).reshape(-1), lowest, float(rows.max()), _ASKED * x.size + _LEAST_ASKED)
+    return mixes_to_zero((first / units).reshape(-1), lowest, float(rows.max()), _CALLS * x.size + _BASE_CALLS)
 
 
 def mixes_to_zero(
@@ -112,7 +119,7 @@ def mixes_to_zero(
             return None
 
 
-def widths(constraint: ConstraintSet, shape: Shape) -> Array:
+def _widths(constraint: ConstraintSet, shape: Shape) -> Array:
     """Return the width of a set along every coordinate, by two oracle calls for each."""
     units = np.eye(size_of(shape)).reshape(-1, *shape)
     found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]

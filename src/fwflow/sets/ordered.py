@@ -17,7 +17,7 @@ from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
 from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape, size_of
 from fwflow.sets.hypersimplices import chosen
-from fwflow.sets.vectors import FEW, Ball, inward
+from fwflow.sets.vectors import FEW, Ball
 
 # Points are projected as if they were at most this many radii away. Chosen without tuning.
 _FAR = 2.0**36
@@ -64,12 +64,7 @@ class _OrderedBall(KnownVertices, Ball):
         return float(dot(self._weights(x.size), np.sort(np.abs(x))[::-1]))
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
-            return x
-        flat = onto_ordered_ball(wide.reshape(-1), self._weights(x.size), self.radius)
-        return inward(flat.reshape(x.shape), 0, x.dtype)
+        return self.projected(x, lambda y: onto_ordered_ball(y, self._weights(y.size), self.radius))
 
 
 class KNormBall(_OrderedBall):
@@ -193,9 +188,6 @@ class OWLBall(_OrderedBall):
             raise ValueError(f"x has {n} entries; {self!r} has members of {len(self.weights)}")
         return self.weights
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.zeros(self.shape if shape is None else shape, dtype)
-
     def _ranked(self, g: Array) -> tuple[Array, Array]:
         """Return places by the modulus of the gradient, and the value of the best vertex for each number of entries."""
         size = np.abs(g.reshape(-1)).astype(np.float64)
@@ -293,7 +285,7 @@ class Permutahedron(KnownVertices, ParametricSet):
         return [best, *(self._vertex(order, -levels[list(found)], g) for found in ranked[1:])]
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.full(self.shape if shape is None else shape, self.weights.mean(), dtype)
+        return np.full(needs_shape(self, shape), self.weights.mean(), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         if x.size != len(self.weights):

@@ -43,6 +43,7 @@ class ConvexHull(ParametricSet):
     array([0., 1.])
     """
 
+    polytope = True
     shape: Shape
     parameters = ("vertices",)
 
@@ -51,8 +52,6 @@ class ConvexHull(ParametricSet):
         if 0 in self.vertices.shape:
             raise ValueError(f"vertices is empty: its shape is {self.vertices.shape}")
         self.shape = (self.vertices.shape[1],)
-
-    polytope = True
 
     def __repr__(self) -> str:
         return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
@@ -114,6 +113,7 @@ class Polytope(ParametricSet):
     :Cost: a linear program
     """
 
+    polytope = True
     shape: Shape
     parameters = ("A", "b", "C", "d", "lower", "upper")
 
@@ -151,8 +151,6 @@ class Polytope(ParametricSet):
             raise ValueError("lower and upper must not be NaN")
         self._program = Program.of(self.A, self.b, self.C, self.d, self.lower, self.upper)
         self._start = self._program.vertex(np.zeros(self.shape))[0]
-
-    polytope = True
 
     @classmethod
     def read_mps(cls, path: str | PathLike[str]) -> Self:

@@ -17,7 +17,7 @@ from fwflow._numerics import norm
 from fwflow._validation import Array, finite_array, whole
 from fwflow.points.vertices import DenseVertex, Shape, Slice, SparseVertex, Sum, Vertex
 from fwflow.sets.base import Combination, ConstraintSet, Faces, KnownVertices, Summands, size_of
-from fwflow.sets.membership import MOST_ASKED, mixes, widths
+from fwflow.sets.membership import found_by_oracle
 from fwflow.sets.vectors import Box
 
 # Weights sum to one up to this rounding error. Chosen without tuning.
@@ -91,10 +91,6 @@ class _Composition(KnownVertices, Summands, Combination):
         ]
         most = min(count, max(map(len, ranked)))
         return [self._composed(row[i] if i < len(row) else row[0] for row in ranked) for i in range(most)]
-
-    @property
-    def summands(self) -> Summands | None:
-        return self if self.n_summands > 1 else None
 
     def _summand(self, i: int, vertex: Vertex) -> Vertex:
         """Return a vertex of a summand of inner set i as one of this set."""
@@ -338,11 +334,7 @@ class MinkowskiSum(_Composition):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         ends = self.bounds(x.shape)
-        if ends is not None:
-            return Box(*ends).near(x, tol, noise)
-        if x.size > MOST_ASKED or self.start_asks:  # Users' functions are called, and counted, in runs only.
-            return None
-        return mixes(self, x, tol * widths(self, x.shape) + noise)
+        return found_by_oracle(self, x, tol, noise) if ends is None else Box(*ends).near(x, tol, noise)
 
     def project(self, x: ArrayLike) -> Array | None:
         ends = self.bounds(np.shape(x))

@@ -222,33 +222,22 @@ class TransportPolytope(_Plans):
         if advice is not None and len(advice) != sum(self.shape):
             advice = None
         emd = _network_simplex()
-        solve = self._by_program if emd is None else self._by_network(emd)
-        plan, prices = solve(np.ldexp(cost, -power), None if advice is None else np.ldexp(advice, -power))
+        unit_cost, near = np.ldexp(cost, -power), None if advice is None else np.ldexp(advice, -power)
+        plan, prices = self._by_program(unit_cost) if emd is None else self._by_network(emd, unit_cost, near)
         indices = np.flatnonzero(plan)
         return Plan(indices, plan.reshape(-1)[indices], g.shape, np.ldexp(prices, power) if cost.any() else 0 * prices)
 
-    def _by_network(self, emd: Callable[..., Any]) -> Callable[[Array, Array | None], tuple[Array, Array]]:
-        """Return a solver by POT, for a total mass of one, because POT's tolerance for zero is absolute."""
+    def _by_network(self, emd: Callable[..., Any], cost: Array, advice: Array | None) -> tuple[Array, Array]:
+        """Return a plan and prices by POT, for a total mass of one, because POT's tolerance for zero is absolute."""
+        near = None if advice is None or not np.isfinite(advice).all() else tuple(np.split(advice, [len(self.a)]))
+        mass = float(self.a.sum())
+        options = {"numItermax": _PIVOTS, "log": True, "check_marginals": False, "potentials_init": near}
+        plan, log = emd(self.a / mass, self.b / mass, cost, **options)
+        if log["warning"] is not None:
+            raise RuntimeError(f"POT could not minimise over the plans: {log['warning']}")
+        return mass * plan, np.append(log["u"], log["v"])
 
-        def solve(cost: Array, advice: Array | None) -> tuple[Array, Array]:
-            near = None if advice is None or not np.isfinite(advice).all() else tuple(np.split(advice, [len(self.a)]))
-            mass = float(self.a.sum())
-            plan, log = emd(
-                self.a / mass,
-                self.b / mass,
-                cost,
-                numItermax=_PIVOTS,
-                log=True,
-                check_marginals=False,
-                potentials_init=near,
-            )
-            if log["warning"] is not None:
-                raise RuntimeError(f"POT could not minimise over the plans: {log['warning']}")
-            return mass * plan, np.append(log["u"], log["v"])
-
-        return solve
-
-    def _by_program(self, cost: Array, advice: Array | None) -> tuple[Array, Array]:
+    def _by_program(self, cost: Array) -> tuple[Array, Array]:
         program, cells, kept, units = self._program
         plan, prices = np.zeros(self.shape), np.zeros(sum(self.shape))
         plan[cells], found = program.vertex(cost[cells].reshape(-1))

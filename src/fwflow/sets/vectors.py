@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,16 @@ class Ball(ParametricSet):
         # For an entry beyond the largest one of a member, x / r might overflow.
         if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.reach:
             return False
-        return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
+        slack = self.norm(noise.reshape(-1) / self.radius) if noise.any() else 0.0
+        return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + slack
+
+    def projected(self, x: ArrayLike, onto: Callable[[Array], Array]) -> Array:
+        """Return members unchanged, and the projection of another point by `onto`, a function of flat vectors."""
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, FEW, NO_NOISE):
+            return x
+        return inward(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
 class L1Ball(Faces, KnownVertices, Ball):
@@ -95,6 +104,7 @@ class L1Ball(Faces, KnownVertices, Ball):
     array([0., 2., 0.])
     """
 
+    polytope = True
     screenable = True
 
     def norm(self, x: Array) -> float:
@@ -106,18 +116,12 @@ class L1Ball(Faces, KnownVertices, Ball):
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, NO_NOISE):
-            return x
-        return inward(np.sign(wide) * onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
+        return self.projected(x, lambda y: np.sign(y) * onto_simplex(np.abs(y), self.radius))
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
         chosen = smallest(-np.abs(flat), count)
         return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
-
-    polytope = True
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
@@ -171,7 +175,7 @@ class L1Ball(Faces, KnownVertices, Ball):
         return 2 * self.radius
 
 
-class LInfBall(Faces, Ball):
+class LInfBall(Ball):
     r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r.
 
     Notes
@@ -181,13 +185,13 @@ class LInfBall(Faces, Ball):
     :Cost: :math:`n`
     """
 
+    polytope = True
+
     def norm(self, x: Array) -> float:
         return float(np.abs(x).max())
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
-
-    polytope = True
 
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
         return np.full(shape, -self.radius), np.full(shape, self.radius)
@@ -196,11 +200,9 @@ class LInfBall(Faces, Ball):
         x = finite_array(x, "x")
         return inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
 
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
-        return Box(-self.radius, self.radius).away_vertex(g, x, noise)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        return Box(-self.radius, self.radius).max_step(x, direction, noise)
+    @property
+    def faces(self) -> Faces:
+        return Box(-self.radius, self.radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
@@ -261,12 +263,11 @@ class L2Ball(LpBall):
         super().__init__(2.0, radius)
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, NO_NOISE):
-            return x
-        direction = wide / np.abs(wide).max()  # Squares neither overflow nor vanish.
-        return inward(self.radius * (direction / norm(direction)), 0, x.dtype)
+        return self.projected(x, self._onto_sphere)
+
+    def _onto_sphere(self, x: Array) -> Array:
+        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
+        return self.radius * (direction / norm(direction))
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
@@ -315,9 +316,6 @@ class GroupBall(KnownVertices, Ball):
     def __repr__(self) -> str:
         return f"GroupBall({len(self._starts)} groups of {len(self._labels)} entries, {self.radius:g}, p={self.p:g})"
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.zeros(self.shape if shape is None else shape, dtype)
-
     def _norms(self, x: Array, p: float) -> Array:
         """Return the p-norm of every group of a vector."""
         size = np.abs(x)[self._order]
@@ -358,18 +356,15 @@ class GroupBall(KnownVertices, Ball):
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
 
     def project(self, x: ArrayLike) -> Array | None:
-        if self.p != 2:
-            return None
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
-            return x
-        unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # In this unit no norm overflows.
-        flat = wide.reshape(-1) / unit
+        return self.projected(x, self._onto) if self.p == 2 else None
+
+    def _onto(self, x: Array) -> Array:
+        unit = 2.0**20 if np.abs(x).max() > 1e300 else 1.0  # In this unit no norm overflows.
+        flat = x / unit
         norms = self._norms(flat, 2.0)
         onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
-        return inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
+        return unit * flat * kept[self._labels]
 
     def diameter(self, shape: Shape | None = None) -> float:
         largest = int(np.diff(self._starts, append=len(self._order)).max())
@@ -404,6 +399,7 @@ class Simplex(Faces, KnownVertices, ParametricSet):
     :Cost: :math:`n`
     """
 
+    polytope = True
     screenable = True
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -424,8 +420,6 @@ class Simplex(Faces, KnownVertices, ParametricSet):
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
-
-    polytope = True
 
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
         used = x > noise + few_ulps(x.dtype) * self.radius
@@ -480,6 +474,7 @@ class Box(Faces, ParametricSet):
     :Cost: :math:`n`
     """
 
+    polytope = True
     parameters = ("lower", "upper")
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
@@ -501,8 +496,6 @@ class Box(Faces, ParametricSet):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, *self.bounds(g.shape)).astype(float_dtype(g.dtype), copy=False))
-
-    polytope = True
 
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
         own = shape if self.shape is None else self.shape
@@ -531,9 +524,7 @@ class Box(Faces, ParametricSet):
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2
-        if self.shape is None:
-            return np.full(needs_shape(self, shape), centre, dtype)
-        return np.broadcast_to(centre, self.shape).astype(dtype)
+        return np.broadcast_to(centre, self.shape or needs_shape(self, shape)).astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         lower, upper = self.bounds(x.shape)
