@@ -11,7 +11,7 @@ from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ParametricSet, check_shape, rounding
-from fwflow.sets.vectors import FEW
+from fwflow.sets.vectors import ROUNDING
 
 # Points are projected as if they were at most this many axes away, so that squares do not overflow.
 _FAR = 1e100
@@ -98,7 +98,7 @@ class Ellipsoid(ParametricSet):
         """
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
+        if self.near(wide, ROUNDING, np.zeros_like(wide)):
             return x
         largest = float(self.axes.max())
         a, z = self.axes / largest, self._offset(wide, largest)
@@ -107,7 +107,7 @@ class Ellipsoid(ParametricSet):
             u = a * z / (a**2 + t)
             size = length(u)
             rise = (size - 1) / float(dot((u / size) ** 2, 1 / (a**2 + t)))
-            if rise <= FEW * (t + rise):
+            if rise <= ROUNDING * (t + rise):
                 break
             t += rise
         inside = self._back(largest * (a * (u / max(size, 1.0))))

@@ -23,7 +23,7 @@ from scipy.sparse.csgraph import (
 from fwflow._validation import Array, nodes, whole
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 from fwflow.sets.base import ParametricSet, check_shape
-from fwflow.sets.membership import mixes
+from fwflow.sets.membership import is_mixture
 
 # Rounding error of a difference of costs of modulus at most one.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
@@ -34,7 +34,7 @@ class _Subgraphs(ParametricSet):
 
     polytope = True
     shape: Shape
-    parameters = ("tails", "heads")
+    parameters: tuple[str, ...] = ("tails", "heads")
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike) -> None:
         self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
@@ -64,14 +64,14 @@ class _Subgraphs(ParametricSet):
         slack = tol + noise
         if (x < -slack).any() or (x > 1 + slack).any():
             return False
-        return self._mixes(x, slack)
+        return self._is_mixture(x, slack)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self.lmo(np.zeros(self.shape)).to_dense(dtype)
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         """Return whether a vector with entries in [0, 1] is a mixture of subgraphs, up to `slack`."""
-        return mixes(self, x, slack)
+        return is_mixture(self, x, slack)
 
     def _at_nodes(self, values: Array, side: int) -> Array:
         """Return the sum of values on edges at every node, for the tails (side 0) or the heads (side 1)."""
@@ -196,7 +196,7 @@ class ShortestPath(_Subgraphs):
         """Return an upper bound: a path has fewer edges than there are nodes."""
         return math.sqrt(min(len(self._edges), 2 * (len(self.nodes) - 1)))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         left = self._at_nodes(x, 0) - self._at_nodes(x, 1)
         left[self._from] -= 1
         left[self._to] += 1
@@ -274,8 +274,8 @@ class SpanningTree(_Subgraphs):
         size = len(self.nodes) - 1
         return math.sqrt(2 * min(size, len(self.tails) - size))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
-        return False if abs(x.sum() - len(self.nodes) + 1) > slack.sum() else super()._mixes(x, slack)
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
+        return False if abs(x.sum() - len(self.nodes) + 1) > slack.sum() else super()._is_mixture(x, slack)
 
 
 class Matching(_Subgraphs):
@@ -366,12 +366,12 @@ class Matching(_Subgraphs):
         """Return an upper bound: a matching has at most half as many edges as there are nodes."""
         return math.sqrt(min(len(self.tails), 2 * (len(self.nodes) // 2)))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         over = self._at_nodes(x, 0) + self._at_nodes(x, 1) - 1
         over = np.abs(over) if self.perfect else over
         if (over > self._at_nodes(slack, 0) + self._at_nodes(slack, 1)).any():
             return False
-        return super()._mixes(x, slack) if self._sides is None else True
+        return super()._is_mixture(x, slack) if self._sides is None else True
 
 
 def _sides(ends: Array, n: int) -> Array | None:

@@ -16,7 +16,7 @@ from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
+from fwflow.sets.vectors import NO_NOISE, ROUNDING, Ball, onto_simplex, rounded_towards
 
 # Places of the nonzero entries of a vertex, and of those among them with the worse sign.
 _Signed = tuple[tuple[int, ...], tuple[int, ...]]
@@ -24,7 +24,7 @@ _Signed = tuple[tuple[int, ...], tuple[int, ...]]
 _MANY = 10**6
 
 
-def chosen(places: Array, value: Any, g: Array) -> Vertex:
+def vertex_at(places: Array, value: Any, g: Array) -> Vertex:
     """Return the vertex with these values at these places, in the type of a gradient."""
     values = np.broadcast_to(np.asarray(value, dtype=float_dtype(g.dtype)), places.shape)
     if len(places) > 1:
@@ -54,7 +54,7 @@ def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     return np.clip(y, 0.0, 1.0)
 
 
-def sampled(shares: Array) -> list[tuple[float, Array]]:
+def systematic_sample(shares: Array) -> list[tuple[float, Array]]:
     """Write numbers in [0, 1] as a mixture of 0/1 vectors: weights, and the places of the ones.
 
     Systematic sampling: intervals with these lengths, end to end, are hit by a comb with teeth at distance one. The
@@ -66,7 +66,7 @@ def sampled(shares: Array) -> list[tuple[float, Array]]:
     for low, high in pairwise(cuts):
         teeth = np.arange(math.floor(edges[-1]) + 1) + (low + high) / 2
         hits.append((float(high - low), np.searchsorted(edges, teeth[teeth < edges[-1]], side="right") - 1))
-    return [(weight, places) for weight, places in hits if weight > FEW]
+    return [(weight, places) for weight, places in hits if weight > ROUNDING]
 
 
 class _Choices(Faces, KnownVertices, ParametricSet):
@@ -95,7 +95,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         flat = g.reshape(-1)
         k = self._most(flat.size)
         places = np.array([flat.argmin()]) if k == 1 else lowest(flat, k)
-        return chosen(places if self.exactly else places[flat[places] < 0], self.radius, g)
+        return vertex_at(places if self.exactly else places[flat[places] < 0], self.radius, g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """Return the best choices by best-first search in the order of the gradient.
@@ -123,7 +123,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
             return found
 
         ranked = best_first(tuple(range(fixed, size)), worse, count)
-        return [best, *(chosen(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
+        return [best, *(vertex_at(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
 
     def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:
         flat, (slack, slack_of_sum) = x.reshape(-1), self._slacks(x, noise)
@@ -133,7 +133,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         best = lowest(-gains, k - int(top.sum()))
         if not self.exactly and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
             best = best[gains[best] > 0]
-        return chosen(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
+        return vertex_at(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         slack, slack_of_sum = self._slacks(x, noise)
@@ -157,7 +157,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         shares = np.clip(flat[used].astype(np.float64) / self.radius, 0.0, 1.0)
         if self.exactly:
             shares = np.minimum(shares * (self.k / shares.sum()), 1.0)
-        return [(w, chosen(used[places], self.radius, x)) for w, places in sampled(shares) if len(places)]
+        return [(w, vertex_at(used[places], self.radius, x)) for w, places in systematic_sample(shares) if len(places)]
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
@@ -169,7 +169,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
             y = onto_hypersimplex(wide.reshape(-1), k, self.radius)
         elif self.exactly:
             y = np.ones(x.size)
-        return inward((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
+        return rounded_towards((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         slack = tol * self.radius + noise
@@ -305,7 +305,7 @@ class KSparseBall(KnownVertices, Ball):
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         places = lowest(-np.abs(g.reshape(-1)), self.k)
-        return chosen(places, self._against(places, g), g)
+        return vertex_at(places, self._against(places, g), g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """Return the best vertices by best-first search: an entry changes its sign, or moves to the next place."""
@@ -327,7 +327,7 @@ class KSparseBall(KnownVertices, Ball):
             signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
             at = order[[*range(fixed), *places]]
             by_place = np.argsort(at)
-            return chosen(at[by_place], (signs * self._against(at, g))[by_place], g)
+            return vertex_at(at[by_place], (signs * self._against(at, g))[by_place], g)
 
         first: _Signed = tuple(range(fixed, k)), ()
         return [best, *(vertex(*state) for state in best_first(first, worse, count)[1:])]
@@ -339,10 +339,12 @@ class KSparseBall(KnownVertices, Ball):
         if weight == 0 or 2 * flat.size * k > _MANY:
             return None if weight else []
         own = np.abs(flat) / (self.radius * weight)
-        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), FEW)
+        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), ROUNDING)
         signs = np.where(flat < 0, -self.radius, self.radius)
-        parts = sampled(np.column_stack([both + own, both - own]).reshape(-1) / 2)
-        return [(weight * w, chosen(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts]
+        parts = systematic_sample(np.column_stack([both + own, both - own]).reshape(-1) / 2)
+        return [
+            (weight * w, vertex_at(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts
+        ]
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")

@@ -24,10 +24,10 @@ def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Arra
     """Return whether x is a member, by oracle calls. Users' functions are called, and counted, in runs only."""
     if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
         return None
-    return mixes(constraint, x, tol * _widths(constraint, x.shape) + noise)
+    return is_mixture(constraint, x, tol * _widths(constraint, x.shape) + noise)
 
 
-def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
+def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
     """Return whether x is within `slack` of a mixture of vertices, or None if the oracle's answers do not decide."""
     if x.size > _MOST_ENTRIES:
         return None
@@ -50,10 +50,10 @@ def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
     if (first[slack == 0] != 0).any():
         return False
     rows = np.abs(np.stack([first, other]) / units)
-    return mixes_to_zero((first / units).reshape(-1), lowest, float(rows.max()), _CALLS * x.size + _BASE_CALLS)
+    return mixture_reaches_zero((first / units).reshape(-1), lowest, float(rows.max()), _CALLS * x.size + _BASE_CALLS)
 
 
-def mixes_to_zero(
+def mixture_reaches_zero(
     first: Array, lowest: Callable[[Array], tuple[Array, float]], unit: float, most: float = math.inf
 ) -> bool | None:
     """Return whether the mixture of rows that is nearest to zero has entries of modulus at most one.

@@ -16,8 +16,8 @@ from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
 from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape, size_of
-from fwflow.sets.hypersimplices import chosen
-from fwflow.sets.vectors import FEW, Ball
+from fwflow.sets.hypersimplices import vertex_at
+from fwflow.sets.vectors import ROUNDING, Ball
 
 # Points are projected as if they were at most this many radii away. Chosen without tuning.
 _FAR = 2.0**36
@@ -42,7 +42,7 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
         share = np.where(level > t * w, counts * w, 0.0)
         slope = float(dot(share, w))
         following = (float(dot(share, level)) - 1) / slope if slope > 0 else t
-        if following <= t * (1 + FEW):
+        if following <= t * (1 + ROUNDING):
             break
         t = following
     y = np.empty_like(z)
@@ -199,7 +199,7 @@ class OWLBall(_OrderedBall):
         count = int(self._counts[kind])
         places = np.sort(order[:count])
         entry = self.radius / float(self._sums[count - 1])
-        return chosen(places, np.where(g.reshape(-1)[places] > 0, -entry, entry), g)
+        return vertex_at(places, np.where(g.reshape(-1)[places] > 0, -entry, entry), g)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         order, attained = self._ranked(g)
@@ -302,7 +302,7 @@ class Permutahedron(KnownVertices, ParametricSet):
         """Return the projection, by isotonic regression of x minus the weights in order (Blondel et al. 2020)."""
         x = finite_array(x, "x")
         wide = x.reshape(-1).astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
+        if self.near(wide, ROUNDING, np.zeros_like(wide)):
             return x
         order = np.argsort(-wide, kind="stable")
         # Entries further apart than any two weights are in different blocks. Clipping the distance keeps the accuracy.

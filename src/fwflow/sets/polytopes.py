@@ -14,7 +14,7 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ParametricSet, check_shape
-from fwflow.sets.membership import mixes_to_zero
+from fwflow.sets.membership import mixture_reaches_zero
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
 
@@ -81,7 +81,7 @@ class ConvexHull(ParametricSet):
 
         unit = float(np.abs(apart).max())
         nearest = apart[int(((apart / unit) ** 2).sum(axis=1).argmin())]
-        return mixes_to_zero(nearest, lowest, unit) is True
+        return mixture_reaches_zero(nearest, lowest, unit) is True
 
     def diameter(self, shape: Shape | None = None) -> float:
         return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
@@ -137,12 +137,12 @@ class Polytope(ParametricSet):
         for name, bound in zip(("lower", "upper"), bounds, strict=True):
             if bound.ndim > 1:
                 raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
-        told = [
+        dimensions_given = [
             None if n is None else whole(n, "n", 1),
             *(M.shape[1] for M in (self.A, self.C) if M is not None),
             *(x.size for x in bounds if x.ndim),
         ]
-        dimensions = {int(t) for t in told if t is not None}
+        dimensions = {int(t) for t in dimensions_given if t is not None}
         if len(dimensions) != 1:
             raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they give {sorted(dimensions)}")
         self.shape = (dimensions.pop(),)

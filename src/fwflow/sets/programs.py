@@ -218,11 +218,11 @@ def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Arr
             sums = np.bincount(i, term, rows)
             margin = _LOOSE * (np.bincount(i, np.abs(term), rows) + np.abs(side))
             limit = ((side - sums + margin)[i] + term) / a
-            told = np.bincount(i, free, rows)[i] == free  # All other terms are bounded below.
+            bounded = np.bincount(i, free, rows)[i] == free  # All other terms are bounded below.
             before = lower, upper
             lower, upper = lower.copy(), upper.copy()
-            np.minimum.at(upper, j[told & up], limit[told & up])
-            np.maximum.at(lower, j[told & ~up], limit[told & ~up])
+            np.minimum.at(upper, j[bounded & up], limit[bounded & up])
+            np.maximum.at(lower, j[bounded & ~up], limit[bounded & ~up])
             if np.array_equal(before, (lower, upper)):
                 break
     return lower, upper

@@ -16,7 +16,7 @@ from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Ver
 from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
-FEW = 8 * float(np.finfo(np.float64).eps)
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # Errors of the entries of an exact point.
 NO_NOISE = np.zeros(1)
 
@@ -40,7 +40,7 @@ def onto_simplex(x: Array, radius: float) -> Array:
     return np.asarray(radius * (weights / weights.sum()))
 
 
-def inward(x: Array, inner: Array | float, dtype: Any) -> Array:
+def rounded_towards(x: Array, inner: Array | float, dtype: Any) -> Array:
     """Return x in another type, rounded towards `inner`."""
     if x.dtype == dtype:
         return x
@@ -83,9 +83,9 @@ class Ball(ParametricSet):
         """Return members unchanged, and the projection of another point by `onto`, a function of flat vectors."""
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, NO_NOISE):
+        if self.near(wide, ROUNDING, NO_NOISE):
             return x
-        return inward(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
+        return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
 class L1Ball(Faces, KnownVertices, Ball):
@@ -198,7 +198,7 @@ class LInfBall(Ball):
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
-        return inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
+        return rounded_towards(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
 
     @property
     def faces(self) -> Faces:
@@ -504,7 +504,7 @@ class Box(Faces, ParametricSet):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         lower, upper = self.bounds(x.shape)
-        return inward(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
+        return rounded_towards(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
 
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
         lower, upper = self.bounds(x.shape)
