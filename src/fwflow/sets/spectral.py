@@ -38,14 +38,7 @@ class _Matrices(ParametricSet):
 
 
 class _RankOneHull(_Matrices):
-    """A set whose vertices have rank one and are found by Lanczos steps.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
-    """
+    """A set whose vertices have rank one and are found by Lanczos steps."""
 
     factored = True
 
