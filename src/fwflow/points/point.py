@@ -35,9 +35,9 @@ class Atom(ABC):
         """The coordinates in the form that the membership test of a set accepts."""
 
     @property
-    @abstractmethod
     def key(self) -> Hashable:
         """A key that is equal for equal vertices; a point is its own key."""
+        return self if self.vertex is None else self.vertex.key
 
     @property
     @abstractmethod
@@ -50,17 +50,17 @@ class Atom(ABC):
         """The image, as a vertex of the space of images."""
 
     @property
-    @abstractmethod
     def given(self) -> Any:
         """The vertex, or a copy of the coordinates, for users."""
+        return self.member.copy() if self.vertex is None else self.vertex
 
     @abstractmethod
     def dot(self, g: Any) -> float:
         """Return the inner product with an array or a sparse matrix."""
 
-    @abstractmethod
     def score(self, gradient: Any) -> float:
         """Return the inner product with a `Gradient`."""
+        return gradient.inner(self) if self.vertex is None else gradient.dot(self.vertex)
 
     @abstractmethod
     def add_to(self, x: Array, weight: float) -> None:
@@ -83,17 +83,17 @@ class Atom(ABC):
         """Return the same with its image under another objective."""
 
     @property
-    @abstractmethod
     def storage(self) -> int:
         """Number of stored numbers; zero for a starting point, which is stored anyway."""
+        return 0 if self.vertex is None else self.vertex.storage
 
     def entries(self) -> Entries | None:
-        """Return flat positions and values that sum to the atom if they are few, else None."""
-        return None
+        """Return flat positions and values of a vertex if they are few, else None."""
+        return None if self.vertex is None else self.vertex.entries()
 
     def row(self) -> Array | None:
-        """Return the coordinates as a flat array if they are stored as one, else None."""
-        return None
+        """Return a vertex as a flat array if it is stored as one, else None."""
+        return None if self.vertex is None else self.vertex.row()
 
 
 @storable("lifted")
@@ -105,10 +105,6 @@ class Lifted(Atom):
     image: Vertex | None = None
 
     @property
-    def key(self) -> Hashable:
-        return self.vertex.key
-
-    @property
     def coordinates(self) -> Vertex:
         return self.vertex
 
@@ -116,8 +112,6 @@ class Lifted(Atom):
     def image_vertex(self) -> Vertex:
         assert self.image is not None
         return self.image
-
-    given = coordinates
 
     @property
     def factored(self) -> bool:  # type: ignore[override]
@@ -132,9 +126,6 @@ class Lifted(Atom):
 
     def dot(self, g: Any) -> float:
         return self.vertex.dot(g)
-
-    def score(self, gradient: Any) -> float:
-        return gradient.dot(self.vertex)
 
     def add_to(self, x: Array, weight: float) -> None:
         self.vertex.add_to(x, weight)
@@ -151,16 +142,6 @@ class Lifted(Atom):
 
     def imaged_by(self, objective: Any) -> Lifted:
         return objective.lift(self.vertex)
-
-    @property
-    def storage(self) -> int:
-        return self.vertex.storage
-
-    def entries(self) -> Entries | None:
-        return self.vertex.entries()
-
-    def row(self) -> Array | None:
-        return self.vertex.row()
 
 
 @storable("point", valid=lambda p: isinstance(p.x, np.ndarray) and (p.image is None or p.image.ndim == 1))
@@ -202,10 +183,6 @@ class Point(Atom):
         return self.x
 
     @property
-    def key(self) -> Hashable:
-        return self
-
-    @property
     def coordinates(self) -> Vertex:
         return DenseVertex(self.x)
 
@@ -215,18 +192,11 @@ class Point(Atom):
         return DenseVertex(self.image)
 
     @property
-    def given(self) -> Any:
-        return self.x.copy()
-
-    @property
     def member(self) -> Any:
         return self.x
 
     def dot(self, g: Any) -> float:
         return float(np.vdot(g, self.x))
-
-    def score(self, gradient: Any) -> float:
-        return gradient.inner(self)
 
     def dot_size(self, g: Any) -> float:
         """Return the sum of the moduli of the terms of `dot`, or an estimate if that costs more than `dot`."""
@@ -247,8 +217,6 @@ class Point(Atom):
 
     def imaged_by(self, objective: Any) -> Point:
         return objective.point(self.x)
-
-    storage = 0
 
     def zero(self) -> Point:
         """Return the origin in the form of this point."""

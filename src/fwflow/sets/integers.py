@@ -89,7 +89,7 @@ class MixedInteger(KnownSet):
 
     @classmethod
     def read_mps(cls, path: str | PathLike[str]) -> Self:
-        """The set of a mixed-integer program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
+        """Read the set of a mixed-integer program from an MPS file (``.mps``, ``.mps.gz``), in the order of columns.
 
         The objective is ignored; ``fwflow.sets.mps.read`` returns it. Needs highspy: ``pip install 'fwflow[mps]'``.
         """

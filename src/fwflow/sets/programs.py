@@ -27,7 +27,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    r"""Minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
+    r"""Linear program: minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
 
     All data are in units that are powers of two: entries of x in units of their largest modulus, each row in units of
     its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the units.
