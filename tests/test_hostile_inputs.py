@@ -180,13 +180,13 @@ class WritesToStage(fw.Nesterov):
 
 class WritesToGradient(fw.GradientAveraging):
     def aim(self, x_bar, gamma, memory, gradient, oracle):
-        spoiled(gradient(x_bar).question())
+        spoiled(gradient(x_bar).as_oracle_input())
         return super().aim(x_bar, gamma, memory, gradient, oracle)
 
 
 class WritesToKnown(Multistep):
     def step(self, problem, iterate, memory):
-        spoiled(iterate.known.gradient.question())
+        spoiled(iterate.known.gradient.as_oracle_input())
         return super().step(problem, iterate, memory)
 
 
@@ -544,7 +544,7 @@ def test_domain_must_return_yes_or_no(answer):
 def test_an_oracle_must_return_numbers(answer):
     with pytest.raises(ValueError, match=r"what constraint returned must be an array of real numbers; got \w+"):
         fw.minimize(LINEAR, lambda g: answer)
-    with pytest.raises(ValueError, match=r"constraint returned \w+ .*; MatrixCompletion keeps X factored"):
+    with pytest.raises(ValueError, match=r"constraint returned \w+ .*; MatrixCompletion needs rank-one vertices"):
         fw.minimize(COMPLETION, lambda g: answer, np.zeros((5, 4)))
 
 

@@ -58,12 +58,13 @@ def first_sentence(value: Any) -> str:
 
 def offers(C: fw.ConstraintSet, shape: tuple[int, ...]) -> list[str]:
     """What a set offers beside its oracle, found out by asking."""
+    known = C.known_vertices
     g, x = np.random.default_rng(0).random(shape), np.asarray(C.start(shape))  # costs of paths are not negative
     offered = {
         "projection": C.project(x) is not None,
-        "ranking": len(C.best_vertices(g, 2, C.lmo(g))) > 1,
-        "faces": C.away_vertex(g, x) is not None and C.max_step(x, 0 * x) is not None,
-        "mixtures": C.decomposed(x) is not None,
+        "ranking": known is not None and len(known.best_vertices(g, 2, C.lmo(g))) > 1,
+        "faces": C.faces is not None,
+        "mixtures": known is not None and known.decomposed(x) is not None,
         "bounds": C.bounds(shape) is not None,
         "certified": type(C).lower_bound is not fw.ConstraintSet.lower_bound,
         "factored": C.factored,

@@ -79,7 +79,7 @@ def test_the_decomposition_reproduces_x(method, set_name):
         assert C.contains(state.x) is True
 
     fw.minimize(f, C, np.asarray(C.start(shape)), method=method, tol=1e-9, max_iter=150, callback=check)
-    assert sizes[0] == (C.n_summands if "blended" in method else 1)
+    assert sizes[0] == (C.summands.n_summands if "blended" in method and C.summands is not None else 1)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -245,7 +245,7 @@ def test_polishing_may_begin_anywhere_in_a_resumed_run(tmp_path):
 def test_decompositions_sum_to_x(name):
     C, shape = SETS[name]
     x = C.project(np.random.default_rng(1).standard_normal(shape))
-    parts = C.decomposed(x)
+    parts = C.known_vertices.decomposed(x)
     np.testing.assert_allclose(sum(w * np.asarray(v) for w, v in parts), x, atol=1e-14)
     assert min(w for w, _ in parts) > 0
     assert sum(w for w, _ in parts) <= 1 + 1e-12

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fwflow as fw
+from fwflow.sets.base import SpectralRange
 from tests.test_optima import ACCURACY, solve
 
 
@@ -105,6 +106,6 @@ def test_a_state_continues_exactly():
 
 
 def test_scaled_sets_scale_their_traces():
-    assert (2.0 * fw.Spectraplex(3.0)).trace_range == (6.0, 6.0)
-    assert (-2.0 * fw.Spectrahedron(3.0)).trace_range == (-6.0, 0.0)
-    assert fw.NuclearBall(1.0).trace_range is None
+    assert (2.0 * fw.Spectraplex(3.0)).spectrum == SpectralRange(6.0, 1, exact=True)
+    assert (-2.0 * fw.Spectrahedron(3.0)).spectrum == SpectralRange(6.0, -1)
+    assert (-2.0 * fw.NuclearBall(1.0)).spectrum == SpectralRange(2.0)

@@ -236,3 +236,15 @@ def test_a_run_on_a_network_can_be_stored_and_continued(tmp_path, method):
     other = fw.FlowPolytope(C.tails, C.heads, 2 * C.demand)
     with pytest.raises(ValueError, match="another problem: its set was FlowPolytope"):
         fw.minimize(f, other, method=method, state=fw.State.load(tmp_path / "state"))
+
+
+def test_the_latest_vertex_is_split_without_another_search_of_paths(monkeypatch):
+    searched, loaded = [], trees.Trees.loaded
+    monkeypatch.setattr(trees.Trees, "loaded", lambda self, costs: searched.append(1) or loaded(self, costs))
+    C = fw.FlowPolytope(tails=[0, 1, 0], heads=[1, 2, 2], demand=[[0, 0, 5], [0, 0, 1], [0, 0, 0]])
+    older, latest = C.lmo(np.array([1.0, 1.0, 3.0])), C.lmo(np.array([1.0, 2.5, 3.0]))
+    for vertex, searches in ((latest, 0), (older, 1), (latest, 0)):
+        searched.clear()
+        parts = C.summands.split_vertex(vertex)
+        assert len(searched) == searches
+        np.testing.assert_array_equal(sum(np.asarray(part) for part in parts), np.asarray(vertex))

@@ -84,8 +84,8 @@ INVALID = {
     "block no set": (lambda: fw.Product([(np.ones(2), 2)]), "blocks must"),
     "block no pair": (lambda: fw.Product([fw.L1Ball()]), "blocks must"),
     "block too long": (lambda: fw.Product([(fw.ConvexHull(np.eye(2)), 3)]), "blocks must"),
-    "A without b": (lambda: fw.Polytope(TWO_COLUMNS), "A and b go together"),
-    "d without C": (lambda: fw.Polytope(TWO_COLUMNS, [1.0], d=[1.0]), "C and d go together"),
+    "A without b": (lambda: fw.Polytope(TWO_COLUMNS), "A and b must be given together"),
+    "d without C": (lambda: fw.Polytope(TWO_COLUMNS, [1.0], d=[1.0]), "C and d must be given together"),
     "A and b": (lambda: fw.Polytope(TWO_COLUMNS, [1.0, 2.0]), "A has 1 rows and b has 2 entries"),
     "C and d": (lambda: fw.Polytope(C=TWO_COLUMNS, d=[1.0, 2.0]), "C has 1 rows and d has 2 entries"),
     "A flat": (lambda: fw.Polytope([1.0, 1.0], [1.0]), "A must have 2 dimension"),
@@ -104,8 +104,8 @@ INVALID = {
     "empty by bounds": (lambda: fw.Polytope(n=2, lower=1.0, upper=0.0), "lower, upper describe an empty set"),
     "empty by rows": (lambda: fw.Polytope(TWO_COLUMNS, [-1.0], lower=0.0), "A, b, .* describe an empty set"),
     "empty by C": (lambda: fw.Polytope(C=TWO_COLUMNS, d=[3.0], lower=0.0, upper=1.0), "describe an empty set"),
-    "nuclear start": (lambda: fw.NuclearBall().start((3,)), "shape must have two entries"),
-    "nuclear gradient": (lambda: fw.NuclearBall().lmo(np.ones(3)), "g must be a matrix"),
+    "nuclear start": (lambda: fw.NuclearBall().start((3,)), "shape is .* are matrices"),
+    "nuclear gradient": (lambda: fw.NuclearBall().lmo(np.ones(3)), "g has shape .* are matrices"),
     "birkhoff start": (lambda: fw.Birkhoff(3).start((4,)), "shape"),
 }
 

@@ -6,6 +6,8 @@ import pytest
 import fwflow as fw
 import fwflow.sets
 from fwflow.points.vertices import OneHot
+from fwflow.sets.base import SpectralRange
+from fwflow.sets.products import joint_mixture
 from tests.sets.answers import EPS, permutations, product_corners, signed_units
 
 NESTED = {
@@ -71,3 +73,52 @@ def test_combinators_hand_the_hint_on(combine):
     constraint.lmo(np.array([1.0, -2.0, 2.5]), first)
     assert isinstance(inner.hint, OneHot)
     assert abs(inner.hint.value) == 1.5
+
+
+COMBINATORS = {
+    "scaled": lambda C: -2.0 * C,
+    "translated": lambda C: C + np.arange(4.0),
+    "product": lambda C: fw.Product([(C, 4)]),
+    "sum": lambda C: fw.MinkowskiSum(C),
+    "image": lambda C: fw.LinearImage(np.eye(4), C),
+}
+#: Capabilities that a combinator cannot forward.
+LOST = {"spectrum": {"translated", "product", "sum", "image"}, "faces": {"sum", "image"}, "summands": {"image"}}
+
+
+@pytest.mark.parametrize("capability", ["faces", "known_vertices", "summands", "spectrum"])
+@pytest.mark.parametrize("name", COMBINATORS)
+def test_combinators_forward_every_capability(name, capability):
+    class Able(fw.L1Ball):
+        """A set with every capability."""
+
+        summands = fw.Product([(fw.Simplex(), 2), (fw.Simplex(), 2)])
+        spectrum = SpectralRange(1.0)
+
+    assert (getattr(COMBINATORS[name](Able()), capability) is None) == (name in LOST.get(capability, ()))
+    assert getattr(COMBINATORS[name](fw.L2Ball()), capability) is None or capability == "known_vertices"
+
+
+@pytest.mark.parametrize("name", ["scaled", "translated", "product"])
+def test_faces_of_combinators_are_those_of_the_set_inside(name):
+    inner, rng = fw.Simplex(3.0), np.random.default_rng(8)
+    faces = COMBINATORS[name](inner).faces
+    factor, shift = (-2.0 if name == "scaled" else 1.0), (np.arange(4.0) if name == "translated" else 0.0)
+    for g in rng.standard_normal((10, 4)):
+        x, d = 3 * rng.dirichlet(np.ones(4)), rng.standard_normal(4)
+        d -= d.mean()
+        worst = np.asarray(inner.away_vertex(factor * g, x))
+        np.testing.assert_allclose(np.asarray(faces.away_vertex(g, factor * x + shift)), factor * worst + shift)
+        assert faces.max_step(factor * x + shift, factor * d) == pytest.approx(inner.max_step(x, d), rel=1e-12)
+
+
+def test_joint_mixtures_have_the_weights_of_every_mixture():
+    rng = np.random.default_rng(9)
+    mixtures = [
+        [(w, (b, i)) for i, w in enumerate(rng.dirichlet(np.ones(n)).tolist())] for b, n in enumerate((1, 3, 5))
+    ]
+    joint = list(joint_mixture(mixtures))
+    assert len(joint) <= 9
+    for b, mixture in enumerate(mixtures):
+        for weight, member in mixture:
+            assert sum(w for w, members in joint if members[b] == member) == pytest.approx(weight, abs=1e-13)

@@ -82,7 +82,7 @@ def test_single_groups_are_an_l1_ball_and_one_group_is_a_norm_ball():
 
 def test_the_best_vertices_come_in_order():
     C, g = fw.GroupBall(GROUPS, 2.0), np.random.default_rng(1).standard_normal(8)
-    values = [v.dot(g) for v in C.best_vertices(g, 3, C.lmo(g))]
+    values = [v.dot(g) for v in C.known_vertices.best_vertices(g, 3, C.lmo(g))]
     assert len(values) == 3
     assert values == sorted(values)
     assert values[0] == C.lmo(g).dot(g)

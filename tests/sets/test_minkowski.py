@@ -29,21 +29,25 @@ SUMS = {
     "moved, one": (fw.L1Ball() + SHIFT, 1),
     "scaled inside": (fw.MinkowskiSum(3.0 * fw.Simplex(), fw.L1Ball() + SHIFT), 2),
 }
-every_sum = pytest.mark.parametrize("name", SUMS)
+every_sum = pytest.mark.parametrize("name", [name for name, (_, count) in SUMS.items() if count > 1])
 
 
 def total(parts):
     return np.sum([np.asarray(part) for part in parts], axis=0)
 
 
+def test_a_single_set_has_no_summands():
+    assert all(C.summands is None for C, count in SUMS.values() if count == 1)
+
+
 @every_sum
 def test_parts_add_up_to_the_oracles_answer(name):
     C, count = SUMS[name]
-    assert C.n_summands == count
+    assert C.summands.n_summands == count
     for g in np.random.default_rng(0).standard_normal((20, 4)):
         vertex = C.lmo(g)
-        for s in C.best_vertices(g, 3, vertex):
-            parts = C.summands(s)
+        for s in C.known_vertices.best_vertices(g, 3, vertex):
+            parts = C.summands.split_vertex(s)
             assert len(parts) == count
             np.testing.assert_allclose(total(parts), np.asarray(s), atol=1e-14)
 
@@ -53,7 +57,7 @@ def test_parts_are_exchangeable(name):
     """A part of one vertex in the place of that of another leaves a member."""
     C, _ = SUMS[name]
     rng = np.random.default_rng(1)
-    one, other = (C.summands(C.lmo(rng.standard_normal(4))) for _ in range(2))
+    one, other = (C.summands.split_vertex(C.lmo(rng.standard_normal(4))) for _ in range(2))
     for b in range(len(one)):
         mixed = total([*one[:b], other[b], *one[b + 1 :]])
         assert C.contains(mixed) is not False
@@ -65,7 +69,7 @@ def test_parts_are_exchangeable(name):
 def test_the_start_is_split(name):
     C, count = SUMS[name]
     x = C.start((4,))
-    parts = C.split(x)
+    parts = C.summands.split_point(x)
     assert len(parts) == count
     np.testing.assert_allclose(total(parts), x, atol=1e-14)
 
@@ -73,10 +77,10 @@ def test_the_start_is_split(name):
 def test_what_cannot_be_split_is_not():
     C, x = SUMS["two"][0], np.full(4, 0.25)
     assert C.contains(x) is True
-    assert C.split(x) is None
-    assert (2.0 * C).split(2 * x) is None
-    assert fw.Product([(C, 4), (fw.Simplex(), 1)]).split(np.append(x, 1.0)) is None
-    boxes = SUMS["boxes"][0].split(np.array([2.5, -1.0, 0.0, 3.0]))
+    assert C.summands.split_point(x) is None
+    assert (2.0 * C).summands.split_point(2 * x) is None
+    assert fw.Product([(C, 4), (fw.Simplex(), 1)]).summands.split_point(np.append(x, 1.0)) is None
+    boxes = SUMS["boxes"][0].summands.split_point(np.array([2.5, -1.0, 0.0, 3.0]))
     np.testing.assert_allclose(total(boxes), [2.5, -1.0, 0.0, 3.0], atol=1e-15)
     assert fw.Box(0.0, 1.0).contains(np.asarray(boxes[0]))
 
@@ -84,7 +88,7 @@ def test_what_cannot_be_split_is_not():
 def test_vertices_of_other_sets_have_no_parts():
     plain = fw.L1Ball().lmo(np.ones(4))
     for name in ("two", "product", "scaled", "moved"):
-        assert SUMS[name][0].summands(plain) is None
+        assert SUMS[name][0].summands.split_vertex(plain) is None
 
 
 @many

@@ -129,10 +129,10 @@ QUADRATIC = "QUADOBJ\n    x x 2.0\nENDATA\n"
     ("text", "name", "match"),
     [
         (INTEGER, "model.mps", r"must be integers; MixedInteger\.read_mps reads it"),
-        (LINEAR.replace("ENDATA\n", QUADRATIC), "model.mps", "quadratic objective; only linear programs"),
+        (LINEAR.replace("ENDATA\n", QUADRATIC), "model.mps", "quadratic objective; only linear and"),
         (LINEAR.replace("UP bounds w", "SC bounds w"), "model.mps", "semi-continuous"),
-        ("this is no such file\n", "model.mps", "no MPS file of a linear program"),
-        ("", "model.mps", r"no MPS file of a linear program|no columns"),
+        ("this is no such file\n", "model.mps", "not an MPS file of a linear program"),
+        ("", "model.mps", r"not an MPS file of a linear program|no columns"),
         (LINEAR, "model.lp", r"must end in \.mps or \.mps\.gz"),
         (LINEAR.replace("UP bounds y 2.0", "UP bounds y -2.0"), "model.mps", "empty set"),
     ],
@@ -143,7 +143,7 @@ def test_files_that_are_no_polytopes_are_refused(text, name, match, written):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         fw.Polytope.read_mps(tmp_path / "none.mps")
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import fwflow as fw
 import fwflow.sets
 from fwflow.points.gradients import Sampled
-from fwflow.points.vertices import OneHot, RankOne
+from fwflow.points.vertices import OneHot, RankOne, Scaled
 from fwflow.sets import lanczos
 from tests.sets.answers import EPS, GRADIENTS, eps, gradient, value
 
@@ -23,7 +23,7 @@ def with_singular_values(sigma, rows, seed=0):
 
 def as_sampled(G):
     csr = sp.csr_array(G)
-    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape).question()
+    return Sampled(csr.data, csr.indices, csr.indptr, csr.shape).as_oracle_input()
 
 
 REPRESENTATIONS = {"dense": np.asarray, "csr": sp.csr_array, "csc": sp.csc_array, "sampled": as_sampled}
@@ -229,7 +229,7 @@ def test_matrix_completion_over_a_scaled_nuclear_ball(constraint):
 
 @pytest.mark.parametrize(
     ("wrap", "as_its_own"),
-    [(lambda C: C, lambda v: v), (lambda C: -2.0 * (0.5 * C), lambda v: v.scaled(0.5).scaled(-2.0))],
+    [(lambda C: C, lambda v: v), (lambda C: -2.0 * (0.5 * C), lambda v: Scaled(-2.0, Scaled(0.5, v)))],
     ids=["plain", "scaled"],
 )
 @pytest.mark.parametrize("shape", [(60, 40), (40, 60)])

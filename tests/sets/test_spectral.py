@@ -259,12 +259,12 @@ def test_the_oracle_of_a_schatten_ball_is_that_of_a_conic_solver():
         (lambda: fw.Spectrahedron(np.nan), "radius must be a positive"),
         (lambda: fw.Fantope(1.5), "k must be an integer"),
         (lambda: fw.SchattenBall(1.0), "else NuclearBall"),
-        (lambda: fw.Spectraplex().lmo(np.ones((2, 3))), "square matrices; got shape"),
-        (lambda: fw.Spectraplex().start((2, 3)), "square matrices; got shape"),
+        (lambda: fw.Spectraplex().lmo(np.ones((2, 3))), "square matrices"),
+        (lambda: fw.Spectraplex().start((2, 3)), "square matrices"),
         (lambda: fw.Spectraplex().start(), "shape is needed"),
         (lambda: fw.Fantope(3).lmo(np.eye(2)), "at least 3 rows"),
         (lambda: fw.Fantope(3).contains(np.eye(2)), "at least 3 rows"),
-        (lambda: fw.SchattenBall(2.0).lmo(np.ones(3)), "are matrices; got shape"),
+        (lambda: fw.SchattenBall(2.0).lmo(np.ones(3)), "g has shape .* are matrices"),
     ],
 )
 def test_what_makes_no_sense_is_named(make, match):

@@ -58,7 +58,7 @@ def test_the_away_vertex_is_the_worst_of_the_face(C, shape, V):
         # A vertex is in the smallest face of x if x can move away from it.
         face = [v for v in V if C.contains(x + 1e-3 * (x - v.reshape(shape)), tol=1e-7)]
         for g in (rng.standard_normal(shape), rng.standard_normal(shape).round(), np.zeros(shape)):
-            a = C.away_vertex(g, x)
+            a = C.faces.away_vertex(g, x)
             assert a.shape == shape
             assert min(np.abs(np.asarray(a).ravel() - v).max() for v in face) <= 1e-8
             assert a.dot(g) == pytest.approx(max(v @ g.ravel() for v in face), rel=1e-12, abs=1e-8)
@@ -70,22 +70,22 @@ def test_the_longest_step_ends_on_the_border(C, shape, V):
     for x in members(V, rng, shape):
         g = rng.standard_normal(shape)
         toward = np.asarray(C.lmo(g)) - x
-        pairwise = np.asarray(C.lmo(g)) - np.asarray(C.away_vertex(g, x))
+        pairwise = np.asarray(C.lmo(g)) - np.asarray(C.faces.away_vertex(g, x))
         for d in (
             toward,
             -toward,
             pairwise,
-            x - np.asarray(C.away_vertex(g, x)),
+            x - np.asarray(C.faces.away_vertex(g, x)),
             V[0].reshape(shape) - V[-1].reshape(shape),
         ):
-            t = C.max_step(x, d)
+            t = C.faces.max_step(x, d)
             if np.abs(d).max() <= 1e-9:
                 continue
             assert 0 <= t < math.inf
             assert C.contains(x + t * d)
             assert not C.contains(x + (t + 1e-5 / np.abs(d).max()) * d)
-        assert C.max_step(x, toward) >= 1 - 1e-9 or np.abs(toward).max() <= 1e-9
-        assert C.max_step(x, np.zeros(shape)) == math.inf
+        assert C.faces.max_step(x, toward) >= 1 - 1e-9 or np.abs(toward).max() <= 1e-9
+        assert C.faces.max_step(x, np.zeros(shape)) == math.inf
 
 
 def test_faces_are_not_known_where_nobody_says():
@@ -94,8 +94,7 @@ def test_faces_are_not_known_where_nobody_says():
         fw.MinkowskiSum(fw.L1Ball(), fw.L1Ball()),
         fw.Product([(fw.Box(0.0, 1.0), 1), (fw.L2Ball(), 2)]),
     ):
-        assert C.away_vertex(np.ones(3), np.zeros(3)) is None
-        assert C.max_step(np.zeros(3), np.ones(3)) is None
+        assert C.faces is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -109,10 +108,10 @@ def test_steps_that_end_at_a_bound_leave_the_face_smaller(dtype):
     ):
         g, x = rng.standard_normal(n).astype(dtype), C.start((n,), dtype)
         for _ in range(2 * n):
-            s, a = (np.asarray(v, dtype=dtype) for v in (C.lmo(g), C.away_vertex(g, x)))
+            s, a = (np.asarray(v, dtype=dtype) for v in (C.lmo(g), C.faces.away_vertex(g, x)))
             if (s == a).all():
                 break
-            x = x + dtype(C.max_step(x, s - a)) * (s - a)
+            x = x + dtype(C.faces.max_step(x, s - a)) * (s - a)
         np.testing.assert_allclose(x, np.asarray(C.lmo(g)), atol=300 * n * np.finfo(dtype).eps)
 
 
@@ -136,7 +135,7 @@ def test_ranked_vertices_are_the_best_there_are(name, kind):
         g = np.asarray(make[kind](rng.standard_normal(shape)))
         exact = np.sort(V @ g)
         for count in (1, 2, 7, 50):
-            ranked = C.best_vertices(g, count, C.lmo(g))
+            ranked = C.known_vertices.best_vertices(g, count, C.lmo(g))
             most = 6 if name == "l1" else len(V)  # of the two signs of an entry, the L1 ball gives the better one
             assert len(ranked) == len({v.key for v in ranked}) == min(count, most)
             assert all(np.abs(V - np.asarray(v)).max(axis=1).min() < 1e-6 for v in ranked)
@@ -155,7 +154,7 @@ def test_members_are_mixtures_of_few_vertices(C, seed):
     )
     if not C.exactly:
         x = x * rng.random()
-    parts = C.decomposed(x)
+    parts = C.known_vertices.decomposed(x)
     weights = [w for w, _ in parts]
     assert min(weights) > 0
     assert len(parts) <= 8
@@ -170,7 +169,7 @@ def test_ordered_balls_rank_the_best_of_every_kind():
     rng = np.random.default_rng(4)
     for C in (SETS["owl"][0], SETS["k-norm"][0], fw.KNormBall(1), fw.KNormBall(9)):
         for g in rng.standard_normal((20, 6)).round(1):
-            ranked = C.best_vertices(g, 5, C.lmo(g))
+            ranked = C.known_vertices.best_vertices(g, 5, C.lmo(g))
             values = [v.dot(g) for v in ranked]
             assert values == sorted(values)
             assert values[0] == C.lmo(g).dot(g)
@@ -342,13 +341,13 @@ def test_members_of_the_sparse_ball_are_mixtures(seed, k):
     rng = np.random.default_rng(seed)
     C = fw.KSparseBall(k, 0.7)
     x = C.project(rng.standard_normal(6)) * rng.choice([1.0, rng.random()])
-    parts = C.decomposed(x)
+    parts = C.known_vertices.decomposed(x)
     weights = np.array([w for w, _ in parts])
     assert (weights > 0).all()
     assert weights.sum() <= 1 + 1e-12
     np.testing.assert_allclose(sum(w * np.asarray(v) for w, v in parts), x, atol=1e-12)
     assert all((np.count_nonzero(np.asarray(v)), np.abs(np.asarray(v)).max()) == (min(k, 6), 0.7) for _, v in parts)
-    assert C.decomposed(np.zeros(6)) == []
+    assert C.known_vertices.decomposed(np.zeros(6)) == []
 
 
 def test_ellipsoids_far_from_round_still_project():
@@ -411,7 +410,8 @@ def test_matrices_are_vectors_row_by_row(C):
     for flat, shaped in ((C.lmo(g), C.lmo(M)), (C.project(g), C.project(M)), (C.start((6,)), C.start((2, 3)))):
         assert np.shape(shaped) == (2, 3)
         np.testing.assert_array_equal(np.asarray(shaped).ravel(), np.asarray(flat))
-    ranked = zip(C.best_vertices(g, 4, C.lmo(g)), C.best_vertices(M, 4, C.lmo(M)), strict=True)
+    known = C.known_vertices
+    ranked = zip(known.best_vertices(g, 4, C.lmo(g)), known.best_vertices(M, 4, C.lmo(M)), strict=True)
     assert all((np.asarray(a) == np.asarray(b).ravel()).all() for a, b in ranked)
     assert C.contains(np.asarray(C.lmo(M)))
 

@@ -87,7 +87,7 @@ class KeepsBlocks(KeepsAtoms):
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:
         C = problem.constraint
-        problem.counts.n_lmo += C.start_asks and C.n_summands > 1  # a sum compares x with its start
+        problem.counts.n_lmo += C.start_calls_oracle and C.summands is not None  # a sum compares x with its start
         blocks = by_block(ActiveSet.starting_at(x), problem.objective, C, x)
         return super().init(problem, x) if blocks is None else AtomMemory(blocks)
 

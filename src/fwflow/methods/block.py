@@ -129,10 +129,8 @@ class BlockCoordinate(Method):
 
 def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
     """Return the direction from the worst vertex of the face of x to s, and the largest step; None if C knows none."""
-    away = C.away_vertex(g, x)
-    if away is None:
+    if C.faces is None:
         return None
     problem.counts.n_lmo += 1
-    toward = s - np.asarray(away, dtype=g.dtype).reshape(-1)
-    limit = C.max_step(x, toward)
-    return None if limit is None else (toward, limit)
+    toward = s - np.asarray(C.faces.away_vertex(g, x), dtype=g.dtype).reshape(-1)
+    return toward, C.faces.max_step(x, toward)

@@ -54,9 +54,10 @@ class Corrective(KeepsBlocks):
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         x, known, evaluation, secants = iterate.point, iterate.known, None, memory.secants
         assert known is not None
-        g, vertex = known.gradient.question(), known.vertex.vertex
+        g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
         count = max(1, min(self.vertices, _BLOCK_FACTOR * self.vertices // len(memory.active.starts)))
-        best = problem.constraint.best_vertices(g, count, vertex)
+        more = problem.constraint.known_vertices
+        best = [vertex] if more is None else more.best_vertices(g, count, vertex)
         for v in best[:2]:  # the vertices are sorted, so the first two show a disagreement with the oracle
             problem.agreed(v.dot(g), known, "best_vertices")
         active = _with_vertices(problem, x, known, memory.active, best)
@@ -81,7 +82,7 @@ def _with_vertices(
         ranked = [parts for v in best if (parts := parts_of(problem.constraint, v)) is not None]
         if len(ranked) == len(best):
             return with_parts(problem, known, active, ranked)
-    single, g, here = active.single(), known.gradient.question(), known.gradient.inner(x)
+    single, g, here = active.single(), known.gradient.as_oracle_input(), known.gradient.inner(x)
     single = single if single is active else single.lifted(problem.objective)
     further = in_time(problem, (v for v in best[1:] if v.dot(g) < here))
     return single.joined([known.vertex, *map(problem.objective.lift, further)])

@@ -206,10 +206,10 @@ class ExactFlow(Method):
         f, C, face = problem.objective, problem.constraint, memory.face
         if self.foresee < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_FORESEEING:
             return ()
-        near = C.best_vertices(ahead, self.among, best)
-        if len(near) < 2:
+        near = [best] if C.known_vertices is None else C.known_vertices.best_vertices(ahead, self.among, best)
+        if C.known_vertices is None or len(near) < 2:
             return ()
-        near += C.best_vertices(memory.gradient, self.among, best)
+        near += C.known_vertices.best_vertices(memory.gradient, self.among, best)
         names = {key: memory.names[key] for key in face.keys} | {v.key: v for v in near}
         keys = list(names)
         sides = [face.model.sides(f.lift(v))[0] for v in in_time(problem, names.values())]
@@ -348,7 +348,8 @@ def first_crossing(
     :math:`\min_v \langle g(\theta), v\rangle`. `last` is the best vertex at the end. Its line meets the level of the
     tied vertices at an earlier theta, where the oracle is called again, until no vertex is below the level.
     """
-    closed = problem.constraint.crossing(start, end, levels, tied, noise)
+    known = problem.constraint.known_vertices
+    closed = None if known is None else known.crossing(start, end, levels, tied, noise)
     if closed is not None:
         return None if closed.vertex is None else (closed.theta, closed.vertex)
     if last.vertex.dot(end) - levels[1] >= -noise:

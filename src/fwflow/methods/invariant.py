@@ -34,21 +34,19 @@ class DecompositionInvariant(Method):
         return self.line_search.descends
 
     def init(self, problem: Problem, x: Point) -> Any:
-        g = np.zeros(x.x.shape)
-        if x.factored or problem.constraint.away_vertex(g, x.x) is None or problem.constraint.max_step(x.x, g) is None:
+        if x.factored or problem.constraint.faces is None:
             raise InputError(
                 f'method="decomposition-invariant" needs a set with an in-face oracle; {problem.constraint!r} has none'
             )
         return None
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
-        x, known = iterate.point, iterate.known
+        x, known, faces = iterate.point, iterate.known, problem.constraint.faces
         assert known is not None
+        assert faces is not None
         problem.counts.n_lmo += 1
-        away = problem.constraint.away_vertex(known.gradient.question(), x.x)
-        assert away is not None
-        limit = problem.constraint.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
-        assert limit is not None
+        away = faces.away_vertex(known.gradient.as_oracle_input(), x.x)
+        limit = faces.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
         terms = [(1.0, known.vertex), (-1.0, problem.objective.lift(away))]
         point, length, _, memory = search_along(
             problem, self.line_search, iterate, known.gradient, terms, limit, memory

@@ -57,7 +57,7 @@ class StageOracle:
 
     def dense_gradient(self, point: Point) -> Any:
         """Return the gradient at a stage point as an array."""
-        return self.gradient(point).question()
+        return self.gradient(point).as_oracle_input()
 
     def vertex(self, i: int, x_bar: Point, g: Any) -> Lifted:
         """Return the vertex for a gradient, or for an average of gradients, of stage i at x_bar.
@@ -67,7 +67,7 @@ class StageOracle:
         if i == self.last_stage and self.problem.late:
             raise TimeIsUp
         self.last_stage = i
-        if self.known is not None and (g is self.known.gradient or g is self.known.gradient.question()):
+        if self.known is not None and (g is self.known.gradient or g is self.known.gradient.as_oracle_input()):
             answer: Lifted = self.known.vertex
         else:
             answer = self.problem.lmo(as_gradient(g), self.hints[i])

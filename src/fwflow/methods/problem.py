@@ -163,7 +163,7 @@ class Problem:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        asked = g.question()
+        asked = g.as_oracle_input()
         vertex = self.constraint.lmo(asked, last) if inner is None else self.constraint.lmo_at(asked, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
@@ -195,7 +195,7 @@ class Problem:
         allowed = _DISAGREEMENT * (abs(value) + abs(least))
         if value >= least - allowed:
             return
-        if value < self.constraint.lower_bound(known.gradient.question(), known.vertex.vertex) - allowed:
+        if value < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - allowed:
             raise ValueError(
                 f"C: `{offer}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
                 "override both consistently"

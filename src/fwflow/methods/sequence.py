@@ -36,7 +36,7 @@ def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
     divided by their sum.
     """
     f, C = problem.objective, problem.constraint
-    vertices = C.decomposed(x.x)
+    vertices = None if C.known_vertices is None else C.known_vertices.decomposed(x.x)
     if vertices is None:
         return None
     weights = [w for w, _ in vertices]
@@ -45,6 +45,6 @@ def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
         return None
     rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
     if rest > _ROUNDED and C.contains(zero):
-        image = None if f.image_size is None else np.zeros(f.image_size, f.dtype)
+        image = None if f.image_map is None else np.zeros(f.image_map.size, f.dtype)
         return ActiveSet(Atoms((Point(zero, image), *atoms)), np.array([rest, *weights]))
     return ActiveSet(Atoms(atoms), np.array(weights) / sum(weights))

@@ -200,7 +200,8 @@ class Switching(Method):
         if method.finds_support and (iterate.k + 1) % _SUPPORT_EVERY == 0:
             correcting = [i for i, other in enumerate(self.candidates) if other.corrects]
             untried = correcting and math.isnan(memory.candidates[correcting[0]].rate)
-            decomposable = not self.once or problem.constraint.decomposed(proposal.point.x) is not None
+            vertices = problem.constraint.known_vertices
+            decomposable = not self.once or (vertices is not None and vertices.decomposed(proposal.point.x) is not None)
             if untried and few(problem, proposal.point) and decomposable:
                 return self._switched(problem, iterate.k, proposal, correcting[0], "x has few nonzero coefficients")
         if self.once:

@@ -15,7 +15,7 @@ from fwflow._numerics import dot, quietly
 from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
 from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
-from fwflow.sets.base import KnownSet
+from fwflow.sets.base import KnownSet, Summands
 
 # Largest number of variables, origins times links, of the linear program for membership. Chosen without tuning.
 _VARIABLES = 20_000
@@ -25,7 +25,7 @@ _HIGHS, _RESOLVED = 1e-9, 1e-8
 _HUGE = 1e280
 
 
-class FlowPolytope(KnownSet):
+class FlowPolytope(Summands, KnownSet):
     """Flows on the links of a network that serve the trips between its zones.
 
     A vertex is an all-or-nothing assignment: all trips from one zone to another take one path, the cheapest for given
@@ -94,7 +94,6 @@ class FlowPolytope(KnownSet):
         self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips)
         self.n_summands = max(1, len(self.origins))
         self._start = self._total(self._trees.loaded(np.ones(self.shape)))
-        self._latest: tuple[Vertex | None, list[Flows]] = None, []
 
     def __repr__(self) -> str:
         return f"FlowPolytope({self.shape[0]} links, {self.n_nodes} nodes, {len(self.origins)} origins)"
@@ -104,22 +103,17 @@ class FlowPolytope(KnownSet):
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> DenseVertex:
         costs = self._costs(g)
-        flows = list(self._trees.loaded(costs))
-        vertex = DenseVertex(self._total(flows).astype(float_dtype(g.dtype), copy=False), advice=costs)
-        self._latest = vertex, flows
-        return vertex
+        flows = self._total(self._trees.assigned(costs))
+        return DenseVertex(flows.astype(float_dtype(g.dtype), copy=False), advice=costs)
 
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        """By origin. Those of the latest answer are at hand; others, of which the costs are kept, are found again."""
-        latest, flows = self._latest
-        if latest is not vertex:
-            if vertex.advice is None or vertex.advice.shape != self.shape:
-                return None
-            flows = list(self._trees.loaded(vertex.advice))
-        return self._by_origin(flows)
+    def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        """Return the flows from each origin for the costs that the vertex carries along."""
+        if vertex.advice is None or vertex.advice.shape != self.shape:
+            return None
+        return self._by_origin(self._trees.assigned_before(vertex.advice))
 
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        """Return the parts of the start by origin, and None for other flows."""
+    def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
+        """Return the flows from each origin if x is the start, else None."""
         return self._by_origin(self._trees.loaded(np.ones(self.shape))) if (x == self._start).all() else None
 
     def _by_origin(self, flows: Iterable[Flows]) -> tuple[Vertex, ...]:

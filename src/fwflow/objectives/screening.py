@@ -206,7 +206,7 @@ class LazyGradient(ByImage, _LikeArray):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"screen": None, "_known": {}}  # The data of the objective is not saved.
 
-    def question(self) -> LazyGradient:
+    def as_oracle_input(self) -> LazyGradient:
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""In which form is a gradient known? As an array, on the observed entries of a matrix, or as a product to be made."""
+"""Gradients as arrays, on the observed entries of a matrix, or as products that are not formed."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from fwflow._numerics import dot
 from fwflow._storage import places_within, storable
 from fwflow._validation import Array
 from fwflow.points.point import Atom, Point
-from fwflow.points.vertices import Shape, Vertex, freeze
+from fwflow.points.vertices import Shape, Vertex, freeze, read_only
 
 
 class Gradient(ABC):
-    """A gradient, as much of it as is known. Sums and multiples stay in the same form."""
+    """A gradient in a compact form. Sums and multiples keep this form."""
 
     shape: Shape
 
     @abstractmethod
-    def question(self) -> Any:
-        """What an oracle is asked: an array, a sparse matrix, or what behaves like one."""
+    def as_oracle_input(self) -> Any:
+        """Return the gradient as the input of an oracle: an array, a sparse matrix, or an object that acts like one."""
 
     @abstractmethod
     def finite(self) -> bool:
-        """Whether all of it is finite."""
+        """Return whether all entries are finite."""
 
     @abstractmethod
     def inner(self, point: Point) -> float:
-        """The inner product with x."""
+        """Return the inner product with x."""
 
     @abstractmethod
     def inner_size(self, point: Point) -> float:
-        """The size of the terms that `inner` adds up, of which rounding is a share."""
+        """Return the sum of the moduli of the terms of `inner`, to which rounding errors are relative."""
 
     def dot(self, vertex: Vertex) -> float:
-        """The inner product with a vertex."""
-        return vertex.dot(self.question())
+        """Return the inner product with a vertex."""
+        return vertex.dot(self.as_oracle_input())
 
     def scores(self, atoms: Sequence[Atom]) -> Array:
-        """The inner product with every atom."""
+        """Return the inner product with every atom."""
         return np.array([atom.score(self) for atom in atoms])
 
     @abstractmethod
@@ -57,7 +57,7 @@ class Gradient(ABC):
         return self * factor
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self.question(), dtype=dtype)
+        return np.asarray(self.as_oracle_input(), dtype=dtype)
 
     def __neg__(self) -> Any:
         return self * -1.0
@@ -67,8 +67,8 @@ class Gradient(ABC):
 
 
 def as_gradient(g: Any) -> Gradient:
-    """What an objective or a momentum returned, in the form that methods work with."""
-    if isinstance(g, np.ndarray):  # asked first: the other question takes a microsecond
+    """Return the gradient of an objective or a momentum in the form that methods work with."""
+    if isinstance(g, np.ndarray):  # This check comes first, because isinstance with an abstract class takes 1 us.
         return DenseGradient(g)
     if sp.issparse(g):
         raise ValueError(f"a gradient must be an array or a fw.Gradient; got a {type(g).__name__}. Use its toarray()")
@@ -78,21 +78,19 @@ def as_gradient(g: Any) -> Gradient:
 @storable("dense-gradient")
 @dataclass(frozen=True, eq=False)
 class DenseGradient(Gradient):
-    """A gradient that is an array; nobody may write to it."""
+    """A gradient as a read-only array."""
 
     array: Array
 
     def __post_init__(self) -> None:
         if self.array.flags.writeable:
-            view = self.array.view()
-            view.setflags(write=False)
-            object.__setattr__(self, "array", view)
+            object.__setattr__(self, "array", read_only(self.array))
 
     @property
     def shape(self) -> Shape:  # type: ignore[override]
         return self.array.shape
 
-    def question(self) -> Array:
+    def as_oracle_input(self) -> Array:
         return self.array
 
     def finite(self) -> bool:
@@ -117,7 +115,7 @@ class DenseGradient(Gradient):
 
 
 class ByImage(Gradient):
-    """A gradient known by `data`, the derivative in the image that points carry."""
+    """A gradient given by `data`, the derivative with respect to the image of a point."""
 
     data: Array
 
@@ -136,7 +134,7 @@ class ByImage(Gradient):
 @storable("sampled", valid=lambda g: g.is_csr)
 @dataclass(frozen=True, eq=False)
 class Sampled(ByImage):
-    """A gradient that lives on the observed entries: CSR data, with the index arrays that all of them share."""
+    """A gradient on the observed entries of a matrix: CSR data, with index arrays that all gradients share."""
 
     data: Array
     indices: Array
@@ -148,7 +146,7 @@ class Sampled(ByImage):
 
     @property
     def is_csr(self) -> bool:
-        """Whether the index arrays are in order: SciPy looks entries up without asking."""
+        """Whether the index arrays are valid; SciPy does not check them."""
         ordered = (
             self.indptr.shape == (self.shape[0] + 1,) and self.indptr[0] == 0 and (np.diff(self.indptr) >= 0).all()
         )
@@ -160,7 +158,7 @@ class Sampled(ByImage):
         """The matrix in SciPy's CSR form."""
         return sp.csr_array((self.data, self.indices, self.indptr), shape=self.shape)
 
-    def question(self) -> sp.csr_array:
+    def as_oracle_input(self) -> sp.csr_array:
         return self.matrix
 
     def __add__(self, other: Any) -> Sampled:

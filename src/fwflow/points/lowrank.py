@@ -1,4 +1,4 @@
-"""How is a matrix kept that is never formed? As rank-one atoms and their weights."""
+"""Low-rank matrices as weighted sums of rank-one matrices."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from fwflow.points.vertices import RankOne, Shape, Vertex, freeze
 
 @storable("low-rank", "shape", "_atoms", "dtype", "_compact", valid=lambda x: all(a.shape == x.shape for a in x._atoms))
 class LowRank:
-    r"""A matrix :math:`\sum_a w_a\, u_a v_a^T`, kept as its atoms and their weights.
+    r"""A matrix :math:`\sum_a w_a\, u_a v_a^T`, stored as rank-one atoms and their weights.
 
-    Mixing appends atoms and scales weights. Recompression (a thin QR of both factors and an SVD
-    of the small core) keeps the number of atoms within a constant of the numerical rank, so
-    memory is O(rank (rows + cols)) however long the run.
+    Mixing appends atoms and scales weights. Recompression (a thin QR of both factors and an SVD of the small core)
+    limits the number of atoms to about twice the numerical rank, so that memory is O(rank (rows + cols)) in long runs.
 
     Attributes
     ----------
@@ -42,16 +41,16 @@ class LowRank:
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = np.dtype(dtype)
         self._atoms = atoms
-        self._compact = compact  # atoms there were after the last recompression
+        self._compact = compact  # Number of atoms after the last recompression.
 
     @classmethod
     def zeros(cls, shape: Shape, dtype: Any = np.float64) -> LowRank:
-        """The zero matrix."""
+        """Return the zero matrix."""
         return cls(shape, {}, dtype)
 
     @classmethod
     def from_factors(cls, U: Array, V: Array) -> LowRank:
-        """The matrix ``U @ V.T``."""
+        """Return the matrix ``U @ V.T``."""
         U, V = finite_array(U, "U", ndim=2), finite_array(V, "V", ndim=2)
         if U.shape[1] != V.shape[1]:
             raise ValueError(f"U has {U.shape[1]} columns and V has {V.shape[1]}; they must agree")
@@ -61,12 +60,12 @@ class LowRank:
 
     @property
     def rank(self) -> int:
-        """Number of atoms kept: an upper bound on the rank."""
+        """Number of atoms, an upper bound on the rank."""
         return len(self._atoms)
 
     @cached_property
     def U(self) -> Array:
-        """Left factor, weights included."""
+        """Left factor, including the weights."""
         return _columns([(w * a.scale) * a.u for a, w in self._atoms.items()], self.shape[0], self.dtype)
 
     @cached_property
@@ -78,33 +77,33 @@ class LowRank:
         return f"LowRank(shape={self.shape}, rank={self.rank}, dtype={self.dtype})"
 
     def to_dense(self) -> Array:
-        """The matrix as an array of shape (rows, cols)."""
+        """Return the matrix as an array of shape (rows, cols)."""
         return dot(self.U, self.V.T)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.to_dense(), dtype=dtype)
 
     def entries(self, i: Any, j: Any) -> Array:
-        """Entries ``x[i, j]`` at index arrays, in chunks so that no large temporary is formed."""
+        """Return the entries ``x[i, j]`` at index arrays, in chunks without large temporary arrays."""
         i, j = np.broadcast_arrays(np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp))
         return entries_of(self.U, self.V, i.ravel(), j.ravel()).reshape(i.shape)
 
     def singular_values(self) -> Array:
-        """The non-zero singular values, largest first."""
+        """Return the nonzero singular values, largest first."""
         if not self._atoms:
             return np.zeros(0, self.dtype)
         return scipy.linalg.svdvals(_core(self.U, self.V)[2])
 
     def norm2(self) -> float:
-        """The squared Frobenius norm."""
+        """Return the squared Frobenius norm."""
         return float(np.sum(self.singular_values() ** 2))
 
     def copy(self) -> LowRank:
-        """The same matrix, sharing nothing that can be changed."""
+        """Return a copy that shares nothing mutable."""
         return LowRank(self.shape, dict(self._atoms), self.dtype, self._compact)
 
     def cast(self, dtype: Any) -> LowRank:
-        """The same matrix, computing in another floating type."""
+        """Return the same matrix with another floating type."""
         return LowRank(self.shape, self._atoms, dtype, self._compact)
 
     def __mul__(self, factor: float) -> LowRank:
@@ -116,11 +115,11 @@ class LowRank:
         return LowRank(self.shape, {atom: w / factor for atom, w in self._atoms.items()}, self.dtype, self._compact)
 
     def terms(self) -> Sequence[tuple[float, RankOne]]:
-        """The weights and atoms that add up to the matrix."""
+        """Return the weights and atoms whose sum is the matrix."""
         return [(w, atom) for atom, w in self._atoms.items()]
 
     def mixed(self, rest: float, terms: Sequence[tuple[float, RankOne]]) -> LowRank:
-        """``rest * self + sum of weight * atom``; an atom met twice is kept once."""
+        """Return ``rest * self + sum of weight * atom``; equal atoms are merged."""
         atoms = {atom: rest * w for atom, w in self._atoms.items()} if rest != 0 else {}
         for weight, atom in terms:
             atoms[atom] = atoms.get(atom, 0.0) + weight
@@ -128,22 +127,22 @@ class LowRank:
         return mixed if mixed.rank <= 2 * mixed._compact + 64 else mixed.compressed()
 
     def compressed(self) -> LowRank:
-        """The same matrix with as few atoms as its numerical rank."""
+        """Return the same matrix with as many atoms as its numerical rank."""
         atoms = _svd_atoms(self.U, self.V, self.dtype)
         return LowRank(self.shape, atoms, self.dtype, len(atoms))
 
     def dot(self, g: Any) -> float:
-        """Inner product with a dense or sparse matrix."""
+        """Return the inner product with a dense or sparse matrix."""
         return float(np.vdot(self.U, dot(g, self.V)))
 
 
 def rank_one_terms(vertex: Vertex, factor: float) -> list[tuple[float, RankOne]]:
-    """A vertex times a number as rank-one matrices and their weights."""
+    """Return a vertex times a number as rank-one matrices and their weights."""
     return [(w, part) for w, part in vertex.terms(factor) if part.factors() is not None]  # type: ignore[misc]
 
 
 def entries_of(U: Array, V: Array, i: Array, j: Array) -> Array:
-    """Entries of ``U @ V.T`` at index vectors, in chunks that stay in the cache."""
+    """Return the entries of ``U @ V.T`` at index vectors, in chunks that fit into the cache."""
     out = np.zeros(len(i), U.dtype)
     chunk = max(1, 2**17 // max(1, U.shape[1]))
     for k in range(0, len(out), chunk):
@@ -159,7 +158,7 @@ def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
 
 
 def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:
-    """Orthonormal bases of both factors and the small matrix between them."""
+    """Return orthonormal bases of both factors and the small matrix between them."""
     (Qu, Ru), (Qv, Rv) = np.linalg.qr(U), np.linalg.qr(V)
     return Qu, Qv, dot(Ru, Rv.T)
 

@@ -1,10 +1,9 @@
-"""What can be mixed? Points, which carry the image of x along, and vertices with their image: both are atoms.
+"""Points and vertices together with their images under the linear map of an objective.
 
-A point is coordinates x and, for objectives that see x only through a linear map, the image of x
-under that map. A step replaces x by ``x + sum_i w_i (s_i - x)``; whatever is linear in x follows
-by the same mixture at the cost of the vertices. Points and vertices are never changed in place,
-so that keeping an old one is free and an interrupted step leaves nothing half-done. Their arrays
-are read-only: callbacks, oracles and all else that users bring get to see them.
+A point consists of coordinates x and, for objectives that depend on x only through a linear map, the image of x. A step
+replaces x by ``x + sum_i w_i (s_i - x)``, and the image by the same mixture of images. Points and vertices are never
+changed in place, so that an old point can be kept without a copy, and an interrupted step leaves no partial result.
+Their arrays are read-only, because callbacks and oracles of users receive them.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from fwflow.points.vertices import DenseVertex, Entries, RankOne, Vertex, freeze
 
 
 class Atom(ABC):
-    """A member of the set that others are mixed from: a vertex with its image, or a point."""
+    """A member of the set that can be part of a mixture: a vertex with its image, or a point."""
 
-    #: The vertex, None for points that are none.
+    #: The vertex; None for points.
     vertex: Any = None
-    #: Whether it is a rank-one matrix, or a sum of such.
+    #: Whether it is a rank-one matrix or a sum of rank-one matrices.
     factored: bool = False
 
     @property
     @abstractmethod
     def member(self) -> Any:
-        """The coordinates as a set can be asked about them."""
+        """The coordinates in the form that the membership test of a set accepts."""
 
     @property
-    @abstractmethod
     def key(self) -> Hashable:
-        """Tells atoms apart: a vertex is its entries, a point is itself."""
+        """A key that is equal for equal vertices; a point is its own key."""
+        return self if self.vertex is None else self.vertex.key
 
     @property
     @abstractmethod
@@ -51,50 +50,50 @@ class Atom(ABC):
         """The image, as a vertex of the space of images."""
 
     @property
-    @abstractmethod
     def given(self) -> Any:
-        """The vertex, or a copy of the coordinates: what users are shown."""
+        """The vertex, or a copy of the coordinates, for users."""
+        return self.member.copy() if self.vertex is None else self.vertex
 
     @abstractmethod
     def dot(self, g: Any) -> float:
-        """The inner product with an array or a sparse matrix."""
+        """Return the inner product with an array or a sparse matrix."""
 
-    @abstractmethod
     def score(self, gradient: Any) -> float:
-        """The inner product with a `Gradient`."""
+        """Return the inner product with a `Gradient`."""
+        return gradient.inner(self) if self.vertex is None else gradient.dot(self.vertex)
 
     @abstractmethod
     def add_to(self, x: Array, weight: float) -> None:
-        """``x += weight * coordinates``."""
+        """Add ``weight * coordinates`` to x."""
 
     @abstractmethod
     def add_image_to(self, image: Array, weight: float) -> None:
-        """``image += weight * own image``."""
+        """Add ``weight * own image`` to an image."""
 
     @abstractmethod
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
-        """The atom times a number as a sum of rank-one matrices, where points are factored."""
+        """Return the atom times a number as a sum of rank-one matrices, for factored atoms."""
 
     @abstractmethod
     def bare(self) -> Atom:
-        """The same without its image."""
+        """Return the same without its image."""
 
     @abstractmethod
     def imaged_by(self, objective: Any) -> Atom:
-        """The same with its image under another objective."""
+        """Return the same with its image under another objective."""
 
     @property
-    @abstractmethod
     def storage(self) -> int:
-        """How many numbers it takes to keep the atom; a starting point, which is there anyway, counts as none."""
+        """Number of stored numbers; zero for a starting point, which is stored anyway."""
+        return 0 if self.vertex is None else self.vertex.storage
 
     def entries(self) -> Entries | None:
-        """Few flat positions and values that add up to it, else None."""
-        return None
+        """Return flat positions and values of a vertex if they are few, else None."""
+        return None if self.vertex is None else self.vertex.entries()
 
     def row(self) -> Array | None:
-        """The coordinates as a flat array if they are kept as one."""
-        return None
+        """Return a vertex as a flat array if it is stored as one, else None."""
+        return None if self.vertex is None else self.vertex.row()
 
 
 @storable("lifted")
@@ -106,10 +105,6 @@ class Lifted(Atom):
     image: Vertex | None = None
 
     @property
-    def key(self) -> Hashable:
-        return self.vertex.key
-
-    @property
     def coordinates(self) -> Vertex:
         return self.vertex
 
@@ -117,8 +112,6 @@ class Lifted(Atom):
     def image_vertex(self) -> Vertex:
         assert self.image is not None
         return self.image
-
-    given = coordinates
 
     @property
     def factored(self) -> bool:  # type: ignore[override]
@@ -133,9 +126,6 @@ class Lifted(Atom):
 
     def dot(self, g: Any) -> float:
         return self.vertex.dot(g)
-
-    def score(self, gradient: Any) -> float:
-        return gradient.dot(self.vertex)
 
     def add_to(self, x: Array, weight: float) -> None:
         self.vertex.add_to(x, weight)
@@ -153,21 +143,11 @@ class Lifted(Atom):
     def imaged_by(self, objective: Any) -> Lifted:
         return objective.lift(self.vertex)
 
-    @property
-    def storage(self) -> int:
-        return self.vertex.storage
-
-    def entries(self) -> Entries | None:
-        return self.vertex.entries()
-
-    def row(self) -> Array | None:
-        return self.vertex.row()
-
 
 @storable("point", valid=lambda p: isinstance(p.x, np.ndarray) and (p.image is None or p.image.ndim == 1))
 @dataclass(frozen=True, eq=False)
 class Point(Atom):
-    """Coordinates and their image: an array, or an array with ``A x``."""
+    """Coordinates x and their image: an array, or an array with ``A x``."""
 
     x: Any
     image: Array | None = None
@@ -176,7 +156,7 @@ class Point(Atom):
         freeze(self.x, self.image)
 
     def mix(self, terms: Iterable[tuple[float, Atom]]) -> Point:
-        r"""The point :math:`x + \sum_i w_i (s_i - x)` with its image."""
+        r"""Return the point :math:`x + \sum_i w_i (s_i - x)` with its image."""
         terms = [(w, term) for w, term in terms if w != 0]
         if not terms:
             return self
@@ -199,12 +179,8 @@ class Point(Atom):
 
     @property
     def track(self) -> Array:
-        """An array that moves whenever x does."""
+        """An array that changes whenever x does."""
         return self.x
-
-    @property
-    def key(self) -> Hashable:
-        return self
 
     @property
     def coordinates(self) -> Vertex:
@@ -216,21 +192,14 @@ class Point(Atom):
         return DenseVertex(self.image)
 
     @property
-    def given(self) -> Any:
-        return self.x.copy()
-
-    @property
     def member(self) -> Any:
         return self.x
 
     def dot(self, g: Any) -> float:
         return float(np.vdot(g, self.x))
 
-    def score(self, gradient: Any) -> float:
-        return gradient.inner(self)
-
     def dot_size(self, g: Any) -> float:
-        """The sum of the moduli of the terms of `dot`, or what is no more work than that."""
+        """Return the sum of the moduli of the terms of `dot`, or an estimate if that costs more than `dot`."""
         return float(np.vdot(np.abs(g), np.abs(self.x)))
 
     def add_to(self, x: Array, weight: float) -> None:
@@ -241,7 +210,7 @@ class Point(Atom):
         image += weight * self.image
 
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
-        raise TypeError("a dense point is no sum of rank-one matrices")
+        raise TypeError("a dense point is not a sum of rank-one matrices")
 
     def bare(self) -> Point:
         return type(self)(self.x)
@@ -249,10 +218,8 @@ class Point(Atom):
     def imaged_by(self, objective: Any) -> Point:
         return objective.point(self.x)
 
-    storage = 0
-
     def zero(self) -> Point:
-        """The origin, in the form of this point."""
+        """Return the origin in the form of this point."""
         return Point(np.zeros_like(self.x), None if self.image is None else np.zeros_like(self.image))
 
 
@@ -291,12 +258,12 @@ class FactoredPoint(Point):
 
 
 def _share(rest: float, base: Array) -> Array:
-    # At rest = 0 the base is dropped, not multiplied: 0 * inf would poison the step that leaves it.
+    # For rest = 0 the base is not used: 0 * inf would be NaN.
     return rest * base if rest != 0 else np.zeros_like(base)
 
 
 def unmoved(before: Point, after: Point) -> bool:
-    """Whether a step has moved no entry by more than the rounding of the largest."""
+    """Return whether a step has moved no entry by more than the rounding error of the largest entry."""
     if before is after:
         return True
     old, new = before.track, after.track

@@ -1,4 +1,4 @@
-"""What does an oracle answer? Vertices in the form that makes them cheap to mix: a few entries, rank-one, dense."""
+"""Vertices in compact forms: a few entries, rank-one matrices, sums and multiples, dense arrays."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fwflow._storage import places_within, storable
 from fwflow._validation import Array
 
 Shape = tuple[int, ...]
-Entries = tuple[Any, Any]  # sequences of flat positions and values
+Entries = tuple[Any, Any]  # Sequences of flat positions and values.
 
 NEEDS_RANK_ONE = (
-    "MatrixCompletion keeps X factored and needs rank-one vertices: use NuclearBall, scaled if need be, "
+    "MatrixCompletion needs rank-one vertices, because X is stored as factors: use NuclearBall or a multiple of it, "
     "or an oracle that returns fw.RankOne(u, v, scale)"
 )
 
 
 def freeze(*arrays: Array | None) -> None:
-    """Make arrays read-only for good."""
+    """Make arrays read-only."""
     for array in arrays:
         if array is not None:
             array.setflags(write=False)
 
 
 def read_only(array: Array) -> Array:
-    """An array that whoever is given it cannot change, while its owner still can."""
+    """Return a read-only view, while the owner of the array can still change it."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -42,59 +42,55 @@ def read_only(array: Array) -> Array:
 
 
 class Vertex(ABC):
-    """An element of the set in the form that makes it cheap to use. ``numpy.asarray`` gives the array.
+    """A vertex of a set in a compact form. ``numpy.asarray`` gives the array.
 
-    A new kind gives `shape`, `add_to` and `dot`; the rest has defaults that are right for any of them.
+    A subclass defines `shape`, `add_to` and `dot`. The defaults of all other members are correct for any vertex.
     """
 
     shape: Shape
-    #: The same object is met again and again (the shift of a translated set): its image is worth keeping.
+    #: Whether the same object occurs in many vertices (the shift of a translated set), so that its image is kept.
     recurring: bool = False
-    #: What the oracle leaves with its answer to answer the next question faster, or to prove this one.
+    #: Data of the oracle that speed up its next call or certify this answer, such as dual prices.
     advice: Array | None = None
-    #: What a combinator made the vertex of, in the combinator's order.
+    #: Vertices of the inner sets of a combinator, in its order.
     parts: tuple[Vertex, ...] = ()
 
     @abstractmethod
     def add_to(self, x: Array, weight: float) -> None:
-        """``x += weight * s`` for an array that the caller owns."""
+        """Add ``weight * s`` to an array of the caller."""
 
     @abstractmethod
     def dot(self, g: Any) -> float:
-        """The inner product with an array of the shape of the vertex, or with what else an oracle is asked."""
+        """Return the inner product with an array of the shape of the vertex, or with another input of an oracle."""
 
     def entries(self) -> Entries | None:
-        """Flat positions and values that add up to the vertex if they are few, else None."""
+        """Return flat positions and values that sum to the vertex if they are few, else None."""
         return None
 
     def row(self) -> Array | None:
-        """The vertex as a flat array if it is kept as one, else None."""
+        """Return the vertex as a flat array if it is stored as one, else None."""
         return None
 
     def factors(self) -> tuple[Array, Array, float] | None:
-        """Vectors u, v and a number such that the vertex is that number times ``u v^T``, else None."""
+        """Return u, v and a number if the vertex is this number times ``u v^T``, else None."""
         return None
 
-    def scaled(self, factor: float) -> Vertex:
-        """The vertex times a number."""
-        return Scaled(factor, self)
-
     def terms(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
-        """The vertex as a sum of numbers times vertices that are no sums."""
+        """Return the vertex as a sum of numbers times vertices that are not sums themselves."""
         yield factor, self
 
     @cached_property
     def key(self) -> Hashable:
-        """Equal for equal vertices of one set, so that an active set holds each once."""
+        """A key that is equal for equal vertices of one set."""
         return digest(self.to_dense())
 
     @property
     def storage(self) -> int:
-        """How many numbers it takes to keep the vertex."""
+        """Number of stored numbers."""
         return math.prod(self.shape)
 
     def to_dense(self, dtype: Any = np.float64) -> Array:
-        """The vertex as an array."""
+        """Return the vertex as an array."""
         out = np.zeros(self.shape, dtype)
         self.add_to(out, 1.0)
         return out
@@ -104,20 +100,21 @@ class Vertex(ABC):
 
 
 def digest(array: Array) -> bytes:
-    """Equal for equal arrays, and sixteen bytes instead of the array. Adding zero turns -0.0 into 0.0."""
+    """Return sixteen bytes that are equal for equal arrays. Adding zero turns -0.0 into 0.0."""
     return hashlib.blake2b(np.ascontiguousarray(array + 0.0).tobytes(), digest_size=16).digest()
 
 
 @storable("dense")
 @dataclass(frozen=True, eq=False)
 class DenseVertex(Vertex):
-    """A vertex with no structure to use."""
+    """A vertex as a dense array."""
 
     array: Array
     recurring: bool = False
     advice: Array | None = None
 
-    def __post_init__(self) -> None:  # an oracle that gets it back as a hint cannot write to it
+    def __post_init__(self) -> None:
+        # An oracle that gets the vertex as a hint must not write to it.
         object.__setattr__(self, "array", read_only(self.array))
 
     @property
@@ -144,7 +141,7 @@ class DenseVertex(Vertex):
 @storable("one-hot", valid=lambda v: 0 <= v.index < math.prod(v.shape))
 @dataclass(frozen=True, eq=False)
 class OneHot(Vertex):
-    """One non-zero entry: ``value`` at flat position ``index``.
+    """A vertex with one nonzero entry: ``value`` at flat position ``index``.
 
     Examples
     --------
@@ -177,7 +174,7 @@ class OneHot(Vertex):
 @storable("sparse", valid=lambda v: v.in_order)
 @dataclass(frozen=True, eq=False)
 class SparseVertex(Vertex):
-    """A few non-zero entries at distinct flat positions of an array of any shape.
+    """A vertex with a few nonzero entries at distinct flat positions of an array of any shape.
 
     Examples
     --------
@@ -197,7 +194,7 @@ class SparseVertex(Vertex):
 
     @property
     def in_order(self) -> bool:
-        """Whether there is a value for every position, and every position is one of the array."""
+        """Whether there is a value for every position, and every position is within the array."""
         return self.values.shape == self.indices.shape and places_within(self.indices, math.prod(self.shape))
 
     def add_to(self, x: Array, weight: float) -> None:
@@ -223,13 +220,13 @@ class SparseVertex(Vertex):
 @storable("permutation", valid=lambda v: v.in_order)
 @dataclass(frozen=True, eq=False)
 class Permutation(SparseVertex):
-    """A permutation matrix, as its entries. The oracle's advice are estimates of the dual prices of the columns."""
+    """A permutation matrix by its entries. The advice are estimates of the dual prices of the columns."""
 
     advice: Array | None = None
 
     @classmethod
     def of(cls, columns: Array, shape: Shape, prices: Array | None = None) -> Permutation:
-        """The matrix whose row i has its entry in column ``columns[i]``."""
+        """Return the matrix whose row i has its entry in column ``columns[i]``."""
         n = len(columns)
         return cls(np.arange(n) * n + columns, np.ones(n), shape, prices)
 
@@ -239,7 +236,7 @@ class Permutation(SparseVertex):
 
     @property
     def storage(self) -> int:
-        return 3 * len(self.indices)  # with prices
+        return 3 * len(self.indices)  # The prices are included.
 
 
 @storable("rank-one", valid=lambda v: v.u.ndim == v.v.ndim == 1)
@@ -278,9 +275,23 @@ class RankOne(Vertex):
         return len(self.u) + len(self.v)
 
 
+class _Wrapped(Vertex):
+    """A vertex made of another one."""
+
+    vertex: Vertex
+
+    @property
+    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
+        return (self.vertex,)
+
+    @property
+    def storage(self) -> int:
+        return self.vertex.storage
+
+
 @storable("scaled")
 @dataclass(frozen=True, eq=False)
-class Scaled(Vertex):
+class Scaled(_Wrapped):
     """A number times a vertex."""
 
     factor: float
@@ -289,10 +300,6 @@ class Scaled(Vertex):
     @property
     def shape(self) -> Shape:  # type: ignore[override]
         return self.vertex.shape
-
-    @property
-    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
-        return (self.vertex,)
 
     def add_to(self, x: Array, weight: float) -> None:
         self.vertex.add_to(x, weight * self.factor)
@@ -312,26 +319,18 @@ class Scaled(Vertex):
     def key(self) -> Hashable:
         return self.factor, self.vertex.key
 
-    @property
-    def storage(self) -> int:
-        return self.vertex.storage
-
     def terms(self, factor: float = 1.0) -> Iterator[tuple[float, Vertex]]:
         yield from self.vertex.terms(factor * self.factor)
 
 
 @storable("slice", valid=lambda v: 0 <= v.start <= math.prod(v.shape) - math.prod(v.vertex.shape))
 @dataclass(frozen=True, eq=False)
-class Slice(Vertex):
-    """A vertex of one block of a product set, at its place in the whole vector."""
+class Slice(_Wrapped):
+    """A vertex of one block of a product, at its place in the whole vector."""
 
     start: int
     vertex: Vertex
     shape: Shape
-
-    @property
-    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
-        return (self.vertex,)
 
     @cached_property
     def _range(self) -> slice:
@@ -350,10 +349,6 @@ class Slice(Vertex):
     @cached_property
     def key(self) -> Hashable:
         return self.start, self.vertex.key
-
-    @property
-    def storage(self) -> int:
-        return self.vertex.storage
 
 
 @storable("sum", valid=lambda v: len({part.shape for part in v.parts}) == 1)

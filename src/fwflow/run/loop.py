@@ -182,9 +182,9 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
             raise InputError("x0 is needed: neither the objective nor the set has a known shape")
-        counts.n_lmo += C.start_asks
+        counts.n_lmo += C.start_calls_oracle
         point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
-        return State(point=point, counts=counts, inside=not C.start_asks, origin=Origin(None, f, C))
+        return State(point=point, counts=counts, inside=not C.start_calls_oracle, origin=Origin(None, f, C))
     point = counted.point(x0.x if isinstance(x0, Decomposition) else x0)
     own = C.shape or point.x.shape
     if math.prod(own) != math.prod(point.x.shape):

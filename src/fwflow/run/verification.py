@@ -82,7 +82,7 @@ def verify(problem: Problem, point: Point, known: Evaluation | None, inside: boo
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
-    least = exact.constraint.lower_bound(known.gradient.question(), known.vertex.vertex)
+    least = exact.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex)
     inner = known.gradient.inner(fresh)
     gap, is_feasible, doubt = inner - least, feasible(problem, point, inside), ""
     size = exact.size(fresh, known)
@@ -118,9 +118,11 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
         if best is not None:
             same = exact.objective.dtype in (None, best.x.dtype)
             members.append(("the best iterate", best if same else exact.objective.point(best.x)))
-        if not x.factored and not C.start_asks and f.image_map is None:  # an image would cost a pass over the data
+        if (
+            not x.factored and not C.start_calls_oracle and f.image_map is None
+        ):  # an image would cost a pass over the data
             members.append(("the start of the set", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
-        answers = [(known.gradient.question(), known.vertex.vertex)]
+        answers = [(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
         if not C.trusted and (text := _contradictory(answers)):
@@ -141,7 +143,7 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
 
 def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:
     """Return changed costs with the oracle's vertices; costs of opposite sign too if no vertex differs from x."""
-    g, C = known.gradient.question(), problem.constraint
+    g, C = known.gradient.as_oracle_input(), problem.constraint
     inner, found = known.gradient.inner(x), []
     for seed in range(_PROBES):
         costs = _rescaled(g, seed)

@@ -1,22 +1,21 @@
-"""The catalogue of sets: where x may be. A set knows its oracle and nothing of the objective.
+"""Catalogue of constraint sets.
 
 A new set is imported here and named in ``__all__``. The public names of fwflow, ``fwflow list sets`` and the
-documentation follow.
+documentation read this list.
 """
 
 from fwflow.sets.base import ConstraintSet, ScaledSet, Translated
-from fwflow.sets.callables import CallableSet as CallableSet  # users pass a function instead
+from fwflow.sets.callables import CallableSet as CallableSet  # Users pass a function instead.
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
 from fwflow.sets.integers import MixedInteger
 from fwflow.sets.linear_images import LinearImage
-from fwflow.sets.matrices import Birkhoff, NuclearBall
 from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, Polytope
 from fwflow.sets.products import MinkowskiSum, Product
-from fwflow.sets.spectral import Fantope, SchattenBall, Spectrahedron, Spectraplex
-from fwflow.sets.transport import TransportPolytope
+from fwflow.sets.spectral import Fantope, NuclearBall, SchattenBall, Spectrahedron, Spectraplex
+from fwflow.sets.transport import Birkhoff, TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
 __all__ = [

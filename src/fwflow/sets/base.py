@@ -1,10 +1,12 @@
-"""What does a solver need of a constraint set? The interface, and multiples and translates of any set."""
+"""Interface of constraint sets, and the multiples and translates of any set."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,70 +17,181 @@ from fwflow._validation import Array, finite_array, float_array, float_dtype, nu
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
 
-# A random start has half of its weight on so many vertices.
+# Number of vertices that share half of the weight of a random start. Chosen without tuning.
 _RANDOM_VERTICES = 8
 
 
 class Crossing(NamedTuple):
-    """When a vertex is first below a level, and which; neither if none ever is."""
+    """First parameter at which a vertex falls below a level, and this vertex; the defaults mean that none does."""
 
     theta: float = math.inf
     vertex: Vertex | None = None
 
 
-class ConstraintSet(ABC):
-    """A convex compact set, known by its linear minimisation oracle.
+class Faces(ABC):
+    """Minimal faces of a polytope. A set that inherits from this class is its own `ConstraintSet.faces`."""
 
-    A new set needs `lmo`, `start`, `contains` and `diameter`. Every other member says what else the set can do, and its
-    default means that it cannot. The oracle is the set: what else is offered is checked against it where it is used, so
-    that a set with an oracle of its own which inherits more than it meant to is found out.
+    @property
+    def faces(self) -> Faces:
+        """The object itself."""
+        return self
 
-    Sets keep no state between calls: the same gradient and hint give the same vertex. What they are given is read-only,
-    and the vertices that they return are kept: their arrays must not be filled again.
+    @abstractmethod
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        """Return the vertex with the largest ``<g, s>`` in the smallest face that contains the member x.
+
+        Entries of x within `noise` and a few units in the last place of a bound count as equal to that bound. Ties are
+        decided the same way every time.
+        """
+
+    @abstractmethod
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        """Return the largest t for which ``x + t * direction`` is a member, given that x is one.
+
+        The direction must stay in the affine hull of the set, as a difference of members does. For a direction of
+        zeros the result is infinity. Bounds hold up to `noise` and a few units in the last place, so that rounding
+        errors in x or in the direction do not end a step.
+        """
+
+
+class KnownVertices(ABC):
+    """Vertices other than the oracle's answer. A set that inherits from this class is its own `known_vertices`."""
+
+    @property
+    def known_vertices(self) -> KnownVertices:
+        """The object itself."""
+        return self
+
+    @abstractmethod
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        """Return up to `count` vertices in ascending order of ``<g, s>``, starting with the oracle's answer `best`."""
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        r"""Return the vertex that first falls below a level as a gradient moves from `start` to `end`.
+
+        Both the gradient and the level move linearly with :math:`\theta \in [0, 1]`. The vertices in `skip` stay at
+        the level, and all others start at it or above it. Vertices that end less than `noise` below the level do not
+        count. None means that there is no closed form.
+        """
+        return None
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        """Return vertices with positive weights that sum to the member x, or None if that is not cheap.
+
+        If the weights sum to less than one, the origin is a member and has the remaining weight.
+        """
+        return None
+
+
+class Summands(ABC):
+    """Sets whose Minkowski sum is a set. A set that inherits from this class is its own `summands`."""
+
+    #: Number of summands.
+    n_summands: int
+
+    @property
+    def summands(self) -> Summands | None:
+        """The object itself, or None for a single summand."""
+        return self if self.n_summands > 1 else None
+
+    @abstractmethod
+    def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        """Return one vertex of each summand whose sum is the oracle's answer, or None if they are unknown."""
+
+    @abstractmethod
+    def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
+        """Return one member of each summand, in the same order, whose sum is x, or None if they are unknown."""
+
+
+@dataclass(frozen=True)
+class SpectralRange:
+    """Singular values or eigenvalues that the matrices of a set may have.
+
+    Attributes
+    ----------
+    radius : float
+        The largest sum of the moduli of these values.
+    sign : int
+        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
+    exact : bool
+        Whether this sum is the same for all members.
     """
 
-    #: The shape of the members, for sets that know it.
+    radius: float
+    sign: int = 0
+    exact: bool = False
+
+
+class ConstraintSet(ABC):
+    """A convex compact set, given by its linear minimisation oracle.
+
+    A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
+    capabilities `faces`, `known_vertices`, `summands` and `spectrum` are objects, or None if a set lacks them. The
+    oracle defines the set: capabilities are checked against it where they are used, which finds a subclass that
+    replaces the oracle and inherits a capability that no longer fits.
+
+    Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
+    vertices are kept by the caller, so that their arrays must not be changed afterwards.
+    """
+
+    #: Shape of the members, if the set determines it.
     shape: Shape | None = None
     #: Whether the set is known to have finitely many vertices.
     polytope: bool = False
-    #: Whether the oracle asks a gradient only for its best entry, so that most others need not be computed.
+    #: Whether the oracle needs only the best entry of a gradient, so that most others need not be computed.
     screenable: bool = False
-    #: Whether the oracle takes sparse matrices and answers with rank-one matrices.
+    #: Whether the oracle accepts sparse matrices and returns rank-one matrices.
     factored: bool = False
-    #: The radius of a ball of the nuclear norm, for sets that are one.
-    nuclear_radius: float | None = None
-    #: The least and the largest trace, for sets of all semidefinite matrices of one sign with such a trace.
-    trace_range: tuple[float, float] | None = None
-    #: Whether `start` asks the oracle.
-    start_asks: bool = False
-    #: Of how many sets this one is the sum, as far as `summands` and `split` tell.
-    n_summands: int = 1
-    #: The places of a vector and the sets on them of which this one is the product; None: not offered.
+    #: Whether `start` calls the oracle.
+    start_calls_oracle: bool = False
+    #: Slices of a vector and the sets on them whose product this set is, if it is a product.
     factors: tuple[tuple[slice, ConstraintSet], ...] | None = None
 
     @property
+    def faces(self) -> Faces | None:
+        """Minimal faces, for steps that need no active set."""
+        return None
+
+    @property
+    def known_vertices(self) -> KnownVertices | None:
+        """Ranking of vertices, crossings and decompositions."""
+        return None
+
+    @property
+    def summands(self) -> Summands | None:
+        """Sets whose sum is this one: methods that keep a mixture for each of them need fewer oracle calls."""
+        return None
+
+    @property
+    def spectrum(self) -> SpectralRange | None:
+        """Spectrum of the members, for sets of all matrices with this spectrum."""
+        return None
+
+    @property
     def trusted(self) -> bool:
-        """Whether the oracle is known to minimise. Where it is not, a run compares its answer with other members."""
+        """Whether the oracle is known to be correct. If not, a run compares its answers with other members."""
         return ours(self)
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        """A vertex that minimises ``<g, s>`` over the set, of the shape of g.
+        """Return the vertex that minimises ``<g, s>``, in the shape of g.
 
-        Ties and a zero g are decided the same way every time. `hint` is the answer to a nearby
-        question; oracles that iterate start from it.
+        Ties and a zero g are decided the same way every time. `hint` is the answer for a similar g, from which
+        iterative oracles start.
         """
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        """The same where ``<g, x> = inner`` at the iterate: an oracle that iterates can tell how exact to be."""
+        """Return the same, given ``inner = <g, x>`` at the iterate: iterative oracles derive their accuracy from it."""
         return self.lmo(g, hint)
 
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
-        """Where a run starts unless told otherwise."""
+        """Return the default starting point."""
 
     def random_start(self, seed: int, shape: Shape | None = None) -> Array:
-        """Another place to start, for functions that are not convex: between `start` and random vertices.
+        """Return a random starting point between `start` and random vertices, for functions that are not convex.
 
         The same seed gives the same point.
 
@@ -96,88 +209,39 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        """Whether x is in the set, up to `tol` relative to the size of the set; None if it cannot be told.
+        """Return whether x is a member, up to `tol` relative to the size of the set; None if that is unknown.
 
-        Where a set has coordinates or constraints of its own, their sizes count one by one. What rounding in the type
-        of x may have moved is allowed besides.
+        If a set has coordinates or constraints of its own, `tol` is relative to the size of each. Rounding errors in
+        the type of x are allowed in addition.
         """
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        """The same for a finite array whose entries may be off by `noise`; without, unless a set overrides it."""
+        """Return the same for a finite array with errors of up to `noise` in its entries."""
         return self.contains(x, tol)
 
     @abstractmethod
     def diameter(self, shape: Shape | None = None) -> float | None:
-        """The largest Euclidean distance between two members; None if it cannot be told."""
+        """Return the largest Euclidean distance between two members, or None if it is unknown."""
 
     def fingerprint(self) -> str | None:
-        """What tells this set from others of its kind: a text made of its data. None: that cannot be told.
+        """Return a text that is equal for sets with equal data, or None if there is none.
 
-        A state continues only on the set with the fingerprint of the one that it comes from; see ``fingerprints``.
+        A saved state continues only on a set with the same fingerprint.
         """
         return None
 
     def project(self, x: ArrayLike) -> Array | None:
-        """The member nearest to x, where that is cheap; else None."""
+        """Return the member nearest to x, or None if that is not cheap."""
         return None
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
-        """Lower and upper bounds of the entries of an array, if they are all there is to the set; else None."""
+        """Return lower and upper bounds of the entries if the set is a box, else None."""
         return None
-
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        r"""Which vertex is first below a level, as a gradient moves from `start` to `end`? None: ask the oracle.
-
-        Both the gradient and the level move linearly with :math:`\theta \in [0, 1]`; vertices to skip stay at the
-        level, and all others begin at it or above. Those below by no more than `noise` at the end do not count.
-        """
-        return None
-
-    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Vertices with positive weights that sum to x, else None; what is left of the weight is that of the origin.
-
-        Where the origin is not a member, nothing is left but rounding.
-        """
-        return None
-
-    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        """Up to `count` vertices by ``<g, s>``, the oracle's own `best` first; only that one where more would cost."""
-        return [best]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
-        """The vertex with the largest ``<g, s>`` in the smallest face that holds the member x; None: not offered.
-
-        A step from x away from it stays in the set for a while, with no mixture of vertices kept. Entries of x within
-        `noise` and a few units in the last place of a bound are at that bound. Ties go the same way every time.
-        """
-        return None
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
-        """The largest t for which ``x + t * direction`` is a member, given that x is one; None: not offered.
-
-        The direction must stay in the affine hull of the set, as a difference of members does. A direction of zeros
-        has no largest t: infinity. Bounds are kept up to `noise` and a few units in the last place, so that what
-        rounding has left of an entry or of a direction stops no step.
-        """
-        return None
-
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        """The vertices, one of each of the ``n_summands`` sets, of which the oracle's answer is the sum.
-
-        Methods that keep a mixture for every one of these sets need fewer oracle calls. None: that cannot be told.
-        """
-        return (vertex,) if self.n_summands == 1 else None
-
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        """A member as a sum of members of these sets, in the same order; None where that cannot be told."""
-        return (DenseVertex(x),) if self.n_summands == 1 else None
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        """A certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
+        """Return a certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
 
-        Exact oracles need not override it: the vertex attains the minimum.
+        Sets with an exact oracle need not override this: the vertex attains the minimum.
         """
         return vertex.dot(g)
 
@@ -190,38 +254,45 @@ class ConstraintSet(ABC):
         return Translated(self, shift)
 
 
-def needs_shape(constraint: object, shape: Shape | None) -> Shape:
-    """The shape, or an error that says where to give it."""
+def needs_shape(constraint: ConstraintSet, shape: Shape | None) -> Shape:
+    """Return the shape, by default that of the set, or raise an error if both are missing."""
+    shape = constraint.shape if shape is None else shape
     if shape is None:
-        raise ValueError(f"shape is needed: {type(constraint).__name__} does not know the dimension; give x0 or shape")
+        raise ValueError(f"shape is needed: {type(constraint).__name__} does not determine it; give x0 or shape")
     return shape
 
 
+def check_shape(constraint: ConstraintSet, x: Array, name: str = "x") -> None:
+    """Raise an error if an array does not have the shape of the members."""
+    if x.shape != constraint.shape:
+        raise ValueError(f"{name} has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
+
+
 def finite(x: Any) -> Array | None:
-    """x as float64, or None if it has entries that are not finite and so is in no set."""
+    """Return x as float64, or None if an entry is not finite."""
     array = float_array(x, "x").astype(np.float64, copy=False)
     return array if np.isfinite(array).all() else None
 
 
 def size_of(shape: Shape) -> int:
-    """Number of entries."""
+    """Return the number of entries."""
     return int(np.prod(shape))
 
 
 def rounding(x: Any, size: Array) -> Array:
-    """How far entries of that size may be off in a point of the type of x, made of thousands of rounded mixtures."""
+    """Return the allowed rounding error of entries of the given size, after thousands of steps in the type of x."""
     return 64 * float(np.finfo(float_dtype(np.asarray(x).dtype)).eps) * np.abs(size)
 
 
 def few_ulps(dtype: Any) -> float:
-    """What the last operations may have left between an entry and the bound of size one that it has reached."""
+    """Return the rounding error that the last few operations may leave in an entry of size one."""
     return 8 * float(np.finfo(float_dtype(dtype)).eps)
 
 
 def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
-    """The largest t for which no entry, at a rate of `outward`, uses up more than its `room` and the `slack`.
+    """Return the largest t for which ``t * outward`` exceeds no `room` by more than its `slack`.
 
-    By the two passes of Harris (1973): no entry with room decides by rounding, and none with none.
+    This is the two-stage ratio test of Harris (1973): rounding errors in small entries do not decide.
     """
     used = outward > 0
     room, slack, rate = room[used], np.broadcast_to(slack, room.shape)[used], outward[used]
@@ -232,7 +303,7 @@ def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
 
 
 class KnownSet(ConstraintSet):
-    """A set that tells its members by `near`, which combinators ask: to change what is a member, override that."""
+    """A set whose membership test is `near`. Combinators call `near`, so that a subclass overrides this method."""
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
         array = finite(x)
@@ -240,18 +311,190 @@ class KnownSet(ConstraintSet):
 
     @abstractmethod
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        """Whether x, whose entries may be off by `noise`, is in the set up to `tol`."""
+        """Return whether x, whose entries have errors of up to `noise`, is a member up to `tol`."""
+
+
+class ParametricSet(KnownSet):
+    """A set that a few numbers or arrays define: they are its fingerprint, and numbers are its representation."""
+
+    #: Names of the attributes with these values.
+    parameters: tuple[str, ...] = ("radius",)
+
+    def _values(self) -> list[Any]:
+        return [attrgetter(name)(self) for name in self.parameters]
+
+    def __repr__(self) -> str:
+        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, *self._values())
+
+
+class Combination(KnownSet):
+    """A set made of other sets, the members of `inner_sets`."""
+
+    def __init__(self, inner_sets: Iterable[ConstraintSet]) -> None:
+        self.inner_sets = tuple(inner_sets)
+        self.polytope = all(C.polytope for C in self.inner_sets)
+        self.start_calls_oracle = any(C.start_calls_oracle for C in self.inner_sets)
+
+    @property
+    def trusted(self) -> bool:
+        return super().trusted and all(C.trusted for C in self.inner_sets)
 
 
 def part_of(hint: Vertex | None, which: int = 0) -> Vertex | None:
-    """The part of a hint that is one for the set inside of a combinator; a hint may also be another set's."""
+    """Return the part of a hint for one inner set of a combination, or None if the hint is of another set."""
     return hint.parts[which] if hint is not None and which < len(hint.parts) else None
 
 
-class ScaledSet(KnownSet):
+class AffineImage(Combination):
+    """The image of a set under an affine map ``y -> M y + b``.
+
+    A subclass maps costs to the inner set and vertices back. The oracle and the known vertices follow.
+    """
+
+    #: Factor between values of ``<g, M y>`` and of the cost that the inner set is given.
+    unit: float = 1.0
+
+    def __init__(self, constraint: ConstraintSet) -> None:
+        super().__init__((constraint,))
+        self.constraint = constraint
+
+    @abstractmethod
+    def cost(self, g: Any) -> Any:
+        """Return ``M^T g / unit``: the cost that the inner oracle minimises."""
+
+    @abstractmethod
+    def image(self, vertex: Vertex, g: Any) -> Vertex:
+        """Return the image of a vertex of the inner set, in the type of g."""
+
+    def offset(self, g: Any) -> float:
+        """Return ``<g, b>``."""
+        return 0.0
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+        return self.image(self.constraint.lmo(self.cost(g), part_of(hint)), g)
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+        value = (inner - self.offset(g)) / self.unit
+        return self.image(self.constraint.lmo_at(self.cost(g), value, part_of(hint)), g)
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        return self.unit * self.constraint.lower_bound(self.cost(g), vertex.parts[0]) + self.offset(g)
+
+    @property
+    def known_vertices(self) -> KnownVertices | None:
+        inner = self.constraint.known_vertices
+        return None if inner is None else _ImageVertices(self, inner)
+
+
+@dataclass(frozen=True)
+class _ImageVertices(KnownVertices):
+    """Known vertices of an affine image, by those of the inner set."""
+
+    outer: AffineImage
+    inner: KnownVertices
+
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        ranked = self.inner.best_vertices(self.outer.cost(g), count, best.parts[0])
+        return [self.outer.image(vertex, g) for vertex in ranked]
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        outer = self.outer
+        found = self.inner.crossing(
+            outer.cost(start),
+            outer.cost(end),
+            ((levels[0] - outer.offset(start)) / outer.unit, (levels[1] - outer.offset(end)) / outer.unit),
+            [vertex.parts[0] for vertex in skip],
+            noise / outer.unit,
+        )
+        if found is None or found.vertex is None:
+            return found
+        return Crossing(found.theta, outer.image(found.vertex, start))
+
+
+class _InvertibleImage(AffineImage):
+    """The image under a map that can be inverted: points are mapped to the inner set, too."""
+
+    @abstractmethod
+    def inverse(self, x: Array) -> Array:
+        """Return the member of the inner set whose image is x."""
+
+    @abstractmethod
+    def forward(self, y: Array) -> Array:
+        """Return the image of a member of the inner set."""
+
+    @abstractmethod
+    def images(self, vertices: tuple[Vertex, ...]) -> tuple[Vertex, ...]:
+        """Return vertices whose sum is the image of the sum of the given ones."""
+
+    @abstractmethod
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        """Return the direction in the inner set of a step from x."""
+
+    def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
+        """Return the errors of the entries of ``inverse(x)``, given those of x."""
+        return noise / self.unit
+
+    def project(self, x: ArrayLike) -> Array | None:
+        inner = self.constraint.project(self.inverse(finite_array(x, "x")))
+        return None if inner is None else self.forward(inner)
+
+    @property
+    def faces(self) -> Faces | None:
+        inner = self.constraint.faces
+        return None if inner is None else _ImageFaces(self, inner)
+
+    @property
+    def summands(self) -> Summands | None:
+        inner = self.constraint.summands
+        return None if inner is None else _ImageSummands(self, inner)
+
+
+@dataclass(frozen=True)
+class _ImageFaces(Faces):
+    """Faces of an image, by those of the inner set."""
+
+    outer: _InvertibleImage
+    inner: Faces
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        outer = self.outer
+        return outer.image(self.inner.away_vertex(outer.cost(g), outer.inverse(x), outer.inverse_noise(x, noise)), g)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        outer = self.outer
+        return self.inner.max_step(outer.inverse(x), outer.inverse_step(x, direction), outer.inverse_noise(x, noise))
+
+
+@dataclass(frozen=True)
+class _ImageSummands(Summands):
+    """Summands of an image, by those of the inner set."""
+
+    outer: _InvertibleImage
+    inner: Summands
+
+    @property
+    def n_summands(self) -> int:  # type: ignore[override]
+        return self.inner.n_summands + len(self.outer.images(()))
+
+    def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        found = self.inner.split_vertex(vertex.parts[0]) if vertex.parts else None
+        return None if found is None else self.outer.images(found)
+
+    def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
+        found = self.inner.split_point(self.outer.inverse(x))
+        return None if found is None else self.outer.images(found)
+
+
+class ScaledSet(_InvertibleImage):
     """The members of a set times a number, written ``factor * C``; a negative factor reflects.
 
-    All that the set offers survives.
+    All capabilities of the set are kept.
 
     Notes
     -----
@@ -262,41 +505,48 @@ class ScaledSet(KnownSet):
     """
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
-        self.constraint = constraint
+        super().__init__(constraint)
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
-        self.shape, self.polytope, self.factored = constraint.shape, constraint.polytope, constraint.factored
-        self.screenable, self.start_asks = constraint.screenable, constraint.start_asks
-        self.n_summands = constraint.n_summands
+        self.unit = abs(self.factor)
+        self.shape, self.factored, self.screenable = constraint.shape, constraint.factored, constraint.screenable
         if constraint.factors is not None:
             self.factors = tuple((place, self.factor * C) for place, C in constraint.factors)
-        radius = constraint.nuclear_radius
-        self.nuclear_radius = None if radius is None else abs(self.factor) * radius
-        if constraint.trace_range is not None:
-            low, high = sorted(self.factor * end for end in constraint.trace_range)
-            self.trace_range = low, high
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
 
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and self.constraint.trusted
-
     def fingerprint(self) -> str:
         return fingerprint(self, self.factor, self.constraint.fingerprint())
 
-    def _inner(self, g: Any) -> Any:
-        """The question to the set inside: only its sign matters."""
+    def cost(self, g: Any) -> Any:
         return g if self.factor > 0 else -1.0 * g
 
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        return Scaled(self.factor, self.constraint.lmo(self._inner(g), part_of(hint)))
+    def image(self, vertex: Vertex, g: Any) -> Scaled:
+        return Scaled(self.factor, vertex)
 
-    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        return Scaled(self.factor, self.constraint.lmo_at(self._inner(g), inner / abs(self.factor), part_of(hint)))
+    def images(self, vertices: tuple[Vertex, ...]) -> tuple[Vertex, ...]:
+        return tuple(Scaled(self.factor, vertex) for vertex in vertices)
 
-    def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        return abs(self.factor) * self.constraint.lower_bound(self._inner(g), vertex.parts[0])
+    def inverse(self, x: Array) -> Array:
+        return x / x.dtype.type(self.factor)
+
+    def forward(self, y: Array) -> Array:
+        return y * y.dtype.type(self.factor)
+
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        return direction / x.dtype.type(self.factor)
+
+    @property
+    def known_vertices(self) -> KnownVertices | None:
+        inner = self.constraint.known_vertices
+        return None if inner is None else _ScaledVertices(self, inner)
+
+    @property
+    def spectrum(self) -> SpectralRange | None:
+        inner = self.constraint.spectrum
+        if inner is None:
+            return None
+        return replace(inner, radius=self.unit * inner.radius, sign=inner.sign if self.factor > 0 else -inner.sign)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
         return self.constraint.start(shape, dtype) * np.dtype(dtype).type(self.factor)
@@ -308,17 +558,12 @@ class ScaledSet(KnownSet):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         with np.errstate(over="ignore"):
-            inner, off = x / self.factor, np.abs(noise / self.factor)
-        return self.constraint.near(inner, tol, off) if np.isfinite(inner).all() else False
+            inner, inner_noise = x / self.factor, noise / self.unit
+        return self.constraint.near(inner, tol, inner_noise) if np.isfinite(inner).all() else False
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         inner = self.constraint.diameter(shape)
-        return None if inner is None else abs(self.factor) * inner
-
-    def project(self, x: ArrayLike) -> Array | None:
-        x = finite_array(x, "x")
-        inner = self.constraint.project(x / x.dtype.type(self.factor))
-        return None if inner is None else inner * x.dtype.type(self.factor)
+        return None if inner is None else self.unit * inner
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)
@@ -327,52 +572,21 @@ class ScaledSet(KnownSet):
         ends = self.factor * inner[0], self.factor * inner[1]
         return ends if self.factor > 0 else ends[::-1]
 
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        size = abs(self.factor)
-        inner = self.constraint.crossing(
-            self._inner(start),
-            self._inner(end),
-            (levels[0] / size, levels[1] / size),
-            [vertex.parts[0] for vertex in skip],
-            noise / size,
-        )
-        if inner is None or inner.vertex is None:
-            return inner
-        return Crossing(inner.theta, Scaled(self.factor, inner.vertex))
+
+@dataclass(frozen=True)
+class _ScaledVertices(_ImageVertices):
+    outer: ScaledSet
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        inner = self.constraint.decomposed(x / x.dtype.type(self.factor))
-        return None if inner is None else [(w, Scaled(self.factor, vertex)) for w, vertex in inner]
-
-    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        inner = self.constraint.best_vertices(self._inner(g), count, best.parts[0])
-        return [Scaled(self.factor, vertex) for vertex in inner]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
-        inner = self.constraint.away_vertex(self._inner(g), x / x.dtype.type(self.factor), noise / abs(self.factor))
-        return None if inner is None else Scaled(self.factor, inner)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
-        factor = x.dtype.type(self.factor)
-        return self.constraint.max_step(x / factor, direction / factor, noise / abs(self.factor))
-
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        return self._scaled(self.constraint.summands(vertex.parts[0]) if vertex.parts else None)
-
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        return self._scaled(self.constraint.split(x / self.factor))
-
-    def _scaled(self, vertices: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
-        return None if vertices is None else tuple(Scaled(self.factor, vertex) for vertex in vertices)
+        found = self.inner.decomposed(self.outer.inverse(x))
+        return None if found is None else [(w, self.outer.image(vertex, x)) for w, vertex in found]
 
 
-class Translated(KnownSet):
+class Translated(_InvertibleImage):
     """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
 
-    Two things do not survive: the shift has entries everywhere, so that a gradient is needed whole, and it is no
-    rank-one matrix. A decomposition has nowhere to put what the set inside leaves to the origin.
+    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed. It is not a rank-one
+    matrix. There are no decompositions, because their weights may leave a part to the origin, which has moved.
 
     Notes
     -----
@@ -385,97 +599,60 @@ class Translated(KnownSet):
     shape: Shape
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
-        self.constraint = constraint
+        super().__init__(constraint)
         self.shift = finite_array(shift, "shift")
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape
-        if self.shift.shape not in (own, (size_of(own),)):  # vectors stand for matrices, row by row
+        if self.shift.shape not in (own, (size_of(own),)):  # Vectors may represent matrices, row by row.
             raise ValueError(f"shift has shape {self.shift.shape}; members of {constraint!r} have shape {own}")
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
-        self.polytope, self.start_asks = constraint.polytope, constraint.start_asks
         if constraint.factors is not None:
             self.factors = tuple((place, C + self.shift[place]) for place, C in constraint.factors)
-        self.n_summands = constraint.n_summands + (constraint.n_summands > 1)  # the shift is a set of its own
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
 
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and self.constraint.trusted
-
     def fingerprint(self) -> str:
         return fingerprint(self, self.shift, self.constraint.fingerprint())
 
-    def _moved(self, vertex: Vertex) -> Sum:
+    def cost(self, g: Any) -> Any:
+        return g
+
+    def image(self, vertex: Vertex, g: Any) -> Sum:
         return Sum((vertex, self._vertex))
 
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Sum:
-        return self._moved(self.constraint.lmo(g, part_of(hint)))
+    def images(self, vertices: tuple[Vertex, ...]) -> tuple[Vertex, ...]:
+        return (*vertices, self._vertex)
 
-    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Sum:
-        return self._moved(self.constraint.lmo_at(g, inner - self._vertex.dot(g), part_of(hint)))
+    def offset(self, g: Any) -> float:
+        return self._vertex.dot(g)
 
-    def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        return self.constraint.lower_bound(g, vertex.parts[0]) + self._vertex.dot(g)
+    def inverse(self, x: Array) -> Array:
+        return x - self.shift.reshape(x.shape).astype(x.dtype, copy=False)
+
+    def forward(self, y: Array) -> Array:
+        return y + self.shift.reshape(y.shape).astype(y.dtype, copy=False)
+
+    def inverse_step(self, x: Array, direction: Array) -> Array:
+        return direction
+
+    def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
+        return noise + few_ulps(x.dtype) * np.abs(x)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         inner = self.constraint.start(self.shape if shape is None else shape, dtype)
         return np.asarray(np.asarray(inner) + self.shift, dtype=dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        # Digits that x never had next to a large shift are missing from the difference.
+        # Next to a large shift, x is known less accurately than its own size suggests.
         return self.constraint.near(x - self.shift, tol, noise + rounding(x, self.shift))
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         return self.constraint.diameter(self.shape)
 
-    def project(self, x: ArrayLike) -> Array | None:
-        x = finite_array(x, "x")
-        inner = self.constraint.project(x - self.shift.astype(x.dtype, copy=False))
-        return None if inner is None else inner + self.shift.astype(x.dtype, copy=False)
-
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)
         shift = self.shift.reshape(shape)
         return None if inner is None else (inner[0] + shift, inner[1] + shift)
-
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        inner = self.constraint.crossing(
-            start,
-            end,
-            (levels[0] - self._vertex.dot(start), levels[1] - self._vertex.dot(end)),
-            [vertex.parts[0] for vertex in skip],
-            noise,
-        )
-        return inner if inner is None or inner.vertex is None else Crossing(inner.theta, self._moved(inner.vertex))
-
-    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        return [self._moved(vertex) for vertex in self.constraint.best_vertices(g, count, best.parts[0])]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
-        inner = self.constraint.away_vertex(g, *self._unmoved(x, noise))
-        return None if inner is None else self._moved(inner)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
-        unmoved, noise = self._unmoved(x, noise)
-        return self.constraint.max_step(unmoved, direction, noise)
-
-    def _unmoved(self, x: Array, noise: Array | float) -> tuple[Array, Array]:
-        """The member inside, and how far its entries may be off."""
-        return x - self.shift.reshape(x.shape).astype(x.dtype, copy=False), noise + few_ulps(x.dtype) * np.abs(x)
-
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        if self.n_summands == 1:
-            return (vertex,)
-        return self._with_shift(self.constraint.summands(vertex.parts[0]) if vertex.parts else None)
-
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        return (DenseVertex(x),) if self.n_summands == 1 else self._with_shift(self.constraint.split(x - self.shift))
-
-    def _with_shift(self, vertices: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
-        return None if vertices is None else (*vertices, self._vertex)

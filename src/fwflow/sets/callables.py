@@ -1,4 +1,4 @@
-"""Any callable ``g -> s`` as a set."""
+"""Sets given by a callable ``g -> s``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fwflow.sets.base import ConstraintSet, needs_shape
 
 
 class CallableSet(ConstraintSet):
-    """A set known only by a callable ``g -> s``. It starts at the oracle's answer to a vector of ones.
+    """A set given only by a callable ``g -> s``. It starts at the oracle's answer for a vector of ones.
 
-    The callable is given a copy of the gradient, and its answer is copied: it may write to either.
+    The callable gets a copy of the gradient, and its answer is copied, so that it may write to both.
     """
 
     trusted = False
     factored = True
-    polytope = True  # as far as anyone can tell
-    start_asks = True
+    polytope = True  # Unknown; methods for polytopes are allowed.
+    start_calls_oracle = True
 
     def __init__(self, oracle: Callable[[Any], Any]) -> None:
         self.oracle = oracle
@@ -49,7 +49,7 @@ class CallableSet(ConstraintSet):
 
 
 def as_set(C: Any) -> ConstraintSet:
-    """A set, or a callable as one."""
+    """Return a set unchanged, and a callable as a set."""
     if isinstance(C, ConstraintSet):
         return C
     if not callable(C) or isinstance(C, type):

@@ -1,4 +1,4 @@
-"""Ellipsoids, along the coordinates or turned."""
+"""Ellipsoids, with axes along the coordinates or rotated."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
-from fwflow.sets.base import KnownSet, rounding
-from fwflow.sets.vectors import FEW
+from fwflow.sets.base import ParametricSet, check_shape, rounding
+from fwflow.sets.vectors import ROUNDING
 
-# From a point so many axes away only its direction counts.
+# Points are projected as if they were at most this many axes away, so that squares do not overflow.
 _FAR = 1e100
-# Columns of a rotation are orthogonal up to this.
+# Largest deviation of ``Q^T Q`` from the identity for a rotation Q. Chosen without tuning.
 _ORTHOGONAL = 1e-8
 
 
-class Ellipsoid(KnownSet):
-    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, of which the columns of Q are the axes. It starts at its centre.
+class Ellipsoid(ParametricSet):
+    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes. It starts at its centre.
 
     With :math:`v = a \circ Q^T g` the vertex is :math:`c - Q(a \circ v) / \|v\|_2`. A zero gradient gives the end of
     the first axis.
@@ -30,15 +29,15 @@ class Ellipsoid(KnownSet):
     ----------
     center : (n,) array_like
     axes : float or (n,) array_like
-        Half of the length of each axis.
+        Half the length of each axis.
     rotation : (n, n) array_like, optional
-        An orthogonal matrix, with an axis in every column; by default the axes are those of the coordinates.
+        An orthogonal matrix with an axis in every column; by default the identity.
 
     Notes
     -----
     :Family: vectors
     :Oracle: :math:`c - Q(a \circ v) / \|v\|_2` with :math:`v = a \circ Q^T g`
-    :Cost: :math:`n`; :math:`n^2` if turned
+    :Cost: :math:`n`; :math:`n^2` if rotated
 
     Examples
     --------
@@ -49,6 +48,7 @@ class Ellipsoid(KnownSet):
     """
 
     shape: Shape
+    parameters = ("center", "axes", "rotation")
 
     def __init__(self, center: ArrayLike, axes: ArrayLike, rotation: ArrayLike | None = None) -> None:
         self.center = finite_array(center, "center", ndim=1).astype(np.float64)
@@ -65,11 +65,8 @@ class Ellipsoid(KnownSet):
     def __repr__(self) -> str:
         return f"Ellipsoid(dimension {self.shape[0]})"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.center, self.axes, self.rotation)
-
     def _along(self, x: Array) -> Array:
-        """Components along the axes."""
+        """Return the components along the axes."""
         return x if self.rotation is None else dot(self.rotation.T, x)
 
     def _back(self, components: Array) -> Array:
@@ -86,8 +83,7 @@ class Ellipsoid(KnownSet):
         return self.center.astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        if x.shape != self.shape:
-            raise ValueError(f"x has shape {x.shape}; members of {self!r} have shape {self.shape}")
+        check_shape(self, x)
         off = noise + rounding(x, self.center)
         sizes = off if self.rotation is None else dot(np.abs(self.rotation.T), off)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -95,30 +91,30 @@ class Ellipsoid(KnownSet):
         return bool(away <= 1 + tol + length(sizes / self.axes))
 
     def project(self, x: ArrayLike) -> Array:
-        r"""By the secular equation: components become :math:`z_i a_i^2 / (a_i^2 + t)`, with t such that they fit.
+        r"""Return the projection, with components :math:`z_i a_i^2 / (a_i^2 + t)`, by the secular equation for t.
 
-        The inverse of the length of what is left, in units of the axes, is concave in t and nearly linear: Newton's
-        method on it (Hebden 1973) rises to the root.
+        The inverse of the length of the result, in units of the axes, is concave and nearly linear in t. Newton's
+        method on it (Hebden 1973) increases to the root.
         """
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
+        if self.near(wide, ROUNDING, np.zeros_like(wide)):
             return x
         largest = float(self.axes.max())
         a, z = self.axes / largest, self._offset(wide, largest)
-        t = max(0.0, float((a * (np.abs(z) - a)).max()))  # below it one component alone is too large
+        t = max(0.0, float((a * (np.abs(z) - a)).max()))  # For smaller t, one component alone is too large.
         while True:
             u = a * z / (a**2 + t)
             size = length(u)
             rise = (size - 1) / float(dot((u / size) ** 2, 1 / (a**2 + t)))
-            if rise <= FEW * (t + rise):
+            if rise <= ROUNDING * (t + rise):
                 break
             t += rise
         inside = self._back(largest * (a * (u / max(size, 1.0))))
         return (self.center + inside).astype(x.dtype, copy=False)
 
     def _offset(self, x: Array, unit: float) -> Array:
-        """Components from the centre to x in a unit; in that direction but not as far away if x is so far."""
+        """Return the components of x minus the centre in a unit, shortened if x is further away than `_FAR`."""
         power = int(np.frexp(max(float(np.abs(x).max()), float(np.abs(self.center).max())))[1])
         with np.errstate(over="ignore"):
             size = min(float(np.ldexp(1 / unit, power)), _FAR)

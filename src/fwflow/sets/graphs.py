@@ -1,4 +1,4 @@
-"""Sets of subgraphs, as 0/1 vectors on the edges: paths, spanning trees, matchings."""
+"""Hulls of subgraphs, which are 0/1 vectors on the edges: paths, spanning trees and matchings."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from scipy.sparse.csgraph import (
     minimum_spanning_tree,
 )
 
-from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, nodes, whole
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
-from fwflow.sets.base import KnownSet
-from fwflow.sets.membership import mixes
+from fwflow.sets.base import ParametricSet, check_shape
+from fwflow.sets.membership import is_mixture
 
-# What rounding may make of a difference of costs of modulus at most one.
+# Rounding error of a difference of costs of modulus at most one.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
-class _Subgraphs(KnownSet):
-    """The hull of 0/1 vectors on the edges of a graph, one for every subgraph of some kind."""
+class _Subgraphs(ParametricSet):
+    """The hull of the 0/1 vectors of all subgraphs of one kind."""
 
     polytope = True
     shape: Shape
+    parameters: tuple[str, ...] = ("tails", "heads")
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike) -> None:
         self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
@@ -44,48 +44,49 @@ class _Subgraphs(KnownSet):
             raise ValueError("tails and heads are empty; a graph needs at least one edge")
         self.shape = self.tails.shape
         self.nodes, ends = np.unique(np.stack([self.tails, self.heads]), return_inverse=True)
-        self._ends = ends.reshape(2, -1)  # the nodes of every edge, by their places among all
+        self._ends = ends.reshape(2, -1)  # Indices into `nodes` of the two ends of every edge.
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shape[0]} edges, {len(self.nodes)} nodes)"
 
     @abstractmethod
     def _best(self, costs: Array) -> Array:
-        """The edges of the cheapest subgraph, for costs of modulus at most one."""
+        """Return the edges of the cheapest subgraph, for costs of modulus at most one."""
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> SparseVertex:
         costs = np.asarray(g, dtype=np.float64)
-        if costs.shape != self.shape:
-            raise ValueError(f"g has shape {costs.shape}; members of {self!r} have shape {self.shape}")
+        check_shape(self, costs, "g")
         edges = np.sort(self._best(np.ldexp(costs, -math.frexp(float(np.abs(costs).max()))[1])))
         return SparseVertex(edges, np.ones(len(edges)), self.shape)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        if x.shape != self.shape:
-            raise ValueError(f"x has shape {x.shape}; members of {self!r} have shape {self.shape}")
+        check_shape(self, x)
         slack = tol + noise
         if (x < -slack).any() or (x > 1 + slack).any():
             return False
-        return self._mixes(x, slack)
+        return self._is_mixture(x, slack)
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
-        """Whether a vector with entries in [0, 1] is a mixture of subgraphs, up to `slack`."""
-        return mixes(self, x, slack)
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self.lmo(np.zeros(self.shape)).to_dense(dtype)
+
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
+        """Return whether a vector with entries in [0, 1] is a mixture of subgraphs, up to `slack`."""
+        return is_mixture(self, x, slack)
 
     def _at_nodes(self, values: Array, side: int) -> Array:
-        """The sum at every node over the edges that end there."""
+        """Return the sum of values on edges at every node, for the tails (side 0) or the heads (side 1)."""
         return np.bincount(self._ends[side], values, len(self.nodes))
 
 
 class _Pairs:
-    """Of all edges that join the same two nodes the cheapest; ties go to the first."""
+    """Parallel edges, of which only the cheapest is used; ties go to the first."""
 
     def __init__(self, edges: Array, ends: Array, n: int) -> None:
         self.edges, self.n = edges, n
         self._key = ends[0, edges] * n + ends[1, edges]
 
     def cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
-        """The edges, and the places of their nodes, in the order of these."""
+        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
         order = np.lexsort((costs[self.edges], self._key))
         keys = self._key[order]
         new = np.diff(keys, prepend=-1) > 0
@@ -95,13 +96,13 @@ class _Pairs:
 class ShortestPath(_Subgraphs):
     """The hull of the paths from one node of a directed graph to another; entry e is 1 where a path uses edge e.
 
-    A path meets no node twice. On a graph without cycles costs may have any sign, as gradients do, and the members are
-    the unit flows from source to target. On others a path is the cheapest only if no cycle has a negative cost: costs
-    that are not negative always do, and for others Bellman and Ford's method finds it or the oracle says that there is
-    none. Edges that lead into the source, out of the target, or are on no path at all do not count as part of cycles.
+    A path visits no node twice. On an acyclic graph, costs may have any sign, and the members are the unit flows from
+    source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
+    cost, and the oracle raises an error otherwise. Edges into the source, out of the target, or on no path at all do
+    not count as part of a cycle.
 
-    It starts at the path with the fewest edges. Flows that go around in cycles on such a graph are no members; whether
-    other flows there that use all edges of a cycle are is not told.
+    It starts at the path with the fewest edges. Flows around a cycle are not members. For other flows that use all
+    edges of a cycle, membership is unknown.
 
     Parameters
     ----------
@@ -123,6 +124,8 @@ class ShortestPath(_Subgraphs):
     array([1., 1., 0.])
     """
 
+    parameters = ("tails", "heads", "source", "target")
+
     def __init__(self, tails: ArrayLike, heads: ArrayLike, source: int, target: int) -> None:
         super().__init__(tails, heads)
         self.source, self.target = whole(source, "source", 0), whole(target, "target", 0)
@@ -143,9 +146,6 @@ class ShortestPath(_Subgraphs):
         self._level = _levels(self._ends[:, useful], len(self.nodes))
         self._start = np.asarray(self.lmo(np.ones(self.shape)))
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.tails, self.heads, self.source, self.target)
-
     def _reached(self, tails: Array, heads: Array, start: int) -> Array:
         n = len(self.nodes)
         graph = sp.csr_array((np.ones(len(tails)), (tails, heads)), shape=(n, n))
@@ -153,7 +153,7 @@ class ShortestPath(_Subgraphs):
 
     def _best(self, costs: Array) -> Array:
         if self._level is not None:
-            # Levels times a number add the same to all paths from source to target, and leave no cost negative.
+            # A multiple of the levels adds the same cost to all paths, and makes all costs nonnegative.
             t, h = self._ends[:, self._edges]
             rise = self._level[h] - self._level[t]
             raised = costs[self._edges]
@@ -170,33 +170,33 @@ class ShortestPath(_Subgraphs):
         return chosen[np.searchsorted(tails * n + heads, path)]
 
     def _tree(self, graph: sp.csr_array) -> Array:
-        """The node before each on a cheapest path from the source."""
+        """Return the predecessor of each node on a cheapest path from the source."""
         if graph.data.min() < 0:
-            # Distances make up for negative costs. Rounding may leave cycles in a tree of Bellman and Ford's method,
-            # where they cost nothing; Dijkstra's has none.
+            # Distances make the reduced costs nonnegative. The predecessors of Bellman and Ford's method may contain
+            # cycles of zero cost because of rounding; those of Dijkstra's method do not.
             tails, heads = graph.tocoo().coords
             distance = self._distances(graph)
             graph.data = np.maximum(graph.data + distance[tails] - distance[heads], 0.0)
         return dijkstra(graph, indices=self._from, return_predecessors=True)[1]
 
     def _distances(self, graph: sp.csr_array) -> Array:
-        graph.data += _ROUNDING  # cycles that cost nothing must not seem negative
+        graph.data += _ROUNDING  # Cycles of zero cost must not seem negative.
         try:
             return bellman_ford(graph, indices=self._from)
         except NegativeCycleError:
             raise ValueError(
-                "g makes the cost of a cycle negative, and then nobody knows a fast way to the cheapest path; "
-                "ShortestPath takes costs of any sign on graphs without cycles, and costs that are not negative on all"
+                "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
+                "use an acyclic graph for costs of any sign, or nonnegative costs"
             ) from None
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self._start.astype(dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        """At most this: two paths have fewer edges each than there are nodes."""
+        """Return an upper bound: a path has fewer edges than there are nodes."""
         return math.sqrt(min(len(self._edges), 2 * (len(self.nodes) - 1)))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         left = self._at_nodes(x, 0) - self._at_nodes(x, 1)
         left[self._from] -= 1
         left[self._to] += 1
@@ -209,13 +209,13 @@ class ShortestPath(_Subgraphs):
 
 
 def _levels(ends: Array, n: int) -> Array | None:
-    """The most edges on a path to each node; None if there is a cycle."""
+    """Return the largest number of edges on a path to each node, or None if there is a cycle."""
     after: list[list[int]] = [[] for _ in range(n)]
     for tail, head in ends.T.tolist():
         after[tail].append(head)
     waits = np.bincount(ends[1], minlength=n).tolist()
     level, ready = [0] * n, [node for node in range(n) if not waits[node]]
-    for node in ready:  # which grows
+    for node in ready:  # The list grows in this loop.
         for head in after[node]:
             level[head] = max(level[head], level[node] + 1)
             waits[head] -= 1
@@ -228,7 +228,7 @@ class SpanningTree(_Subgraphs):
     r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
     The cheapest tree depends only on the order of the costs; ties go to the first edges. It starts at the tree of the
-    first edges. Whether a point is a member is asked of the oracle, up to 100 edges.
+    first edges. Membership is found by oracle calls, for up to 100 edges.
 
     Parameters
     ----------
@@ -259,11 +259,8 @@ class SpanningTree(_Subgraphs):
             raise ValueError(f"the graph has no spanning tree: no edges lead from node {self.nodes[0]} to node {apart}")
         self._pairs = _Pairs(np.flatnonzero(ends[0] < ends[1]), ends, n)
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.tails, self.heads)
-
     def _best(self, costs: Array) -> Array:
-        # In place of costs the order of them, which has no zeros: SciPy takes those for missing edges.
+        # Ranks replace the costs, because SciPy treats zero costs as missing edges.
         order = np.argsort(costs, kind="stable")
         rank = np.empty(len(order))
         rank[order] = np.arange(1, len(order) + 1)
@@ -272,32 +269,29 @@ class SpanningTree(_Subgraphs):
         tree = minimum_spanning_tree(sp.csr_array((rank[chosen], (first, second)), shape=(n, n)))
         return order[tree.data.astype(np.int64) - 1]
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.zeros(self.shape)).to_dense(dtype)
-
     def diameter(self, shape: Shape | None = None) -> float:
-        """At most this: two trees differ in no more edges than a tree has, or than are left."""
+        """Return an upper bound: two trees differ in no more edges than a tree has, or than are left."""
         size = len(self.nodes) - 1
         return math.sqrt(2 * min(size, len(self.tails) - size))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
-        return False if abs(x.sum() - len(self.nodes) + 1) > slack.sum() else super()._mixes(x, slack)
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
+        return False if abs(x.sum() - len(self.nodes) + 1) > slack.sum() else super()._is_mixture(x, slack)
 
 
 class Matching(_Subgraphs):
-    """The hull of the matchings of an undirected graph: of edges of which no two share a node.
+    """The hull of the matchings of an undirected graph: sets of edges of which no two share a node.
 
-    On a bipartite graph SciPy's assignment of sparse matrices finds the cheapest, and the members are the vectors that
-    add up to at most one at every node, or to exactly one if all matchings are perfect. On other graphs networkx's
-    blossoms do (``pip install 'fwflow[graphs]'``), and whether a point is a member is asked of the oracle, up to 100
-    edges. Edges of no cost are left out where they may. It starts at no edges at all, or at some perfect matching.
+    On a bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors
+    whose sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom
+    algorithm finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges.
+    Edges of zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
 
     Parameters
     ----------
     tails, heads : (n,) arrays of int
         The two nodes of each edge.
     perfect : bool
-        Only matchings that leave no node out.
+        Whether every matching must cover all nodes.
 
     Notes
     -----
@@ -313,22 +307,21 @@ class Matching(_Subgraphs):
     array([1., 0., 1.])
     """
 
+    parameters = ("tails", "heads", "perfect")
+
     def __init__(self, tails: ArrayLike, heads: ArrayLike, perfect: bool = False) -> None:
         super().__init__(tails, heads)
         self.perfect = bool(perfect)
         useful = np.flatnonzero(self._ends[0] != self._ends[1])
         self._sides = _sides(self._ends[:, useful], len(self.nodes))
         if self._sides is None:
-            _blossoms()  # says at once if it is missing
+            _blossoms()  # A missing package is reported at once.
             ends = np.sort(self._ends, axis=0)
         else:
             ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
         self._pairs = _Pairs(useful, ends, len(self.nodes))
         if self.perfect and not self._exists():
-            raise ValueError("the graph has no perfect matching: some node is left out of every one")
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.tails, self.heads, self.perfect)
+            raise ValueError("the graph has no perfect matching; use perfect=False")
 
     def _best(self, costs: Array) -> Array:
         chosen, first, second = self._pairs.cheapest(costs)
@@ -341,11 +334,11 @@ class Matching(_Subgraphs):
         return chosen[np.searchsorted(first * len(self.nodes) + second, find(first, second, costs[chosen]))]
 
     def _assigned(self, first: Array, second: Array, costs: Array) -> Array:
-        """By an assignment of one side to the other or, where nodes may be left out, to a stand-in for each."""
+        """Assign one side to the other or, for a node that stays uncovered, to a dummy node."""
         n = len(self.nodes)
         left, row = np.unique(first, return_inverse=True)
         right, column = np.unique(second, return_inverse=True)
-        weights = 2 + costs  # SciPy takes zeros for missing edges; every assignment has as many edges
+        weights = 2 + costs  # SciPy treats zeros as missing edges. All assignments have equally many edges.
         if not self.perfect:
             alone = np.arange(len(left))
             row, column = np.append(row, alone), np.append(column, len(right) + alone)
@@ -369,26 +362,23 @@ class Matching(_Subgraphs):
         graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
         return 2 * int((maximum_bipartite_matching(graph) >= 0).sum()) == n
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.zeros(self.shape)).to_dense(dtype)
-
     def diameter(self, shape: Shape | None = None) -> float:
-        """At most this: a matching has at most half as many edges as there are nodes."""
+        """Return an upper bound: a matching has at most half as many edges as there are nodes."""
         return math.sqrt(min(len(self.tails), 2 * (len(self.nodes) // 2)))
 
-    def _mixes(self, x: Array, slack: Array) -> bool | None:
+    def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         over = self._at_nodes(x, 0) + self._at_nodes(x, 1) - 1
         over = np.abs(over) if self.perfect else over
         if (over > self._at_nodes(slack, 0) + self._at_nodes(slack, 1)).any():
             return False
-        return super()._mixes(x, slack) if self._sides is None else True
+        return super()._is_mixture(x, slack) if self._sides is None else True
 
 
 def _sides(ends: Array, n: int) -> Array | None:
-    """On which side each node of a bipartite graph is; None if there is an odd cycle.
+    """Return the side of each node of a bipartite graph, or None if there is an odd cycle.
 
-    In two copies of the nodes, let every edge go from one copy to the other. A node is joined to its copy just if it
-    is on a walk of odd length back to itself.
+    The double cover has two copies of every node, and edges lead from one copy to the other. A node is connected to its
+    copy if and only if it is on a closed walk of odd length.
     """
     tails, heads = np.append(ends[0], ends[1]), np.append(ends[1], ends[0]) + n
     graph = sp.csr_array((np.ones(len(tails)), (tails, heads)), shape=(2 * n, 2 * n))

@@ -1,6 +1,6 @@
-"""Choices of k entries: the hulls of all vectors with k equal entries, at most k, or k of either sign, and zeros else.
+"""Hulls of the vectors with k equal nonzero entries, with at most k, or with k of either sign.
 
-They are boxes cut by one bound on the sum, so that all their questions are sorts of single entries.
+These sets are boxes with one bound on the sum, so that all operations sort single entries.
 """
 
 from __future__ import annotations
@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import KnownSet, few_ulps, first_bound, needs_shape, size_of
-from fwflow.sets.vectors import FEW, NO_NOISE, Ball, inward, onto_simplex
+from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.vectors import NO_NOISE, ROUNDING, Ball, onto_simplex, rounded_towards
 
-# Which entries a vertex has, and which of them with the worse sign.
+# Places of the nonzero entries of a vertex, and of those among them with the worse sign.
 _Signed = tuple[tuple[int, ...], tuple[int, ...]]
-# A decomposition with more entries than these is not cheap.
+# Largest number of entries of all vertices of a decomposition. Chosen without tuning.
 _MANY = 10**6
 
 
-def chosen(places: Array, value: Any, g: Array) -> Vertex:
-    """The vertex with these values at these places, in the type of a gradient."""
+def vertex_at(places: Array, value: Any, g: Array) -> Vertex:
+    """Return the vertex with these values at these places, in the type of a gradient."""
     values = np.broadcast_to(np.asarray(value, dtype=float_dtype(g.dtype)), places.shape)
     if len(places) > 1:
         return SparseVertex(places, values, g.shape)
@@ -34,11 +33,11 @@ def chosen(places: Array, value: Any, g: Array) -> Vertex:
 
 
 def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
-    r"""The vector of shares :math:`0 \le y \le 1, \sum y = k < n`, for which :math:`ry` is nearest to x.
+    r"""Return y with :math:`0 \le y \le 1, \sum y = k < n` for which :math:`ry` is nearest to x.
 
-    It is clip(u - t, 0, 1) for u = x / r and some t, and the sum falls linearly with t between the entries of u - 1 and
-    of u: sorting these gives t. That is at most the k-th largest entry of u, and need not be more than two below, so
-    that entries further away are zeros and ones: nothing overflows, and no digit is lost to what all have in common.
+    It is clip(u - t, 0, 1) for u = x / r and some t. The sum is linear in t between the entries of u - 1 and of u, so
+    that sorting these gives t. The number t lies between the k-th largest entry of u and two below it. Entries outside
+    of this range become zeros and ones, so that nothing overflows and a common offset costs no accuracy.
     """
     if k == 1:
         return onto_simplex(x, radius) / radius
@@ -50,16 +49,16 @@ def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     sums = len(u) - np.append(0.0, np.cumsum(free[:-1] * np.diff(ends)))
     last = int(np.flatnonzero(sums >= k).max())
     y = np.clip(u - ends[last] - (sums[last] - k) / max(free[last], 1), 0.0, 1.0)
-    between = (y > 0) & (y < 1)  # what rounding has changed of the sum is theirs
+    between = (y > 0) & (y < 1)  # These entries take the rounding error of the sum.
     y[between] -= (y.sum() - k) / max(int(between.sum()), 1)
     return np.clip(y, 0.0, 1.0)
 
 
-def sampled(shares: Array) -> list[tuple[float, Array]]:
-    """Numbers in [0, 1] as means of zeros and ones: weights, and where the ones are.
+def systematic_sample(shares: Array) -> list[tuple[float, Array]]:
+    """Write numbers in [0, 1] as a mixture of 0/1 vectors: weights, and the places of the ones.
 
-    As in systematic sampling: the numbers, laid end to end, are hit by a comb with teeth at distance one. Every place
-    of the comb hits as many of them, up to one; there are no more different ones than numbers.
+    Systematic sampling: intervals with these lengths, end to end, are hit by a comb with teeth at distance one. The
+    number of hits varies by at most one with the position of the comb, and there are no more vectors than numbers.
     """
     edges = np.append(0.0, np.cumsum(shares))
     cuts = np.unique(np.append(np.clip(edges % 1.0, 0.0, 1.0), [0.0, 1.0]))
@@ -67,41 +66,42 @@ def sampled(shares: Array) -> list[tuple[float, Array]]:
     for low, high in pairwise(cuts):
         teeth = np.arange(math.floor(edges[-1]) + 1) + (low + high) / 2
         hits.append((float(high - low), np.searchsorted(edges, teeth[teeth < edges[-1]], side="right") - 1))
-    return [(weight, places) for weight, places in hits if weight > FEW]
+    return [(weight, places) for weight, places in hits if weight > ROUNDING]
 
 
-class _Choices(KnownSet):
-    """Vectors of entries between 0 and the radius, of which k or at most k may be at the radius."""
+class _Choices(Faces, KnownVertices, ParametricSet):
+    """Vectors with entries between 0 and the radius whose sum is k times the radius, or at most that."""
 
     polytope = True
-    #: Whether it is k, no less.
+    #: Whether the sum is k times the radius.
     exactly: bool
+    parameters = ("k", "radius")
 
     def __init__(self, k: int, radius: float = 1.0) -> None:
         self.k, self.radius = whole(k, "k", 1), positive(radius, "radius")
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.k}, {self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.k, self.radius)
-
     def _most(self, n: int) -> int:
-        """How many of n entries may be at the radius."""
+        """Return how many of n entries may equal the radius."""
         if self.exactly and self.k > n:
             raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
         return min(self.k, n)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        shape = needs_shape(self, shape)
+        n = size_of(shape)
+        return np.full(shape, self.radius * (self._most(n) / (n if self.exactly else 2 * n)), dtype)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         flat = g.reshape(-1)
         k = self._most(flat.size)
         places = np.array([flat.argmin()]) if k == 1 else lowest(flat, k)
-        return chosen(places if self.exactly else places[flat[places] < 0], self.radius, g)
+        return vertex_at(places if self.exactly else places[flat[places] < 0], self.radius, g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        """In the order of the gradient every choice comes from a better one.
+        """Return the best choices by best-first search in the order of the gradient.
 
-        An entry moves to the next place, or goes or comes where the gradient changes its sign.
+        Every choice follows from a better one: an entry moves to the next place, or an entry is removed or added where
+        the gradient changes its sign.
         """
         flat = g.reshape(-1).astype(np.float64)
         k = self._most(flat.size)
@@ -109,7 +109,7 @@ class _Choices(KnownSet):
         value = flat[order]
         negative = int((value < 0).sum())
         size = k if self.exactly else min(k, negative)
-        fixed = max(0, size - count)  # places so far from the last are in all of the best
+        fixed = max(0, size - count)  # The first places are in all of the best choices.
 
         def worse(places: tuple[int, ...]) -> list[tuple[float, tuple[int, ...]]]:
             inside = set(places)
@@ -123,7 +123,7 @@ class _Choices(KnownSet):
             return found
 
         ranked = best_first(tuple(range(fixed, size)), worse, count)
-        return [best, *(chosen(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
+        return [best, *(vertex_at(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
 
     def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:
         flat, (slack, slack_of_sum) = x.reshape(-1), self._slacks(x, noise)
@@ -133,19 +133,19 @@ class _Choices(KnownSet):
         best = lowest(-gains, k - int(top.sum()))
         if not self.exactly and flat.sum(dtype=np.float64) < k * self.radius - slack_of_sum:
             best = best[gains[best] > 0]
-        return chosen(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
+        return vertex_at(np.sort(np.append(np.flatnonzero(top), free[best])), self.radius, g)
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         slack, slack_of_sum = self._slacks(x, noise)
         x, direction = x.reshape(-1), direction.reshape(-1)
         room, rate = np.where(direction > 0, self.radius - x, x), np.abs(direction)
-        if not self.exactly:  # the sum is bounded, too
+        if not self.exactly:  # The sum is bounded, too.
             room = np.append(room, self._most(x.size) * self.radius - x.sum(dtype=np.float64))
             rate, slack = np.append(rate, direction.sum(dtype=np.float64)), np.append(slack, slack_of_sum)
         return first_bound(room, rate, slack)
 
     def _slacks(self, x: Array, noise: Array | float) -> tuple[Array, float]:
-        """How near to its bound an entry is at it, and how near the sum."""
+        """Return the distances to their bounds below which an entry and the sum count as equal to them."""
         noise, few = np.broadcast_to(noise, x.shape).reshape(-1), few_ulps(x.dtype) * self.radius
         return noise + few, float(noise.sum()) + few * self.k
 
@@ -157,7 +157,7 @@ class _Choices(KnownSet):
         shares = np.clip(flat[used].astype(np.float64) / self.radius, 0.0, 1.0)
         if self.exactly:
             shares = np.minimum(shares * (self.k / shares.sum()), 1.0)
-        return [(w, chosen(used[places], self.radius, x)) for w, places in sampled(shares) if len(places)]
+        return [(w, vertex_at(used[places], self.radius, x)) for w, places in systematic_sample(shares) if len(places)]
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
@@ -169,7 +169,7 @@ class _Choices(KnownSet):
             y = onto_hypersimplex(wide.reshape(-1), k, self.radius)
         elif self.exactly:
             y = np.ones(x.size)
-        return inward((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
+        return rounded_towards((self.radius * y).reshape(x.shape), self.radius / 2, x.dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         slack = tol * self.radius + noise
@@ -182,14 +182,14 @@ class _Choices(KnownSet):
 
 
 class HyperSimplex(_Choices):
-    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and else zeros.
+    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
 
-    A vertex takes the k smallest entries of the gradient; ties go to the first indices. It starts at its barycentre.
+    A vertex has r at the k smallest entries of the gradient; ties go to the first indices. It starts at its barycentre.
 
     Parameters
     ----------
     k : int
-        At most the number of entries.
+        Number of nonzero entries of a vertex, at most the number of entries.
     radius : float
 
     Notes
@@ -210,11 +210,6 @@ class HyperSimplex(_Choices):
 
     exactly = True
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        shape = needs_shape(self, shape)
-        n = size_of(shape)
-        return np.full(shape, self.radius * (self._most(n) / n), dtype)
-
     def diameter(self, shape: Shape | None = None) -> float:
         n = size_of(needs_shape(self, shape))
         return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
@@ -223,8 +218,9 @@ class HyperSimplex(_Choices):
 class UnitHyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
 
-    A vertex takes the negative entries of the gradient, the k smallest if there are more; ties go to the first indices,
-    and a gradient without negative entries gives the origin. It starts half-way to the barycentre of its upper face.
+    A vertex has r at the negative entries of the gradient, at the k smallest if there are more; ties go to the first
+    indices. A gradient without negative entries gives the origin. It starts halfway between the origin and the
+    barycentre of its upper face.
 
     Notes
     -----
@@ -241,21 +237,16 @@ class UnitHyperSimplex(_Choices):
 
     exactly = False
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        shape = needs_shape(self, shape)
-        n = size_of(shape)
-        return np.full(shape, self.radius * (self._most(n) / (2 * n)), dtype)
-
     def diameter(self, shape: Shape | None = None) -> float:
         n = size_of(needs_shape(self, shape))
         return self.radius * math.sqrt(min(2 * self.k, n))
 
 
 class UnitSimplex(UnitHyperSimplex):
-    r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`. It starts half-way to the barycentre of its upper face.
+    r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`, starting halfway to the barycentre of its upper face.
 
-    A vertex has one entry, that of the smallest entry of the gradient, or none if that is not negative; ties go to the
-    first index.
+    A vertex has r at the smallest entry of the gradient, or is the origin if no entry is negative; ties go to the first
+    index.
 
     Notes
     -----
@@ -278,11 +269,11 @@ class UnitSimplex(UnitHyperSimplex):
         return f"UnitSimplex({self.radius:g})"
 
 
-class KSparseBall(Ball):
-    r"""The hull of the vectors with k entries :math:`\pm r` and else zeros: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
+class KSparseBall(KnownVertices, Ball):
+    r"""The hull of the vectors with k entries :math:`\pm r` and zeros else: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
 
-    A vertex has the k largest entries of the gradient, against their signs; ties go to the first indices, and where the
-    gradient is zero to +r. If there are no more than k entries, this is the ball of the maximum norm.
+    A vertex has :math:`\pm r` at the k largest entries of the gradient, with the opposite sign; ties go to the first
+    indices, and zero entries get +r. For at most k entries, this is the ball of the maximum norm.
 
     Notes
     -----
@@ -298,31 +289,26 @@ class KSparseBall(Ball):
     """
 
     polytope = True
+    parameters = ("k", "radius")
 
     def __init__(self, k: int, radius: float = 1.0) -> None:
         super().__init__(radius)
         self.k = whole(k, "k", 1)
-
-    def __repr__(self) -> str:
-        return f"KSparseBall({self.k}, {self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.k, self.radius)
 
     def norm(self, x: Array) -> float:
         size = np.abs(x)
         return float(max(size.max(), size.sum() / self.k))
 
     def _against(self, places: Array, g: Array) -> Array:
-        """The entries at some places, which are best there."""
+        """Return the best entries at some places."""
         return np.where(g.reshape(-1)[places] > 0, -self.radius, self.radius)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         places = lowest(-np.abs(g.reshape(-1)), self.k)
-        return chosen(places, self._against(places, g), g)
+        return vertex_at(places, self._against(places, g), g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        """Every one comes from a better one: turn back the largest entry with the wrong sign, or take a larger one."""
+        """Return the best vertices by best-first search: an entry changes its sign, or moves to the next place."""
         flat = np.abs(g.reshape(-1)).astype(np.float64)
         k = min(self.k, flat.size)
         order = np.array(smallest(-flat, min(k + count, flat.size)))
@@ -341,22 +327,24 @@ class KSparseBall(Ball):
             signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
             at = order[[*range(fixed), *places]]
             by_place = np.argsort(at)
-            return chosen(at[by_place], (signs * self._against(at, g))[by_place], g)
+            return vertex_at(at[by_place], (signs * self._against(at, g))[by_place], g)
 
         first: _Signed = tuple(range(fixed, k)), ()
         return [best, *(vertex(*state) for state in best_first(first, worse, count)[1:])]
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Of the multiple on the border: every entry is a share of its sign, and if need be of both signs."""
+        """Decompose the multiple of x on the boundary; an entry may be a mixture of both signs."""
         flat = x.reshape(-1).astype(np.float64)
         k, weight = min(self.k, flat.size), self.norm(flat) / self.radius
         if weight == 0 or 2 * flat.size * k > _MANY:
             return None if weight else []
         own = np.abs(flat) / (self.radius * weight)
-        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), FEW)
+        both = own + (1 - own) * max(0.0, k - own.sum()) / max(flat.size - own.sum(), ROUNDING)
         signs = np.where(flat < 0, -self.radius, self.radius)
-        parts = sampled(np.column_stack([both + own, both - own]).reshape(-1) / 2)
-        return [(weight * w, chosen(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts]
+        parts = systematic_sample(np.column_stack([both + own, both - own]).reshape(-1) / 2)
+        return [
+            (weight * w, vertex_at(at // 2, np.where(at % 2, -signs[at // 2], signs[at // 2]), x)) for w, at in parts
+        ]
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")

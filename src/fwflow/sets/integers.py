@@ -1,4 +1,4 @@
-"""Polytopes whose vertices have entries that must be integers."""
+"""Hulls of the integer or mixed-integer points of polytopes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import quietly
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
-from fwflow.sets.base import KnownSet
+from fwflow.sets.base import KnownSet, check_shape
 from fwflow.sets.mps import read
 from fwflow.sets.polytopes import Polytope
 
-# HiGHS looks no further once a solution is known to 1e-6; of costs so large that is 1e-10 of the largest.
+# Exponent of two of the largest cost: HiGHS stops at an absolute gap of 1e-6, which is then 1e-10 of the largest cost.
 _LARGE = 14
-# How far from an integer HiGHS leaves one, and rounding a mixture of them.
+# Largest distance from an integer that HiGHS leaves, and rounding in a mixture.
 _INTEGRAL = 1e-6
 
 
 class MixedInteger(KnownSet):
     r"""The hull of :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}` with some entries integers.
 
-    SciPy's `milp` (HiGHS' branch and bound) finds the best point, integers are rounded to what they are, and the other
-    entries are minimised over once more for them; among points that tie it may be one between vertices. It starts at
-    the point found for a zero objective. The diameter is at most that of the `Polytope` without integers. Points
-    outside of that are no members and points with integers where they must be are; of others it is not told.
+    SciPy's `milp` (branch and bound of HiGHS) finds the best point. Integer entries are then rounded, and the cost is
+    minimised over the other entries once more. If points tie, the result may lie between vertices. It starts at the
+    point found for a zero objective. The diameter is that of the `Polytope` without integers, an upper bound. Points
+    outside of this polytope are not members, points in it with the required integers are members, and for other points
+    membership is unknown.
 
     Parameters
     ----------
@@ -39,9 +40,9 @@ class MixedInteger(KnownSet):
     lower, upper : float or array, optional
         Bounds; none by default.
     integrality : bool or array of bool
-        Which entries must be integers; all by default.
+        Entries that must be integers; all by default.
     n : int, optional
-        The dimension, needed only if nothing else tells.
+        The dimension; needed only if no other argument determines it.
 
     Notes
     -----
@@ -88,9 +89,9 @@ class MixedInteger(KnownSet):
 
     @classmethod
     def read_mps(cls, path: str | PathLike[str]) -> Self:
-        """The set of a mixed-integer program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
+        """Read the set of a mixed-integer program from an MPS file (``.mps``, ``.mps.gz``), in the order of columns.
 
-        Its objective is left alone; ``fwflow.sets.mps.read`` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
+        The objective is ignored; ``fwflow.sets.mps.read`` returns it. Needs highspy: ``pip install 'fwflow[mps]'``.
         """
         found = read(path)
         return cls(*found.rows, lower=found.lower, upper=found.upper, integrality=found.integrality)
@@ -102,8 +103,7 @@ class MixedInteger(KnownSet):
         return fingerprint(self, self.relaxation.fingerprint(), self.integrality)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        if g.shape != self.shape:
-            raise ValueError(f"g has shape {g.shape}; members of {self!r} have shape {self.shape}")
+        check_shape(self, g, "g")
         return DenseVertex(self._best(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
 
     def _best(self, g: Array) -> Array:

@@ -1,4 +1,4 @@
-"""How large is the largest singular value or eigenvalue, and who attains it? Lanczos steps that know what they miss."""
+"""Leading singular vectors and eigenvectors by Lanczos steps, with bounds on the error of the values."""
 
 from __future__ import annotations
 
@@ -13,33 +13,29 @@ import scipy.sparse as sp
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 
-# How exact the oracle is, as a share of the gap that its answer implies; of the value where no gap is asked for.
+# Error of the oracle's value, relative to the duality gap that its answer gives, or to the value without a gap.
 SHARE = 0.1
-# The chance that it is not, and that a bound fails: the random start might hide the leading vector from Lanczos steps.
+# Probabilities that the oracle is less accurate, and that a bound fails. Both may happen if the random start is nearly
+# orthogonal to the leading vector. Chosen without tuning.
 _DOUBT, _FAILURE = 1e-4, 1e-10
-# Most Lanczos steps. Up to this smaller dimension a dense eigenvalue decides where they do not.
+# Largest number of Lanczos steps. Chosen without tuning.
 _MOST = 300
+# Largest dimension of a dense eigenvalue problem, which is solved if Lanczos steps do not converge.
 _GRAM_LIMIT = 2000
-# Symmetric matrices up to this dimension are decomposed as fast as steps are made.
+# Symmetric matrices up to this dimension are decomposed as fast as Lanczos steps are made.
 _SMALL = 64
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def _largest(G: Any) -> float:
-    """The largest entry in modulus, by which the Gram matrix is scaled so that it does not overflow or vanish."""
-    entries = G.data if sp.issparse(G) else G
-    return float(np.abs(entries).max(initial=0.0)) or 1.0
-
-
 def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float], float]) -> tuple[Array, Array]:
-    """Right and left leading singular vectors of a tall G, by Lanczos steps on ``G.T @ G``.
+    """Return the right and left leading singular vectors of a tall G, by Lanczos steps on ``G.T @ G``.
 
-    The value that they attain falls short of the largest by more than ``slack(value)`` only with probability `_DOUBT`.
+    Their singular value is below the largest by more than ``slack(value)`` only with probability `_DOUBT`.
     """
     n, transpose = G.shape[1], G.T
     start, hidden = _random_start(n, near, 0, _DOUBT)
     start = start.astype(G.dtype)
-    # Products are scaled so that squares neither overflow nor vanish.
+    # Scaled products have squares that neither overflow nor vanish.
     unit = np.abs(dot(G, start)).max()
     if unit == 0:
         return np.eye(1, n, dtype=G.dtype)[0], np.eye(1, G.shape[0], dtype=G.dtype)[0]
@@ -54,38 +50,36 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
 
     w, ritz = _lanczos(gram, start, hidden, steps, settled)
     if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not settled(ritz):
-        w = scipy.linalg.eigh(_gram_matrix(G / unit), subset_by_index=(n - 1, n - 1))[1][:, 0].astype(G.dtype)
+        G_unit = G / unit
+        w = scipy.linalg.eigh(_array(dot(G_unit.T, G_unit)), subset_by_index=(n - 1, n - 1))[1][:, 0].astype(G.dtype)
     z = np.asarray(dot(G, w)) / unit
     return w, z / norm(z)
 
 
 def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
-    """A random vector, or one near the direction of a given one; and the logarithm of how well it may hide another.
+    """Return a random vector, near the direction of `near` if given, and a number `hidden`.
 
-    It has an inner product of modulus below ``exp(-hidden)`` times its length with a unit vector only with
+    The inner product of the vector with any unit vector is below ``exp(-hidden)`` times its length only with
     probability `doubt`.
     """
     start = np.random.default_rng(seed).standard_normal(n)
     length = 0.0 if near is None else float(norm(near))
-    if near is not None and 0 < length < math.inf:  # else it has no direction
+    if near is not None and 0 < length < math.inf:  # Otherwise it has no direction.
         start += 10 * math.sqrt(n) / length * near
     return start, math.log(float(norm(start)) / (math.sqrt(math.pi / 2) * doubt))
 
 
 class Ritz(NamedTuple):
-    """What Lanczos steps tell of a symmetric operator.
-
-    Ascending Ritz values, the norms of what the steps left, and how well the start may hide an eigenvector.
-    """
+    """Result of Lanczos steps: ascending Ritz values, the norms of the residuals, and `hidden` of `_random_start`."""
 
     values: Array
     norms: Array
     hidden: float
 
     def excludes(self, level: float) -> bool:
-        r"""Whether an eigenvalue of at least `level`, which is above the Ritz values, would have been seen.
+        r"""Return whether there is no eigenvalue of at least `level`, which is above the Ritz values.
 
-        Step k leaves the unit vector :math:`p_k(A) b` with
+        Step k ends with the unit vector :math:`p_k(A) b` with
         :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) / \beta_i`, so that
         :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz values
         :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
@@ -93,7 +87,7 @@ class Ritz(NamedTuple):
         return self.norms[-1] == 0 or float(np.log((level - self.values) / self.norms).sum()) >= self.hidden
 
     def bound(self) -> float:
-        """A level that is excluded, close to the least."""
+        """Return a level that is excluded, close to the smallest one."""
         largest, excess = float(self.values[-1]), float(np.abs(self.values).max()) or float(self.norms.max())
         while not self.excludes(largest + excess):
             excess *= 2
@@ -105,7 +99,7 @@ class Ritz(NamedTuple):
 def _lanczos(
     apply: Callable[[Array], Array], start: Array, hidden: float, steps: int, settled: Callable[[Ritz], bool]
 ) -> tuple[Array, Ritz]:
-    """Leading Ritz vector and what the steps tell, which are `_MOST` unless they have `settled` the matter before."""
+    """Return the leading Ritz vector and the Ritz values after `_MOST` steps, or earlier once `settled` is true."""
     n = len(start)
     basis = np.empty((min(steps, n), n), start.dtype)
     alpha: list[float] = []
@@ -117,7 +111,7 @@ def _lanczos(
         basis[k] = w
         image = apply(w)
         alpha.append(float(dot(w, image)))
-        # Once against the last two and once against all is orthogonal to working precision.
+        # Orthogonalising against the last two and then against all vectors gives working precision.
         image -= alpha[-1] * w
         if k > 0:
             image -= beta[-1] * basis[k - 1]
@@ -139,37 +133,29 @@ def _lanczos(
 
 
 def spectral_bound(G: Any, sigma: float) -> float:
-    """An upper bound on the spectral norm of G, of which `sigma` is a lower bound."""
+    """Return an upper bound on the spectral norm of G, given a lower bound `sigma`."""
     G = sp.csr_array(G, dtype=np.float64) if sp.issparse(G) else np.asarray(G, dtype=np.float64)
-    unit = _largest(G)
+    # In units of the largest entry the Gram matrix neither overflows nor vanishes.
+    unit = float(np.abs(G.data if sp.issparse(G) else G).max(initial=0.0)) or 1.0
     G = (G if G.shape[0] >= G.shape[1] else G.T) / unit
-    return unit * _unit_bound(G, sigma / unit)
-
-
-def _unit_bound(G: Any, sigma: float) -> float:
-    n, transpose = G.shape[1], G.T
+    n, transpose, sigma = G.shape[1], G.T, sigma / unit
     if n <= _GRAM_LIMIT:
-        largest = float(scipy.linalg.eigvalsh(_gram_matrix(G), subset_by_index=(n - 1, n - 1))[0])
-        return math.sqrt(max(0.0, largest, sigma**2) * (1 + n * np.finfo(np.float64).eps))
+        largest = float(scipy.linalg.eigvalsh(_array(dot(transpose, G)), subset_by_index=(n - 1, n - 1))[0])
+        return unit * math.sqrt(max(0.0, largest, sigma**2) * (1 + n * _EPS))
     start, hidden = _random_start(n, None, 1, _FAILURE)
 
     def settled(ritz: Ritz) -> bool:
         return ritz.excludes((1 + 1e-12) * ritz.values[-1])
 
     ritz = _lanczos(lambda w: np.asarray(dot(transpose, dot(G, w))), start, hidden, 50, settled)[1]
-    return math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * np.finfo(np.float64).eps))
-
-
-def _gram_matrix(G: Any) -> Array:
-    gram = dot(G.T, G)
-    return gram.toarray() if sp.issparse(gram) else gram
+    return unit * math.sqrt(max(ritz.bound(), sigma**2) * (1 + n * _EPS))
 
 
 def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Callable[[float, float], float]) -> Array:
-    """Orthonormal columns that attain the sum of the `count` largest eigenvalues of a symmetric A, the largest first.
+    """Return orthonormal eigenvectors of the `count` largest eigenvalues of a symmetric A, the largest first.
 
-    Each is found by Lanczos steps orthogonally to those before, from its own column of `near`. What they attain falls
-    short of the sum by more than ``slack(sum, spread of the eigenvalues)`` only with probability `_DOUBT` each.
+    Each is found by Lanczos steps orthogonal to those before, from its own column of `near`. The sum of their values is
+    too small by more than ``slack(sum, spread of the eigenvalues)`` only with probability `_DOUBT` each.
     """
     n, W, total, bottom = A.shape[0], np.empty((A.shape[0], 0), A.dtype), 0.0, 0.0
     if n <= _SMALL or 5 * count * steps > n:
@@ -193,11 +179,11 @@ def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Cal
 
 
 def eigenvalue_bound(A: Any, count: int) -> float:
-    r"""An upper bound on the sum of the `count` largest eigenvalues of a symmetric A.
+    r"""Return an upper bound on the sum of the `count` largest eigenvalues of a symmetric A.
 
-    The j-th is at most the largest of A restricted to what is orthogonal to any j - 1 vectors (Courant & Fischer).
+    The j-th is at most the largest of A on the orthogonal complement of any j - 1 vectors (Courant & Fischer).
     """
-    n, norm = A.shape[0], _row_sums(A)
+    n, norm = A.shape[0], float(abs(A).sum(axis=1).max())  # The largest row sum is at least the spectral norm.
     if n <= _GRAM_LIMIT:
         values = scipy.linalg.eigvalsh(_array(A), subset_by_index=(n - count, n - 1))
         return float(values.sum()) + count * n * _EPS * norm
@@ -215,7 +201,7 @@ def eigenvalue_bound(A: Any, count: int) -> float:
 
 
 def _deflated(A: Any, W: Array, bottom: float) -> Callable[[Array], Array]:
-    """A on what is orthogonal to the columns of W, which themselves go to the bottom of the spectrum."""
+    """Return A on the orthogonal complement of the columns of W, which get the eigenvalue `bottom`."""
     if not W.shape[1]:
         return lambda w: np.asarray(dot(A, w))
 
@@ -228,15 +214,10 @@ def _deflated(A: Any, W: Array, bottom: float) -> Callable[[Array], Array]:
 
 
 def _orthogonal(w: Array, W: Array) -> Array:
-    """The unit vector of what of w is orthogonal to the columns of W: once more where rounding has left some."""
-    for _ in range(2):
+    """Return the unit vector of the part of w that is orthogonal to the columns of W."""
+    for _ in range(2):  # The second time removes the rounding error of the first.
         w = w - dot(W, dot(W.T, w))
     return w / norm(w)
-
-
-def _row_sums(A: Any) -> float:
-    """The largest sum of moduli in a row: at least the spectral norm."""
-    return float(abs(A).sum(axis=1).max())
 
 
 def _array(A: Any) -> Array:

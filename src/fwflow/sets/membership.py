@@ -1,4 +1,4 @@
-"""Is x a member of a set of which only the oracle is known? By the nearest point of a growing hull of vertices."""
+"""Membership by oracle calls: the point nearest to x in a growing hull of vertices."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from fwflow._validation import Array
 from fwflow.points.vertices import Shape
 from fwflow.sets.base import ConstraintSet, size_of
 
-# Membership of a point with more entries than these takes too many oracle calls.
-MOST_ASKED = 100
-# Oracle calls per entry of x after which membership is not told, and besides: curved borders take the most of them.
-_ASKED, _LEAST_ASKED = 10, 60
+# Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
+_MOST_ENTRIES = 100
+# Oracle calls per entry of x, and in addition, after which membership is unknown. Curved boundaries take the most.
+_CALLS, _BASE_CALLS = 10, 60
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
-    """Whether x is within `slack` of a mixture of vertices; None if the oracle's answers do not tell."""
-    if x.size > MOST_ASKED:
+def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Array) -> bool | None:
+    """Return whether x is a member, by oracle calls. Users' functions are called, and counted, in runs only."""
+    if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
+        return None
+    return is_mixture(constraint, x, tol * _widths(constraint, x.shape) + noise)
+
+
+def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
+    """Return whether x is within `slack` of a mixture of vertices, or None if the oracle's answers do not decide."""
+    if x.size > _MOST_ENTRIES:
         return None
     apart = np.asarray(constraint.start(x.shape)) - x
     if (np.abs(apart) <= slack).all():
         return True
-    # Distances are measured in units of the slack. An entry without slack is one in which all members agree.
+    # The unit of distances is the slack. In an entry without slack all members are equal.
     units = np.where(slack > 0, slack, np.inf)
 
     def lowest(z: Array) -> tuple[Array, float]:
@@ -43,28 +50,29 @@ def mixes(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
     if (first[slack == 0] != 0).any():
         return False
     rows = np.abs(np.stack([first, other]) / units)
-    return mixes_to_zero((first / units).reshape(-1), lowest, float(rows.max()), _ASKED * x.size + _LEAST_ASKED)
+    return mixture_reaches_zero((first / units).reshape(-1), lowest, float(rows.max()), _CALLS * x.size + _BASE_CALLS)
 
 
-def mixes_to_zero(
+def mixture_reaches_zero(
     first: Array, lowest: Callable[[Array], tuple[Array, float]], unit: float, most: float = math.inf
 ) -> bool | None:
-    """Whether the mixture of some rows that is nearest to zero is within one of it in every entry.
+    """Return whether the mixture of rows that is nearest to zero has entries of modulus at most one.
 
-    Wolfe's method (1976): of a few affinely independent rows, the corral, the nearest affine combination z is known by
-    a QR factorisation. Weights that would turn negative leave the corral, and the row lowest along z joins it, until z
-    is close enough or separates zero from all rows. None if the arithmetic, or so many rows, can tell no more.
+    Wolfe's method (1976) keeps a few affinely independent rows, the corral. A QR factorisation gives their affine
+    combination z nearest to zero. Rows whose weights would become negative leave the corral. The row with the smallest
+    product with z joins it, until z is close enough or separates zero from all rows. The result is None if rounding or
+    the limit on the number of rows ends the iteration before.
 
     Parameters
     ----------
     first : array
         One of the rows.
     lowest : callable
-        Returns the row that is lowest along a vector, and a lower bound on the products of all rows with the vector.
+        Returns the row with the smallest product with a vector, and a lower bound on the products of all rows.
     unit : float
-        The size of the entries of the rows, for the arithmetic.
+        The size of the entries of the rows, for scaling.
     most : float
-        Most rows to ask for.
+        Largest number of rows to compute.
     """
     n = len(first)
     rows, joins = np.zeros((0, n)), first
@@ -74,7 +82,7 @@ def mixes_to_zero(
         column = np.append(1.0, joins / unit)
         r = dot(Q.T, column)
         column -= dot(Q, r)
-        again = dot(Q.T, column)  # once more: rounding has left a little of the span in it
+        again = dot(Q.T, column)  # The second time removes the rounding error of the first.
         column -= dot(Q, again)
         length = float(norm(column))
         if length <= n * _EPS:
@@ -111,8 +119,8 @@ def mixes_to_zero(
             return None
 
 
-def widths(constraint: ConstraintSet, shape: Shape) -> Array:
-    """How wide a set is along every coordinate, by two oracle calls for each."""
+def _widths(constraint: ConstraintSet, shape: Shape) -> Array:
+    """Return the width of a set along every coordinate, by two oracle calls for each."""
     units = np.eye(size_of(shape)).reshape(-1, *shape)
     found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
     return np.array(found).reshape(shape)

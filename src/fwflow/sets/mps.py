@@ -1,4 +1,4 @@
-"""Which linear program does an MPS file hold? Read by HiGHS."""
+"""Linear and mixed-integer programs from MPS files, read by HiGHS."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import scipy.sparse as sp
 from fwflow._storage.files import opened
 from fwflow._validation import Array, InputError, parsed
 
-#: Sections whose lines end with a value, and all sections.
+#: Sections whose lines end with a value; below, all sections.
 _VALUED = frozenset({"COLUMNS", "RHS", "RANGES", "BOUNDS"})
 _SECTIONS = _VALUED | {"NAME", "OBJSENSE", "ROWS", "QUADOBJ", "QMATRIX", "SOS", "ENDATA"}
-#: Bounds that need no value: free, infinite, and binary columns.
+#: Types of bounds without a value: free, infinite and binary columns.
 _WITHOUT_VALUE = frozenset({"FR", "MI", "PL", "BV"})
 
 
 class Mps(NamedTuple):
     """A linear or mixed-integer program: minimise ``cost @ x`` over ``A x <= b, C x = d, lower <= x <= upper``.
 
-    Costs of a program that maximises have the other sign.
+    The costs of a maximisation problem have the opposite sign.
     """
 
     A: sp.csr_array
@@ -42,12 +42,12 @@ class Mps(NamedTuple):
 
 
 def read(path: str | PathLike[str]) -> Mps:
-    """The program in a file; a range of a row is two inequalities, and rows without sides are left out.
+    """Read a program from a file. A range of a row becomes two inequalities, and rows without sides are left out.
 
     Parameters
     ----------
     path : path
-        Of a file that ends in ``.mps`` or ``.mps.gz``, of fixed or free format.
+        A file that ends in ``.mps`` or ``.mps.gz``, in fixed or free format.
     """
     try:
         import highspy
@@ -57,20 +57,20 @@ def read(path: str | PathLike[str]) -> Mps:
     if not name.lower().endswith((".mps", ".mps.gz")):
         raise InputError(f"path must end in .mps or .mps.gz; got {name!r}")
     if not Path(name).is_file():
-        raise FileNotFoundError(f"path is {name!r}, and there is no such file")
+        raise FileNotFoundError(f"path is {name!r}; this file does not exist")
     _check_numbers(Path(name))
     solver = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     if solver.readModel(name) == highspy.HighsStatus.kError:
-        raise InputError(f"{name} is no MPS file of a linear program that HiGHS can read")
+        raise InputError(f"{name} is not an MPS file of a linear program that HiGHS can read")
     model, kinds = solver.getModel(), highspy.HighsVarType
     lp = model.lp_
     if not lp.num_col_:
         raise InputError(f"{name} has no columns")
     if model.hessian_.dim_:
-        raise InputError(f"{name} has a quadratic objective; only linear programs, with integers or without, are read")
+        raise InputError(f"{name} has a quadratic objective; only linear and mixed-integer linear programs can be read")
     if not set(lp.integrality_) <= {kinds.kContinuous, kinds.kInteger}:
-        raise InputError(f"{name} has semi-continuous columns, which no convex polytope has")
+        raise InputError(f"{name} has semi-continuous columns; only continuous and integer columns can be read")
     rows = _rows(lp, highspy.MatrixFormat.kColwise)
     low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
     equal = low == high
@@ -89,7 +89,7 @@ def read(path: str | PathLike[str]) -> Mps:
 
 
 def _check_numbers(path: Path) -> None:
-    """Refuse a value that is no number, with its line: HiGHS reads 1_000 as 1, and leaves out what it cannot read."""
+    """Raise an error for a value that is not a number: HiGHS reads 1_000 as 1, and skips unreadable values."""
     section = ""
     with opened(path) as file:
         for i, line in enumerate(file, 1):
@@ -101,9 +101,9 @@ def _check_numbers(path: Path) -> None:
                 section = first
             elif section in _VALUED and not (section == "BOUNDS" and first in _WITHOUT_VALUE):
                 two = count >= 5 or (count == 4 and section in ("RHS", "RANGES"))
-                # In fixed format a name may have spaces, and then the third word from the end may be a part of one.
+                # In fixed format a name may contain spaces, so that the third word from the end may be part of a name.
                 for word in (words[-3], words[-1]) if two and words[-3][0] in "+-.0123456789" else words[-1:]:
-                    value = parsed(word.lower().replace("d", "e"))  # Fortran's exponents are numbers, too
+                    value = parsed(word.lower().replace("d", "e"))  # Fortran's exponents are accepted.
                     if value is None or np.isnan(value):
                         raise InputError(f"{path}, line {i} must hold numbers as values; it has {word!r}")
 

@@ -1,4 +1,4 @@
-"""Sets in which weights go to entries by their order: balls of ordered weighted norms, and the permutahedron."""
+"""Sets that assign weights to entries by their order: balls of ordered weighted norms, and the permutahedron."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import KnownSet, needs_shape, size_of
-from fwflow.sets.hypersimplices import chosen
-from fwflow.sets.vectors import FEW, Ball, inward
+from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape, size_of
+from fwflow.sets.hypersimplices import vertex_at
+from fwflow.sets.vectors import ROUNDING, Ball
 
-# From a point so many radii away only its direction counts: next to it the radius is rounding.
+# Points are projected as if they were at most this many radii away. Chosen without tuning.
 _FAR = 2.0**36
-# Ranking orders of more entries than these, all together, is not cheap.
+# Largest number of entries of all ranked permutations together. Chosen without tuning.
 _MANY = 10**5
 
 
 def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
-    r"""The vector nearest to x with :math:`\sum_i w_i |x|_{[i]} \le r`, for weights that do not increase.
+    r"""Return the vector nearest to x with :math:`\sum_i w_i |x|_{[i]} \le r`, for weights that do not increase.
 
     In the order of the moduli it is the positive part of the isotonic regression of :math:`|x| - tw` (Bogdan et al.
-    2015). As t grows, entries are only pooled and lost: the norm of that is convex and piecewise linear in t, and
-    Newton's method from t = 0 ends at the root after as many steps as it has met pieces (Davis 2015 bounds them).
+    2015). With growing t, entries are only pooled or become zero, so that the norm is convex and piecewise linear in t.
+    Newton's method from t = 0 reaches the root after at most one step for each piece (Davis 2015 bounds their number).
     """
     size = np.abs(x)
     order, unit = np.argsort(-size, kind="stable"), float(size.max())
-    z, t = size[order] / unit * min(unit / radius, _FAR), 0.0  # in units of the radius
+    z, t = size[order] / unit * min(unit / radius, _FAR), 0.0  # The unit is the radius.
     while True:
         starts = isotonic_regression(z - t * weights, increasing=False).blocks
         counts = np.diff(starts)
@@ -43,41 +42,36 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
         share = np.where(level > t * w, counts * w, 0.0)
         slope = float(dot(share, w))
         following = (float(dot(share, level)) - 1) / slope if slope > 0 else t
-        if following <= t * (1 + FEW):
+        if following <= t * (1 + ROUNDING):
             break
         t = following
     y = np.empty_like(z)
     y[order] = np.repeat(np.maximum(level - t * w, 0.0), counts)
     reached = float(dot(weights, y[order]))
-    return np.copysign(y * (radius / reached if reached > 0 else 0.0), x)  # on the border, in spite of rounding
+    return np.copysign(y * (radius / reached if reached > 0 else 0.0), x)  # On the boundary in spite of rounding.
 
 
-class _OrderedBall(Ball):
-    """The ball of a norm that sums the moduli in their order, with weights that do not increase."""
+class _OrderedBall(KnownVertices, Ball):
+    """The ball of a weighted sum of the moduli in descending order, with weights that do not increase."""
 
     polytope = True
 
     @abstractmethod
     def _weights(self, n: int) -> Array:
-        """Those of n entries."""
+        """Return the weights of n entries."""
 
     def norm(self, x: Array) -> float:
         return float(dot(self._weights(x.size), np.sort(np.abs(x))[::-1]))
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
-            return x
-        flat = onto_ordered_ball(wide.reshape(-1), self._weights(x.size), self.radius)
-        return inward(flat.reshape(x.shape), 0, x.dtype)
+        return self.projected(x, lambda y: onto_ordered_ball(y, self._weights(y.size), self.radius))
 
 
 class KNormBall(_OrderedBall):
     r"""The hull of the L1 ball of radius r and the ball of radius r/k of the maximum norm.
 
-    Its members are those of which the k largest moduli sum to at most r. A vertex has one entry or all; ties go to one
-    entry, the first, and where the gradient is zero to the positive sign.
+    The k largest moduli of a member sum to at most r. A vertex has one nonzero entry, or all are nonzero. Ties go to
+    one entry, the first, and zero entries of the gradient get the positive sign.
 
     Notes
     -----
@@ -93,21 +87,17 @@ class KNormBall(_OrderedBall):
     (array([0., 4., 0.]), array([-2.,  2., -2.]))
     """
 
+    parameters = ("k", "radius")
+
     def __init__(self, k: int, radius: float = 1.0) -> None:
         super().__init__(radius)
         self.k = whole(k, "k", 1)
-
-    def __repr__(self) -> str:
-        return f"KNormBall({self.k}, {self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.k, self.radius)
 
     def _weights(self, n: int) -> Array:
         return (np.arange(n) < self.k).astype(np.float64)
 
     def _of_all(self, g: Array) -> DenseVertex:
-        """The best vertex in all entries."""
+        """Return the best vertex with nonzero entries everywhere."""
         entry = self.radius / self.k
         return DenseVertex(np.where(g > 0, -entry, entry).astype(float_dtype(g.dtype), copy=False))
 
@@ -115,10 +105,10 @@ class KNormBall(_OrderedBall):
         return OneHot(i, -self.radius if g.flat[i] > 0 else self.radius, g.shape)
 
     def _all_beat(self, size: Array) -> Array:
-        """For which entries the best vertex in all of them is better than the best in that one.
+        """Return, for each entry, whether the dense vertex is better than the best vertex with this entry only.
 
-        For k = 1 no others are vertices but in one dimension, nor are those in all where k is not below the number of
-        entries.
+        For k = 1 and more than one entry, only dense vectors are vertices. If k is at least the number of entries, only
+        sparse ones are.
         """
         if 1 < self.k < size.size:
             unit = float(size.max()) or 1.0
@@ -131,7 +121,7 @@ class KNormBall(_OrderedBall):
         return self._of_all(g) if self._all_beat(size)[i] else self._of_one(g, i)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        """Among those against the signs of the gradient."""
+        """Return the best vertices among those whose signs are opposite to the gradient."""
         size = np.abs(g.reshape(-1)).astype(np.float64)
         if not 1 < self.k < size.size:
             return [best] if self.k == 1 < size.size else [self._of_one(g, i) for i in smallest(-size, count)]
@@ -147,13 +137,13 @@ class KNormBall(_OrderedBall):
 class OWLBall(_OrderedBall):
     r""":math:`\{x : \sum_i w_i |x|_{[i]} \le r\}` for the moduli in descending order: ordered weighted L1.
 
-    A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` in the j largest entries of the gradient and else zeros;
-    ties go to the smallest j and the first indices, and where the gradient is zero to the positive sign.
+    A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j largest entries of the gradient and zeros else.
+    Ties go to the smallest j and the first indices; zero entries of the gradient get the positive sign.
 
     Parameters
     ----------
     weights : (n,) array_like
-        Not negative, in any order, and not all zero.
+        Nonnegative weights in any order, not all zero.
     radius : float
 
     Notes
@@ -165,7 +155,7 @@ class OWLBall(_OrderedBall):
 
     Examples
     --------
-    Equal weights are the L1 ball, a single one the ball of the maximum norm.
+    Equal weights give the L1 ball. A single nonzero weight gives the ball of the maximum norm.
 
     >>> import numpy as np, fwflow as fw
     >>> C = fw.OWLBall([3.0, 2.0, 1.0], 6.0)
@@ -174,6 +164,7 @@ class OWLBall(_OrderedBall):
     """
 
     shape: Shape
+    parameters = ("weights", "radius")
 
     def __init__(self, weights: ArrayLike, radius: float = 1.0) -> None:
         super().__init__(radius)
@@ -184,7 +175,7 @@ class OWLBall(_OrderedBall):
         self.shape = given.shape
         self.reach = self.radius / float(self.weights[0])
         self._sums = np.cumsum(self.weights)
-        # Of equal weights only the first makes a vertex, and where weights of zero follow, entries are added for free.
+        # A vertex has j = 1 or a weight j below the first one. If the next weight is zero, more entries are free.
         counts, n = np.arange(1, len(given) + 1), len(given)
         extreme = (self.weights < self.weights[0]) | (counts == 1)
         self._counts = counts[extreme & (np.append(self.weights[1:], 1.0) > 0)] if n > 1 else counts
@@ -192,19 +183,13 @@ class OWLBall(_OrderedBall):
     def __repr__(self) -> str:
         return f"OWLBall({len(self.weights)} weights, {self.radius:g})"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.weights, self.radius)
-
     def _weights(self, n: int) -> Array:
         if n != len(self.weights):
             raise ValueError(f"x has {n} entries; {self!r} has members of {len(self.weights)}")
         return self.weights
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.zeros(self.shape if shape is None else shape, dtype)
-
     def _ranked(self, g: Array) -> tuple[Array, Array]:
-        """Places by the modulus of the gradient, and what the best vertex with so many entries attains."""
+        """Return places by the modulus of the gradient, and the value of the best vertex for each number of entries."""
         size = np.abs(g.reshape(-1)).astype(np.float64)
         size /= size.max() or 1.0
         order = np.argsort(-size, kind="stable")
@@ -214,14 +199,14 @@ class OWLBall(_OrderedBall):
         count = int(self._counts[kind])
         places = np.sort(order[:count])
         entry = self.radius / float(self._sums[count - 1])
-        return chosen(places, np.where(g.reshape(-1)[places] > 0, -entry, entry), g)
+        return vertex_at(places, np.where(g.reshape(-1)[places] > 0, -entry, entry), g)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
         order, attained = self._ranked(g)
         return self._vertex(g, order, int(attained.argmax()))
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        """The best with one entry, with two, ..., by what they attain."""
+        """Return the best vertices for the numbers of entries, sorted by value."""
         order, attained = self._ranked(g)
         return [self._vertex(g, order, kind) for kind in smallest(-attained, count)]
 
@@ -229,16 +214,16 @@ class OWLBall(_OrderedBall):
         return 2 * self.radius * float((np.sqrt(self._counts) / self._sums[self._counts - 1]).max())
 
 
-class Permutahedron(KnownSet):
-    r"""The hull of all vectors that have the same entries in some order. It starts at their mean.
+class Permutahedron(KnownVertices, ParametricSet):
+    r"""The hull of all permutations of the given entries. It starts at their mean.
 
-    A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Members are told by the
-    sums of their largest entries (Rado 1952), each up to a share of what it may be.
+    A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Membership compares the
+    sums of the largest entries (Rado 1952), with a tolerance relative to the range of each sum.
 
     Parameters
     ----------
     weights : (n,) array_like
-        The entries, in any order.
+        The entries in any order.
 
     Notes
     -----
@@ -258,6 +243,7 @@ class Permutahedron(KnownSet):
 
     polytope = True
     shape: Shape
+    parameters = ("weights",)
 
     def __init__(self, weights: ArrayLike) -> None:
         given = finite_array(weights, "weights", ndim=1).astype(np.float64)
@@ -269,9 +255,6 @@ class Permutahedron(KnownSet):
     def __repr__(self) -> str:
         return f"Permutahedron({len(self.weights)} weights)"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.weights)
-
     def _vertex(self, order: Array, weights: Array, g: Array) -> DenseVertex:
         entries = np.empty(len(order), float_dtype(g.dtype))
         entries[order] = weights
@@ -281,7 +264,7 @@ class Permutahedron(KnownSet):
         return self._vertex(np.argsort(g.reshape(-1), kind="stable"), self.weights, g)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        """In the order of the gradient every one comes from a better one: two entries exchange neighbouring levels."""
+        """Return the best permutations by best-first search: two entries exchange neighbouring levels."""
         if count * g.size > _MANY:
             return [best]
         order = np.argsort(g.reshape(-1), kind="stable")
@@ -289,7 +272,7 @@ class Permutahedron(KnownSet):
         levels, ranks = np.unique(-self.weights, return_inverse=True)
 
         def worse(ranks: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...]]]:
-            last, swaps = [-1] * len(levels), []  # where each level was last seen
+            last, swaps = [-1] * len(levels), []  # The last place of each level.
             for q, rank in enumerate(ranks):
                 if rank and last[rank - 1] > last[rank]:
                     p = last[rank - 1]
@@ -302,27 +285,27 @@ class Permutahedron(KnownSet):
         return [best, *(self._vertex(order, -levels[list(found)], g) for found in ranked[1:])]
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.full(self.shape if shape is None else shape, self.weights.mean(), dtype)
+        return np.full(needs_shape(self, shape), self.weights.mean(), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         if x.size != len(self.weights):
             raise ValueError(f"x has {x.size} entries; {self!r} has members of {len(self.weights)}")
         order = np.argsort(-x.reshape(-1), kind="stable")
         widths = np.cumsum(self.weights - self.weights[::-1])
-        widths[-1] = np.abs(self.weights - self.weights.mean()).sum()  # the sum of all has no width of its own
+        widths[-1] = np.abs(self.weights - self.weights.mean()).sum()  # The sum of all entries is fixed.
         with np.errstate(over="ignore", invalid="ignore"):
             excess = np.cumsum(x.reshape(-1)[order] - self.weights)
         slack = tol * widths + np.cumsum(noise.reshape(-1)[order])
         return bool((excess <= slack).all() and excess[-1] >= -slack[-1])
 
     def project(self, x: ArrayLike) -> Array:
-        """By isotonic regression of the difference to the weights, in the order of x (Blondel et al. 2020)."""
+        """Return the projection, by isotonic regression of x minus the weights in order (Blondel et al. 2020)."""
         x = finite_array(x, "x")
         wide = x.reshape(-1).astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
+        if self.near(wide, ROUNDING, np.zeros_like(wide)):
             return x
         order = np.argsort(-wide, kind="stable")
-        # Entries further apart than any two weights share no block, however far: no digit is lost to a large x.
+        # Entries further apart than any two weights are in different blocks. Clipping the distance keeps the accuracy.
         with np.errstate(over="ignore"):
             apart = np.minimum(-np.diff(wide[order]), self.weights[0] - self.weights[-1])
         z = -np.append(0.0, np.cumsum(apart))

@@ -10,25 +10,24 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
-from fwflow.sets.base import KnownSet
-from fwflow.sets.membership import mixes_to_zero
+from fwflow.sets.base import ParametricSet, check_shape
+from fwflow.sets.membership import mixture_reaches_zero
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
 
-# Squares of distances shorter than this, in units of the set, drown in rounding: membership is told no finer.
+# Smallest relative tolerance of membership in a hull: squares of shorter distances are lost to rounding.
 _RESOLVED = float(np.sqrt(np.finfo(np.float64).eps))
-# HiGHS takes coefficients below 1e-9 of the largest in a row for zeros: its vertices are no better than that.
+# Smallest relative tolerance of membership in a polytope: HiGHS drops coefficients below 1e-9 of the largest in a row.
 _HIGHS = 1e-8
 
 
-class ConvexHull(KnownSet):
+class ConvexHull(ParametricSet):
     """The convex hull of given vertices, one per row. It starts at their mean; ties go to the first row.
 
-    Membership is told up to a share of the width of each coordinate, at least 1.5e-8, from the nearest mixture.
+    The tolerance of membership is relative to the width of each coordinate, and at least 1.5e-8.
 
     Notes
     -----
@@ -44,7 +43,9 @@ class ConvexHull(KnownSet):
     array([0., 1.])
     """
 
+    polytope = True
     shape: Shape
+    parameters = ("vertices",)
 
     def __init__(self, vertices: ArrayLike) -> None:
         self.vertices = finite_array(vertices, "vertices", ndim=2)
@@ -52,13 +53,8 @@ class ConvexHull(KnownSet):
             raise ValueError(f"vertices is empty: its shape is {self.vertices.shape}")
         self.shape = (self.vertices.shape[1],)
 
-    polytope = True
-
     def __repr__(self) -> str:
         return f"ConvexHull({self.vertices.shape[0]} vertices in dimension {self.shape[0]})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.vertices)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(self.vertices[int(dot(self.vertices, g).argmin())].astype(float_dtype(g.dtype), copy=False))
@@ -67,13 +63,13 @@ class ConvexHull(KnownSet):
         return self.vertices.mean(axis=0).astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        _check_shape(self, x)
+        check_shape(self, x)
         V, tol = self.vertices.astype(np.float64, copy=False), max(tol, _RESOLVED)
         low, high = V.min(axis=0), V.max(axis=0)
         slack = (tol * high - tol * low) + noise
         if (x < low - slack).any() or (x > high + slack).any():
             return False
-        # Coordinates without width are told already, and with the others a vertex is its own mixture.
+        # Coordinates without width have been checked, and a vertex needs no mixture.
         wide = high > low
         apart = (V[:, wide] - x[wide]) / slack[wide]
         if (np.abs(apart) <= 1).all(axis=1).any():
@@ -85,21 +81,21 @@ class ConvexHull(KnownSet):
 
         unit = float(np.abs(apart).max())
         nearest = apart[int(((apart / unit) ** 2).sum(axis=1).argmin())]
-        return mixes_to_zero(nearest, lowest, unit) is True
+        return mixture_reaches_zero(nearest, lowest, unit) is True
 
     def diameter(self, shape: Shape | None = None) -> float:
         return float(pdist(self.vertices).max()) if len(self.vertices) > 1 else 0.0
 
 
-class Polytope(KnownSet):
-    r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, minimised over by HiGHS' simplex method.
+class Polytope(ParametricSet):
+    r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, with the simplex method of HiGHS as oracle.
 
-    It starts at the vertex that HiGHS finds for a zero objective. The diameter is that of the
-    bounding box, an upper bound, and takes two linear programs per dimension.
+    It starts at the vertex that HiGHS finds for a zero objective. The diameter is that of the bounding box, an upper
+    bound, and takes two linear programs per dimension.
 
-    HiGHS works in units of the set: the largest modulus that bounds, given or implied, allow each entry of x. So does
-    membership, told up to a share of that for bounds, and of the sum of the terms for rows, at least 1e-8. For a small
-    set far from the origin, describe it around the origin and add a shift.
+    HiGHS works in units of the set: the largest modulus of each entry that given or implied bounds allow. Membership
+    has a tolerance relative to these units for bounds, and to the sum of the terms for rows, of at least 1e-8. Describe
+    a small set far from the origin around the origin, and add a shift.
 
     Parameters
     ----------
@@ -108,7 +104,7 @@ class Polytope(KnownSet):
     lower, upper : float or array, optional
         Bounds; none by default.
     n : int, optional
-        The dimension, needed only if nothing else tells.
+        The dimension; needed only if no other argument determines it.
 
     Notes
     -----
@@ -117,7 +113,9 @@ class Polytope(KnownSet):
     :Cost: a linear program
     """
 
+    polytope = True
     shape: Shape
+    parameters = ("A", "b", "C", "d", "lower", "upper")
 
     def __init__(
         self,
@@ -139,14 +137,14 @@ class Polytope(KnownSet):
         for name, bound in zip(("lower", "upper"), bounds, strict=True):
             if bound.ndim > 1:
                 raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
-        told = [
+        dimensions_given = [
             None if n is None else whole(n, "n", 1),
             *(M.shape[1] for M in (self.A, self.C) if M is not None),
             *(x.size for x in bounds if x.ndim),
         ]
-        dimensions = {int(t) for t in told if t is not None}
+        dimensions = {int(t) for t in dimensions_given if t is not None}
         if len(dimensions) != 1:
-            raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they say {sorted(dimensions)}")
+            raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they give {sorted(dimensions)}")
         self.shape = (dimensions.pop(),)
         self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
@@ -154,13 +152,11 @@ class Polytope(KnownSet):
         self._program = Program.of(self.A, self.b, self.C, self.d, self.lower, self.upper)
         self._start = self._program.vertex(np.zeros(self.shape))[0]
 
-    polytope = True
-
     @classmethod
     def read_mps(cls, path: str | PathLike[str]) -> Self:
-        """The polytope of a linear program in an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
+        """Read the polytope of a linear program from an MPS file (``.mps``, ``.mps.gz``), in the order of its columns.
 
-        Its objective is left alone; ``fwflow.sets.mps.read`` has it. Needs highspy: ``pip install 'fwflow[mps]'``.
+        The objective is ignored; ``fwflow.sets.mps.read`` returns it. Needs highspy: ``pip install 'fwflow[mps]'``.
         """
         found = read(path)
         if found.integrality.any():
@@ -170,9 +166,6 @@ class Polytope(KnownSet):
     def __repr__(self) -> str:
         return f"Polytope(dimension {self.shape[0]})"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.A, self.b, self.C, self.d, self.lower, self.upper)
-
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         x, duals = self._program.vertex(g.astype(np.float64))
         return DenseVertex(x.astype(float_dtype(g.dtype), copy=False), advice=duals)
@@ -181,14 +174,14 @@ class Polytope(KnownSet):
         return self._start.astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        _check_shape(self, x)
+        check_shape(self, x)
         return self._program.holds(x, max(tol, _HIGHS), noise)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        """The value of a dual point, which holds however loosely HiGHS has solved the problem.
+        """Return the value of a dual point, which is a lower bound however accurately HiGHS has solved the problem.
 
-        The vertex brings it along, at no cost; one that is not the oracle's own costs a linear program. For entries of
-        x that no bound keeps finite, given or implied, the bound is certified up to rounding in the size of the vertex.
+        The oracle's vertices carry a dual point; for another vertex a linear program is solved. If entries of x have
+        neither given nor implied bounds, the lower bound is certified up to rounding in the size of the vertex.
         """
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
@@ -198,14 +191,9 @@ class Polytope(KnownSet):
         return float(norm(widths))
 
 
-def _check_shape(constraint: KnownSet, x: Array) -> None:
-    if x.shape != constraint.shape:
-        raise ValueError(f"x has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
-
-
 def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:
     if (M is None) != (rhs is None):
-        raise ValueError(f"{matrix} and {vector} go together; only one was given")
+        raise ValueError(f"{matrix} and {vector} must be given together; one is missing")
     if M is None or rhs is None:
         return None, None
     if sp.issparse(M):

@@ -1,11 +1,13 @@
-"""Sets made of several: products, where each knows of its own block of a vector, and Minkowski sums."""
+"""Sets made of several sets: products, with a block of the vector for each set, and Minkowski sums."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +15,116 @@ from numpy.typing import ArrayLike
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import norm
 from fwflow._validation import Array, finite_array, whole
-from fwflow.points.vertices import Shape, Slice, SparseVertex, Sum, Vertex
-from fwflow.sets.base import ConstraintSet, KnownSet, part_of, size_of
-from fwflow.sets.membership import MOST_ASKED, mixes, widths
+from fwflow.points.vertices import DenseVertex, Shape, Slice, SparseVertex, Sum, Vertex
+from fwflow.sets.base import Combination, ConstraintSet, Faces, KnownVertices, Summands, size_of
+from fwflow.sets.membership import found_by_oracle
 from fwflow.sets.vectors import Box
 
-# Weights that add up to one within this are whole.
+# Weights sum to one up to this rounding error. Chosen without tuning.
 _WHOLE = 1e-9
+# A weight below this is rounding error. Chosen without tuning.
+_NO_WEIGHT = 1e-14
+
+Member = TypeVar("Member")
 
 
-class Product(KnownSet):
+def joint_mixture(mixtures: Sequence[Sequence[tuple[float, Member]]]) -> Iterator[tuple[float, list[Member]]]:
+    """Join mixtures, with weights that sum to one in each, to one mixture of lists with a member of each.
+
+    The greedy rule takes the current member of every mixture until one of them has no weight left, and goes on to the
+    next member of that one. There are no more lists than members in all mixtures.
+    """
+    left, at = [mixture[0][0] for mixture in mixtures], [0] * len(mixtures)
+    while True:
+        step = min(left)
+        yield step, [mixture[i][1] for mixture, i in zip(mixtures, at, strict=True)]
+        for m, mixture in enumerate(mixtures):
+            left[m] -= step
+            if left[m] <= _NO_WEIGHT:
+                at[m] += 1
+                if at[m] == len(mixture):
+                    return
+                left[m] += mixture[at[m]][0]
+
+
+class _Composition(KnownVertices, Summands, Combination):
+    """A set whose vertices consist of one vertex of each inner set."""
+
+    def __init__(self, inner_sets: Iterable[ConstraintSet]) -> None:
+        super().__init__(inner_sets)
+        self.n_summands = sum(1 if C.summands is None else C.summands.n_summands for C in self.inner_sets)
+
+    @abstractmethod
+    def _costs(self, g: Any) -> Sequence[Any]:
+        """Return the cost for each inner set."""
+
+    def _embedded(self, i: int, vertex: Vertex) -> Vertex:
+        """Return a vertex of inner set i as a summand of a vertex of this set."""
+        return vertex
+
+    def _inner_vertices(self, vertex: Vertex) -> Sequence[Vertex] | None:
+        """Return the vertices of the inner sets that a vertex consists of, or None if it is of another set."""
+        return vertex.parts if len(vertex.parts) == len(self.inner_sets) else None
+
+    def _composed(self, vertices: Iterable[Vertex]) -> Sum:
+        return Sum(tuple(self._embedded(i, vertex) for i, vertex in enumerate(vertices)))
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Sum:
+        known = None if hint is None else self._inner_vertices(hint)
+        hints: Sequence[Vertex | None] = known or [None] * len(self.inner_sets)
+        return self._composed(
+            C.lmo(cost, near) for C, cost, near in zip(self.inner_sets, self._costs(g), hints, strict=True)
+        )
+
+    def _cases(self, g: Any, vertex: Vertex) -> Iterator[tuple[ConstraintSet, Any, Vertex]]:
+        """Return each inner set with its cost and its part of a vertex."""
+        return zip(self.inner_sets, self._costs(g), self._inner_vertices(vertex) or (), strict=True)
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        return sum(C.lower_bound(cost, part) for C, cost, part in self._cases(g, vertex))
+
+    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
+        """Combine the second best of all inner sets, then the third best; a set without more gives its best."""
+        ranked = [
+            [part] if C.known_vertices is None else C.known_vertices.best_vertices(cost, count, part)
+            for C, cost, part in self._cases(g, best)
+        ]
+        most = min(count, max(map(len, ranked)))
+        return [self._composed(row[i] if i < len(row) else row[0] for row in ranked) for i in range(most)]
+
+    def _summand(self, i: int, vertex: Vertex) -> Vertex:
+        """Return a vertex of a summand of inner set i as one of this set."""
+        return vertex
+
+    def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
+        inner = self._inner_vertices(vertex)
+        if inner is None:
+            return None
+        return self._all_summands(
+            (part,) if C.summands is None else C.summands.split_vertex(part)
+            for C, part in zip(self.inner_sets, inner, strict=True)
+        )
+
+    def _split_each(self, parts: Iterable[Array]) -> tuple[Vertex, ...] | None:
+        """Split members of the inner sets into summands."""
+        return self._all_summands(
+            (DenseVertex(part),) if C.summands is None else C.summands.split_point(part)
+            for C, part in zip(self.inner_sets, parts, strict=True)
+        )
+
+    def _all_summands(self, found: Iterable[tuple[Vertex, ...] | None]) -> tuple[Vertex, ...] | None:
+        summands: list[Vertex] = []
+        for i, vertices in enumerate(found):
+            if vertices is None:
+                return None
+            summands += (self._summand(i, vertex) for vertex in vertices)
+        return tuple(summands)
+
+
+class Product(_Composition):
     """The product of sets on consecutive blocks of a vector.
 
-    What all of its blocks offer it offers too, but for a closed form of crossings: there are too many pairs of vertices
-    that tie.
+    It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
 
     Parameters
     ----------
@@ -60,6 +158,7 @@ class Product(KnownSet):
             own = constraint.shape or (length,)
             if size_of(own) != length:
                 raise ValueError(f"blocks must fit their sets: {constraint!r} has {size_of(own)} entries, not {length}")
+        super().__init__(constraint for constraint, _ in self.blocks)
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
@@ -69,39 +168,30 @@ class Product(KnownSet):
             for inner, C in constraint.factors or ((slice(0, n), constraint),)
         )
         self.polytope = all(constraint.polytope or length == 1 for constraint, length in self.blocks)
-        self.start_asks = any(constraint.start_asks for constraint, _ in self.blocks)
-        self.n_summands = sum(constraint.n_summands for constraint, _ in self.blocks)
 
     def __repr__(self) -> str:
         return f"Product({self.blocks!r})"
 
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and all(constraint.trusted for constraint, _ in self.blocks)
-
     def fingerprint(self) -> str:
         return fingerprint(self, *((constraint.fingerprint(), n) for constraint, n in self.blocks))
 
-    def _blocks(self) -> Iterator[tuple[ConstraintSet, slice]]:
-        return ((constraint, place) for (constraint, _), place in zip(self.blocks, self._slices, strict=True))
+    def cut(self, x: Any) -> list[Any]:
+        """Return the blocks of a vector."""
+        return [x[at] for at in self._slices]
 
-    def _sets(self) -> Iterator[ConstraintSet]:
-        return (constraint for constraint, _ in self.blocks)
+    def _costs(self, g: Any) -> list[Any]:
+        return self.cut(g)
 
-    def _joined(self, vertices: Iterable[Vertex]) -> Sum:
-        return Sum(tuple(Slice(at.start, v, self.shape) for at, v in zip(self._slices, vertices, strict=True)))
+    def _embedded(self, i: int, vertex: Vertex) -> Slice:
+        return Slice(self._slices[i].start, vertex, self.shape)
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Sum:
-        hints = [None] * len(self.blocks) if hint is None else _inside(hint, len(self.blocks))
-        return self._joined(c.lmo(g[at], inner) for (c, at), inner in zip(self._blocks(), hints, strict=True))
-
-    def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        inside = _inside(vertex, len(self.blocks))
-        return sum(c.lower_bound(g[at], part) for (c, at), part in zip(self._blocks(), inside, strict=True))
+    def _inner_vertices(self, vertex: Vertex) -> Sequence[Vertex] | None:
+        parts = super()._inner_vertices(vertex)
+        return [part.parts[0] for part in parts] if parts and all(part.parts for part in parts) else None
 
     def project(self, x: ArrayLike) -> Array | None:
-        x = finite_array(x, "x", ndim=1)
-        parts = [c.project(x[at]) for c, at in self._blocks()]
+        blocks = self.cut(finite_array(x, "x", ndim=1))
+        parts = [C.project(block) for C, block in zip(self.inner_sets, blocks, strict=True)]
         return None if any(part is None for part in parts) else np.concatenate(parts)  # type: ignore[arg-type]
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
@@ -112,52 +202,37 @@ class Product(KnownSet):
         return np.concatenate(lower), np.concatenate(upper)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """By the greedy rule: vertices of all blocks go together until one of them has no weight left.
+        """Join the decompositions of the blocks.
 
-        Where a block leaves weight to its origin this would need vertices with a part at the origin, which are none.
+        A block whose weights do not sum to one leaves weight to its origin, which is not a vertex: the result is None.
         """
-        parts = [c.decomposed(x[at]) for c, at in self._blocks()]
-        if any(part is None or abs(sum(w for w, _ in part) - 1) > _WHOLE for part in parts):
-            return None
-        return [(w, self._joined(vertices)) for w, vertices in _together(parts)]  # type: ignore[arg-type]
+        parts = []
+        for C, block in zip(self.inner_sets, self.cut(x), strict=True):
+            part = None if C.known_vertices is None else C.known_vertices.decomposed(block)
+            if part is None or abs(sum(w for w, _ in part) - 1) > _WHOLE:
+                return None
+            parts.append(part)
+        return [(w, self._composed(vertices)) for w, vertices in joint_mixture(parts)]
 
-    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        """The second takes the second best of every block, and so on: where a block has no more, its best."""
-        inside = _inside(best, len(self.blocks))
-        ranked = [c.best_vertices(g[at], count, part) for (c, at), part in zip(self._blocks(), inside, strict=True)]
-        most = min(count, max(map(len, ranked)))
-        return [self._joined(row[i] if i < len(row) else row[0] for row in ranked) for i in range(most)]
+    @property
+    def faces(self) -> Faces | None:
+        inner = [C.faces for C in self.inner_sets if C.faces is not None]
+        return _ProductFaces(self, inner) if len(inner) == len(self.inner_sets) else None
 
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex | None:
-        noise = np.broadcast_to(noise, x.shape)
-        found = [c.away_vertex(g[at], x[at], noise[at]) for c, at in self._blocks()]
-        return None if any(vertex is None for vertex in found) else self._joined(found)  # type: ignore[arg-type]
+    def _summand(self, i: int, vertex: Vertex) -> Vertex:
+        # A dense vertex keeps the entries of its block, not of the whole vector.
+        at, row = self._slices[i], vertex.row()
+        return self._embedded(i, vertex) if row is None else SparseVertex(np.arange(at.start, at.stop), row, self.shape)
 
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float | None:
-        noise = np.broadcast_to(noise, x.shape)
-        steps = [c.max_step(x[at], direction[at], noise[at]) for c, at in self._blocks()]
-        return None if any(step is None for step in steps) else min(steps)  # type: ignore[type-var]
-
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        if len(vertex.parts) != len(self.blocks) or not all(part.parts for part in vertex.parts):
-            return None
-        return self._flattened([c.summands(part.parts[0]) for c, part in zip(self._sets(), vertex.parts, strict=True)])
-
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        return self._flattened([c.split(x[at]) for c, at in self._blocks()])
-
-    def _flattened(self, found: Sequence[tuple[Vertex, ...] | None]) -> tuple[Vertex, ...] | None:
-        """Vertices of the blocks at their places in the vector."""
-        if any(vertices is None for vertices in found):
-            return None
-        placed = ((at, v) for at, vertices in zip(self._slices, found, strict=True) for v in vertices or ())
-        return tuple(_placed(at, v, self.shape) for at, v in placed)
+    def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
+        return self._split_each(self.cut(x))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.concatenate([np.asarray(constraint.start((n,), dtype)) for constraint, n in self.blocks])
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        inside = [c.near(x[at], tol, noise[at]) for c, at in self._blocks()]
+        cases = zip(self.inner_sets, self.cut(x), self.cut(noise), strict=True)
+        inside = [C.near(block, tol, block_noise) for C, block, block_noise in cases]
         return False if False in inside else None if None in inside else True
 
     def diameter(self, shape: Shape | None = None) -> float | None:
@@ -165,25 +240,34 @@ class Product(KnownSet):
         return None if any(length is None for length in lengths) else math.hypot(*lengths)  # type: ignore[arg-type]
 
 
-def _placed(at: slice, vertex: Vertex, shape: Shape) -> Vertex:
-    """A vertex of a block, of which no more is kept than the entries of the block."""
-    row = vertex.row()
-    return Slice(at.start, vertex, shape) if row is None else SparseVertex(np.arange(at.start, at.stop), row, shape)
+@dataclass(frozen=True)
+class _ProductFaces(Faces):
+    """Faces of a product, by those of its blocks."""
+
+    outer: Product
+    inner: Sequence[Faces]
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        cases = zip(self.inner, *map(self.outer.cut, (g, x, np.broadcast_to(noise, x.shape))), strict=True)
+        return self.outer._composed(faces.away_vertex(*case) for faces, *case in cases)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        cases = zip(self.inner, *map(self.outer.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
+        return min(faces.max_step(*case) for faces, *case in cases)
 
 
-class MinkowskiSum(KnownSet):
-    """The sums of members of sets, one of each, written out: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
+class MinkowskiSum(_Composition):
+    """The sums of members of sets, one of each: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
 
-    One call of its oracle is one of each of theirs. Methods with an active set keep a mixture for every one of them,
-    where the starting point is known as a sum: at the sum of their starts, and wherever all are boxes. Whether a point
-    is a member is asked of the oracle, unless that is a user's function: it may not be told of points on a curved
-    border, and is not of more than 100 entries, but for boxes. The face of a point is not known: it depends on how the
-    point splits.
+    One oracle call is one call for each set. Methods with an active set keep a mixture for each set if the starting
+    point is known as a sum: if it is the sum of the starts, or if all sets are boxes. Membership is found by oracle
+    calls, unless the oracle is a user's function. It may remain unknown for points on a curved border, and does so
+    beyond 100 entries, except for boxes. There are no faces: they depend on how a point splits.
 
     Parameters
     ----------
     *sets : ConstraintSet
-        Of members of one shape.
+        Sets with members of one shape.
 
     Notes
     -----
@@ -212,101 +296,59 @@ class MinkowskiSum(KnownSet):
         shapes = [constraint.shape for constraint in sets if constraint.shape is not None]
         if len(set(shapes)) > 1:
             raise ValueError(f"sets must have members of one shape; got {' and '.join(map(str, shapes))}")
+        super().__init__(sets)
         self.sets = sets
         self.shape = shapes[0] if shapes else None
-        self.polytope = all(constraint.polytope for constraint in sets)
-        self.start_asks = any(constraint.start_asks for constraint in sets)
-        self.n_summands = sum(constraint.n_summands for constraint in sets)
 
     def __repr__(self) -> str:
         return f"MinkowskiSum({', '.join(map(repr, self.sets))})"
 
-    @property
-    def trusted(self) -> bool:
-        return super().trusted and all(constraint.trusted for constraint in self.sets)
-
     def fingerprint(self) -> str:
         return fingerprint(self, *(constraint.fingerprint() for constraint in self.sets))
 
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Sum:
-        return Sum(tuple(c.lmo(g, part_of(hint, i)) for i, c in enumerate(self.sets)))
+    def _costs(self, g: Any) -> Sequence[Any]:
+        return [g] * len(self.sets)
 
-    def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        return sum(c.lower_bound(g, part) for c, part in zip(self.sets, vertex.parts, strict=True))
-
-    def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        """The second takes the second best of every set, and so on: where a set has no more, its best."""
-        ranked = [c.best_vertices(g, count, part) for c, part in zip(self.sets, best.parts, strict=True)]
-        most = min(count, max(map(len, ranked)))
-        return [Sum(tuple(row[i] if i < len(row) else row[0] for row in ranked)) for i in range(most)]
-
-    def summands(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        if len(vertex.parts) != len(self.sets):
-            return None
-        return _joined([c.summands(part) for c, part in zip(self.sets, vertex.parts, strict=True)])
-
-    def split(self, x: Array) -> tuple[Vertex, ...] | None:
-        parts = [np.asarray(c.start(x.shape, x.dtype)) for c in self.sets]
+    def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
+        parts = [np.asarray(C.start(x.shape, x.dtype)) for C in self.sets]
         if not np.array_equal(sum(parts), x):
-            ends = [c.bounds(x.shape) for c in self.sets]
-            if any(end is None for end in ends):
+            ends = self._ends(x.shape)
+            if ends is None:
                 return None
-            lower, upper = (np.array(end) for end in zip(*ends, strict=True))
+            lower, upper = ends
             width = (upper - lower).sum(axis=0)
             share = np.divide(x - lower.sum(axis=0), width, out=np.zeros(x.shape), where=width > 0)
             parts = list(lower + np.clip(share, 0.0, 1.0) * (upper - lower))
-        return _joined([c.split(part) for c, part in zip(self.sets, parts, strict=True)])
+        return self._split_each(parts)
+
+    def _ends(self, shape: Shape) -> tuple[Array, Array] | None:
+        """Return the bounds of all sets, one per row, or None if a set is not a box."""
+        ends = [C.bounds(shape) for C in self.sets]
+        if any(end is None for end in ends):
+            return None
+        lower, upper = (np.array(end) for end in zip(*ends, strict=True))
+        return lower, upper
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        """The sum of the starts."""
         return np.asarray(sum(np.asarray(c.start(shape or self.shape, dtype)) for c in self.sets), dtype=dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        """By bounds or else by the oracle."""
         ends = self.bounds(x.shape)
-        if ends is not None:
-            return Box(*ends).near(x, tol, noise)
-        if x.size > MOST_ASKED or self.start_asks:  # functions of users are asked, and counted, in runs alone
-            return None
-        return mixes(self, x, tol * widths(self, x.shape) + noise)
+        return found_by_oracle(self, x, tol, noise) if ends is None else Box(*ends).near(x, tol, noise)
 
     def project(self, x: ArrayLike) -> Array | None:
         ends = self.bounds(np.shape(x))
         return None if ends is None else Box(*ends).project(x)
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
-        ends = [c.bounds(shape) for c in self.sets]
-        if any(end is None for end in ends):
-            return None
-        lower, upper = zip(*ends, strict=True)
-        return np.asarray(sum(lower)), np.asarray(sum(upper))
+        ends = self._ends(shape)
+        return None if ends is None else (ends[0].sum(axis=0), ends[1].sum(axis=0))
 
     def diameter(self, shape: Shape | None = None) -> float | None:
-        """At most the sum of the diameters, which this is; of boxes the diameter itself."""
+        """Return the diameter for boxes, else the sum of the diameters, which is an upper bound."""
         shape = shape or self.shape
         ends = None if shape is None else self.bounds(shape)
         if ends is not None:
             return float(norm(ends[1] - ends[0]))
         lengths = [c.diameter(shape) for c in self.sets]
         return None if any(length is None for length in lengths) else float(sum(lengths))  # type: ignore[arg-type]
-
-
-def _joined(found: Sequence[tuple[Vertex, ...] | None]) -> tuple[Vertex, ...] | None:
-    return None if any(part is None for part in found) else tuple(v for part in found for v in part or ())
-
-
-def _inside(vertex: Vertex, count: int) -> list[Any]:
-    """The vertices of the blocks of which a vertex is made; None in place of each if it is another set's."""
-    return [part.parts[0] for part in vertex.parts] if len(vertex.parts) == count else [None] * count
-
-
-def _together(parts: list[list[tuple[float, Vertex]]]) -> Iterator[tuple[float, list[Vertex]]]:
-    """Decompositions of all blocks as one, with no more vertices than they have together."""
-    left = [[w for w, _ in part] for part in parts]
-    at = [0] * len(parts)
-    while all(i < len(part) for i, part in zip(at, parts, strict=True)):
-        step = min(weights[i] for i, weights in zip(at, left, strict=True))
-        yield step, [part[i][1] for i, part in zip(at, parts, strict=True)]
-        for block, weights in enumerate(left):
-            weights[at[block]] -= step
-            at[block] += weights[at[block]] <= _WHOLE * 1e-3

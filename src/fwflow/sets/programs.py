@@ -1,4 +1,4 @@
-"""How large is a polytope? Its linear program in units of its own size, for a solver whose tolerances are absolute."""
+"""Linear programs in units of their own size, for a solver whose tolerances are absolute."""
 
 from __future__ import annotations
 
@@ -14,39 +14,38 @@ from scipy.sparse.linalg import lsmr
 from fwflow._numerics import dot, quietly
 from fwflow._validation import Array
 
-# The finest that HiGHS offers, in the units of the program.
+# Feasibility tolerance of HiGHS in the units of the program; the smallest that it accepts.
 _HIGHS = 1e-10
-# Passes over the rows in search of implied bounds; each may tighten what the one before has found.
+# Number of sweeps over the rows to find implied bounds; each may tighten the bounds of the one before.
 _PASSES = 10
-# The margin of an implied bound, relative to the terms of its row: HiGHS takes coefficients below 1e-9 for zeros.
+# Margin of an implied bound, relative to the terms of its row: HiGHS drops coefficients below 1e-9.
 _LOOSE = 2.0**-27
-# A bound so far out is none to HiGHS.
+# HiGHS treats bounds of this modulus as infinite.
 _FAR = 1e30
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    r"""Minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
+    r"""Linear program: minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
 
-    Everything is kept in units that are powers of two: entries of x in units of how large they get, each row in units
-    of its largest term. Scaling the coordinates or rows of the polytope by powers of two changes nothing here but the
-    units.
+    All data are in units that are powers of two: entries of x in units of their largest modulus, each row in units of
+    its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the units.
 
     Attributes
     ----------
     exponent : array
-        Powers of two: the units of x.
+        Exponents of two of the units of x.
     rows, side : sparse matrix, array
-        Those of A and then those of C.
+        The rows of A and then those of C.
     inequalities : int
-        How many are of A.
+        Number of rows of A.
     lower, upper : arrays
-        The bounds that were given,
+        The given bounds.
     least, most : arrays
-        and those that the rows imply too.
+        The tighter ones of the given bounds and those that the rows imply.
     size : array
-        How large the entries of a member get, at most 1; exactly 1 where no bound says so and a guess sets the unit.
+        Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
     """
 
     exponent: Array
@@ -61,7 +60,7 @@ class Program:
 
     @classmethod
     def of(cls, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> Program:
-        """The program in units of its own."""
+        """Return the program in its own units."""
         n, given = len(lower), [(M, rhs) for M, rhs in ((A, b), (C, d)) if M is not None and rhs is not None]
         rows = sp.vstack([sp.csr_array((0, n)), *(sp.coo_array(M) for M, _ in given)], dtype=np.float64).tocsr()
         rows.sum_duplicates()
@@ -91,17 +90,17 @@ class Program:
         return cls(exponent, rows, side, inequalities, lower, upper, least, most, size)
 
     def vertex(self, g: Array) -> tuple[Array, Array]:
-        """A vertex that minimises <g, x>, and multipliers of the rows that prove it."""
+        """Return a vertex that minimises <g, x>, and multipliers of the rows that certify it."""
         cost, power = self._cost(g)
         x, y = self._minimise(cost)
         with np.errstate(over="ignore"):
             return np.ldexp(np.clip(x, self.least, self.most), self.exponent), np.ldexp(y, power)
 
     def bound(self, g: Array, x: Array, multipliers: Array | None) -> float:
-        """A lower bound on <g, x>: from multipliers that prove the given x to be best, or by a program of its own.
+        """Return a lower bound on <g, x>, from the multipliers of x, or by another linear program if they are poor.
 
-        Multipliers of the right sign prove a bound whatever they are, and reduced costs of entries with bounds are paid
-        at those. Where an entry has none its reduced cost must vanish, up to rounding in the size of x.
+        All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries. The reduced
+        cost of an entry without bounds must vanish, up to rounding in the size of x.
         """
         cost, power = self._cost(g)
         loose = max(_LOOSE, 8 * float(np.finfo(x.dtype).eps))
@@ -117,7 +116,7 @@ class Program:
         return float(np.ldexp(proved, power))
 
     def _least(self, cost: Array, size: Array, noise: float) -> float:
-        """The bound that HiGHS' own multipliers prove, with what they leave of the cost minimised in its turn."""
+        """Return the bound by the multipliers of HiGHS. A remaining cost is minimised in turn."""
         value, rest = self._proved(cost, self._minimise(cost)[1], size, noise)
         if not rest.any():
             return value
@@ -126,7 +125,7 @@ class Program:
         return value + float(np.ldexp(self._least(np.ldexp(rest, -power), size, noise), power))
 
     def _proved(self, cost: Array, y: Array, size: Array, noise: float) -> tuple[float, Array]:
-        """What multipliers prove, and the cost that they leave on entries without bounds: nothing, if but rounding."""
+        """Return the bound by multipliers, and the remaining cost on entries without bounds, zero if only rounding."""
         value, rest = self._weak(cost, y)
         terms = dot(np.abs(cost) + dot(abs(self.rows).T, np.abs(y)), size) + dot(np.abs(self.side), np.abs(y))
         noise += 8 * _EPS * float(terms)
@@ -136,7 +135,7 @@ class Program:
         return (value - charge, np.zeros_like(rest)) if charge <= noise else (value, rest)
 
     def _weak(self, cost: Array, y: Array) -> tuple[float, Array]:
-        """Weak duality: the value of multipliers, and reduced costs that no bound of an entry can pay."""
+        """Return the dual value of multipliers, and the reduced costs of entries without a finite bound."""
         y = np.where(np.arange(len(y)) < self.inequalities, np.minimum(y, 0), y)
         reduced = cost - dot(self.rows.T, y)
         end = np.where(reduced > 0, self.least, self.most)
@@ -144,7 +143,7 @@ class Program:
         return float(dot(self.side, y) + dot(reduced[closed], end[closed])), np.where(closed, 0.0, reduced)
 
     def _polished(self, y: Array, rest: Array) -> Array:
-        """Multipliers of the same rows, changed as little as need be to leave nothing: HiGHS leaves its tolerance."""
+        """Return the multipliers with the smallest change that leaves no cost, because HiGHS leaves its tolerance."""
         used, left = np.flatnonzero(y), np.flatnonzero(rest)
         change = quietly(lsmr)(self.rows[used][:, left].T, rest[left], atol=1e-10, btol=1e-10, maxiter=4 * len(used))[0]
         y = y.copy()
@@ -152,7 +151,7 @@ class Program:
         return y
 
     def holds(self, x: Array, tol: float, noise: Array) -> bool:
-        """Whether x satisfies every bound and row up to `tol` of its size, and up to what `noise` in x does to it."""
+        """Return whether x satisfies all bounds and rows, up to `tol` of their sizes and the effect of `noise` in x."""
         with np.errstate(over="ignore"):
             x, noise = np.ldexp(x, -self.exponent), np.ldexp(noise, -self.exponent)
         if not np.isfinite(x).all():
@@ -168,13 +167,13 @@ class Program:
         )
 
     def _cost(self, g: Array) -> tuple[Array, int]:
-        """g in the units of x, times a power of two that makes its largest entry one or a little less."""
+        """Return g in the units of x, times a power of two so that its largest entry is between 1/2 and 1."""
         power = int(np.where(g == 0, np.iinfo(np.int32).min, _exponents(g) + self.exponent).max()) if g.any() else 0
         return np.ldexp(g, self.exponent - power), power
 
     @cached_property
     def _system(self) -> dict[str, Any]:
-        """The rows as SciPy asks for them: arrays where they are small or full, which it reads faster."""
+        """The rows in the form of SciPy's arguments, dense if at least a quarter is nonzero, which is faster."""
         rows = self.rows.toarray() if self.rows.nnz > self.rows.shape[0] * self.rows.shape[1] / 4 else self.rows
         k, found = self.inequalities, {"bounds": np.column_stack([self.least, self.most])}
         if k:
@@ -200,37 +199,40 @@ class Program:
 
 
 def _exponents(x: Array) -> Array:
-    """The powers of two just above the entries in modulus; 0 for an entry that is 0."""
+    """Return the exponents of the powers of two just above the moduli of the entries; 0 for a zero entry."""
     return np.frexp(x)[1].astype(np.int64)
 
 
 def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """The bounds, and those that rows ``sum of a x <= side`` imply for one entry given bounds on the others.
+    """Return the bounds, tightened by those that rows ``sum of a x <= side`` imply for one entry.
 
-    They are not the tightest: the search ends after a few passes, and leaves a margin. What is narrower than that may
-    be nothing but rounding in the data, which is no unit.
+    They are not the tightest: the search ends after a few sweeps, and leaves a margin. A narrower range may be only
+    rounding in the data, which must not become a unit.
     """
     rows, up = len(side), a > 0
     with np.errstate(over="ignore"):
         for _ in range(_PASSES):
-            term = a * np.where(up, lower[j], upper[j])  # the least that it can be
+            term = a * np.where(up, lower[j], upper[j])  # The smallest possible value.
             free = ~np.isfinite(term)
             term[free] = 0.0
             sums = np.bincount(i, term, rows)
             margin = _LOOSE * (np.bincount(i, np.abs(term), rows) + np.abs(side))
             limit = ((side - sums + margin)[i] + term) / a
-            told = np.bincount(i, free, rows)[i] == free  # every other term has a least value
+            bounded = np.bincount(i, free, rows)[i] == free  # All other terms are bounded below.
             before = lower, upper
             lower, upper = lower.copy(), upper.copy()
-            np.minimum.at(upper, j[told & up], limit[told & up])
-            np.maximum.at(lower, j[told & ~up], limit[told & ~up])
+            np.minimum.at(upper, j[bounded & up], limit[bounded & up])
+            np.maximum.at(lower, j[bounded & ~up], limit[bounded & ~up])
             if np.array_equal(before, (lower, upper)):
                 break
     return lower, upper
 
 
 def _units(i: Array, j: Array, a: Array, side: Array, least: Array, most: Array) -> Array:
-    """How large the entries get. Where bounds do not tell, low among the sizes at which a term alone fills its row."""
+    """Return the largest moduli of the entries.
+
+    For an entry without bounds it is the lower quartile of the sizes at which its term alone equals its row.
+    """
     bounds = np.abs([least, most])
     unit = np.where(np.isfinite(bounds), bounds, 0.0).max(axis=0)
     known = np.isfinite(bounds).all(axis=0) & (unit > 0)

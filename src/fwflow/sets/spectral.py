@@ -1,4 +1,4 @@
-"""Sets of matrices by their eigenvalues or singular values: spectraplex, spectrahedron, Fantope, Schatten balls."""
+"""Sets of matrices by their singular values or eigenvalues."""
 
 from __future__ import annotations
 
@@ -16,89 +16,29 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
-from fwflow.sets.base import KnownSet, needs_shape, rounding
-from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_space
+from fwflow.sets.base import ParametricSet, SpectralRange, needs_shape, rounding
+from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_pair, leading_space, spectral_bound
 from fwflow.sets.vectors import LpBall
 
 
-class _Semidefinite(KnownSet):
-    """Symmetric matrices by their eigenvalues; of a gradient only the symmetric part matters.
+class _Matrices(ParametricSet):
+    """Matrices whose singular values or eigenvalues are bounded."""
 
-    A set says what the largest eigenvalues of minus that part are worth, and of which eigenvectors a vertex is made.
-    """
+    #: Whether all members are square.
+    square: bool = False
 
-    #: The largest modulus of an entry of a member.
-    radius: float
-    #: The rank of a vertex.
-    rank: int = 1
-    steps: int
-
-    @abstractmethod
-    def _worth(self, total: float) -> float:
-        """The largest inner product of a member with a matrix whose `rank` largest eigenvalues have that sum."""
-
-    @abstractmethod
-    def _made_of(self, W: Array, total: float) -> Vertex:
-        """The vertex of eigenvectors whose eigenvalues have that sum."""
-
-    @abstractmethod
-    def _admits(self, values: Array, slack: float) -> bool:
-        """Whether a matrix with these eigenvalues, in ascending order and in units of the radius, is a member."""
-
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        share = 1e-9 if hint is None else SHARE
-        return self._vertex(g, hint, lambda total, spread, unit: share * spread)
-
-    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        def slack(total: float, spread: float, unit: float) -> float:
-            # Eigenvalues are known from below, and so is the gap that they imply.
-            return SHARE * max(0.0, inner / unit + self._worth(total)) / self._worth(1.0)
-
-        return self._vertex(g, hint, slack)
-
-    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float, float, float], float]) -> Vertex:
-        A, unit = _question(self, g)
-        n = A.shape[0]
-        if self.rank >= n or not unit:
-            return self._made_of(np.eye(n, self.rank, dtype=A.dtype), float(A.trace()))
-        near = _columns(hint, n, self.rank)
-        W = leading_space(A, near, self.rank, self.steps, lambda total, spread: slack(total, spread, unit))
-        W = W * np.sign(W[np.abs(W).argmax(axis=0), np.arange(self.rank)])  # of two signs always the same
-        return self._made_of(W, float(np.vdot(W, dot(A, W))))
-
-    def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        A, unit = _question(self, g, np.float64)
-        return -unit * self._worth(eigenvalue_bound(A, min(self.rank, A.shape[0])))
-
-    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        if not isinstance(x, LowRank):
-            return super().contains(x, tol)
-        self._check_square(x.shape)
-        # The matrix in a basis of what its factors span: the same eigenvalues but for zeros.
-        Q = np.linalg.qr(np.hstack([np.zeros((x.shape[0], 1)), x.U, x.V]))[0]
-        core = dot(dot(Q.T, x.U), dot(x.V.T, Q))
-        return self.near(core, tol, rounding(x.U, core))
-
-    def near(self, x: Array, tol: float, noise: Array) -> bool:
-        self._check_square(x.shape)
-        if (np.abs(x) > (1 + tol) * self.radius + noise).any():
-            return False
-        x, noise = x / self.radius, noise / self.radius
-        slack = tol + max(float(norm(noise)), float(np.trace(noise)))
-        return bool(np.abs(x - x.T).max() <= 2 * slack and self._admits(scipy.linalg.eigvalsh((x + x.T) / 2), slack))
-
-    def _check_square(self, shape: Shape) -> None:
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise ValueError(f"members of {self!r} are square matrices; got shape {shape}")
+    def _check(self, shape: Shape, given: str = "x has shape") -> None:
+        if len(shape) != 2 or (self.square and shape[0] != shape[1]):
+            raise ValueError(f"{given} {shape}; members of {self!r} are {'square ' * self.square}matrices")
 
     def _checked(self, shape: Shape | None) -> Shape:
         shape = needs_shape(self, shape)
-        self._check_square(shape)
+        self._check(shape, "shape is")
         return shape
 
 
-class _ByTrace(_Semidefinite):
-    """Positive semidefinite matrices with a trace of r, or one that is limited by it."""
+class _RankOneHull(_Matrices):
+    """A set whose vertices have rank one and are found by Lanczos steps."""
 
     factored = True
 
@@ -106,26 +46,202 @@ class _ByTrace(_Semidefinite):
         self.radius = positive(radius, "radius")
         self.steps = whole(steps, "steps", 2)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.radius:g})"
-
     def fingerprint(self) -> str:
         return fingerprint(self, self.radius, self.steps)
 
 
-class Spectraplex(_ByTrace):
-    r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
+class NuclearBall(_RankOneHull):
+    r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
 
-    A vertex is :math:`r\, u u^T` with an eigenvector of the least eigenvalue of the symmetric part of the gradient. As
-    for `NuclearBall`, Lanczos steps that begin near the hint go on until the gap is known to a tenth of itself, and the
-    gap of a result uses a bound on that eigenvalue that is certified: exact up to 2000 rows, and beyond that with
-    probability 1 - 1e-10. Where no gap is asked for, a tenth of the spread of the eigenvalues will do.
+    A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient. Lanczos steps on the smaller Gram
+    operator find it, from a random vector plus the hint, which is the previous vertex in a run. The steps bound the
+    error of the value, and continue until the duality gap is known to 10 %: a smaller gap takes more steps. Without a
+    gap, 10 % of the singular value is enough; without a hint the vertex is exact.
+
+    The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
+    value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
+    steps from another random vector, and fails with probability below 1e-10.
 
     Parameters
     ----------
     radius : float
     steps : int
-        Lanczos steps before the first look at what they have found.
+        Lanczos steps before the first check of convergence.
+
+    Notes
+    -----
+    :Family: matrices
+    :Oracle: :math:`-r\,u v^T` with leading singular vectors of :math:`G`
+    :Cost: some products with :math:`G`
+    """
+
+    @property
+    def spectrum(self) -> SpectralRange:
+        return SpectralRange(self.radius)
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> RankOne:
+        share = 1e-9 if hint is None else SHARE
+        return self._vertex(g, hint, lambda sigma: share * sigma)
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> RankOne:
+        return self._vertex(g, hint, lambda sigma: SHARE * abs(inner / self.radius + sigma))
+
+    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float], float]) -> RankOne:
+        G = self._matrix(g)
+        wide = G.shape[0] < G.shape[1]
+        near = None
+        factors = None if hint is None else hint.factors()
+        if factors is not None and hint is not None and hint.shape == G.shape:
+            near = factors[0] if wide else factors[1]
+        w, z = leading_pair(G.T if wide else G, near, self.steps, slack)
+        u, v = (w, z) if wide else (z, w)
+        return RankOne(u, v, -self.radius)
+
+    def _matrix(self, g: Any) -> Any:
+        self._check(g.shape, "g has shape")
+        return g if g.dtype == float_dtype(g.dtype) else g.astype(float_dtype(g.dtype))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        G = self._matrix(g)
+        return -self.radius * spectral_bound(G, max(0.0, -vertex.dot(G) / self.radius))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
+        return LowRank.zeros(self._checked(shape), dtype)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        if isinstance(x, LowRank):
+            return bool(x.singular_values().sum() <= self.radius * (1 + tol))
+        return super().contains(x, tol)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        self._check(x.shape)
+        return bool(scipy.linalg.svdvals(x).sum() <= self.radius * (1 + tol))
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return 2 * self.radius
+
+
+class _Semidefinite(_Matrices):
+    """Symmetric matrices by their eigenvalues; only the symmetric part of a gradient matters."""
+
+    square = True
+    #: The largest modulus of an entry of a member.
+    radius: float
+    #: The rank of a vertex.
+    rank: int = 1
+    steps: int
+
+    @abstractmethod
+    def _support(self, total: float) -> float:
+        """Return the largest ``<A, X>`` of a member X if the `rank` largest eigenvalues of A sum to `total`."""
+
+    @abstractmethod
+    def _made_of(self, W: Array, total: float) -> Vertex:
+        """Return the vertex of eigenvectors whose eigenvalues sum to `total`."""
+
+    @abstractmethod
+    def _admits(self, values: Array, slack: float) -> bool:
+        """Return whether a matrix with these eigenvalues, ascending and in units of the radius, is a member."""
+
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+        share = 1e-9 if hint is None else SHARE
+        return self._vertex(g, hint, lambda total, spread, unit: share * spread)
+
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+        def slack(total: float, spread: float, unit: float) -> float:
+            # The eigenvalues, and with them the gap, are known from below.
+            return SHARE * max(0.0, inner / unit + self._support(total)) / self._support(1.0)
+
+        return self._vertex(g, hint, slack)
+
+    def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float, float, float], float]) -> Vertex:
+        A, unit = self._negative_part(g, float_dtype(g.dtype))
+        n = A.shape[0]
+        if self.rank >= n or not unit:
+            return self._made_of(np.eye(n, self.rank, dtype=A.dtype), float(A.trace()))
+        near = _columns(hint, n, self.rank)
+        W = leading_space(A, near, self.rank, self.steps, lambda total, spread: slack(total, spread, unit))
+        W = W * np.sign(W[np.abs(W).argmax(axis=0), np.arange(self.rank)])  # The sign is the same every time.
+        return self._made_of(W, float(np.vdot(W, dot(A, W))))
+
+    def lower_bound(self, g: Any, vertex: Vertex) -> float:
+        A, unit = self._negative_part(g, np.float64)
+        return -unit * self._support(eigenvalue_bound(A, min(self.rank, A.shape[0])))
+
+    def _negative_part(self, g: Any, dtype: Any) -> tuple[Any, float]:
+        """Return minus the symmetric part of g, divided by a power of two so that entries are at most 1; and that."""
+        self._check(g.shape, "g has shape")
+        G = g.astype(dtype)
+        entries = G.data if sp.issparse(G) else G
+        largest = float(np.abs(entries).max(initial=0.0))
+        if not largest:
+            return G, 0.0
+        power = math.frexp(largest)[1]
+        entries[...] = np.ldexp(entries, -power)
+        A = (G + G.T) * G.dtype.type(-0.5)
+        return sp.csr_array(A) if sp.issparse(A) else A, math.ldexp(1.0, power)
+
+    def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
+        if not isinstance(x, LowRank):
+            return super().contains(x, tol)
+        self._check(x.shape)
+        # In a basis of the span of its factors the matrix has the same eigenvalues except for zeros.
+        Q = np.linalg.qr(np.hstack([np.zeros((x.shape[0], 1)), x.U, x.V]))[0]
+        core = dot(dot(Q.T, x.U), dot(x.V.T, Q))
+        return self.near(core, tol, rounding(x.U, core))
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        self._check(x.shape)
+        if (np.abs(x) > (1 + tol) * self.radius + noise).any():
+            return False
+        x, noise = x / self.radius, noise / self.radius
+        slack = tol + max(float(norm(noise)), float(np.trace(noise)))
+        return bool(np.abs(x - x.T).max() <= 2 * slack and self._admits(scipy.linalg.eigvalsh((x + x.T) / 2), slack))
+
+
+def _columns(hint: Vertex | None, n: int, count: int) -> Array | None:
+    """Return the `count` vectors of which a vertex is made, or None if it is of another set."""
+    parts = () if hint is None else hint.parts or (hint,)
+    found = [factors[0] for factors in (part.factors() for part in parts) if factors is not None]
+    return np.column_stack(found) if len(found) == count and {len(u) for u in found} == {n} else None
+
+
+class _ByTrace(_RankOneHull, _Semidefinite):
+    """Positive semidefinite matrices whose trace is the radius, or at most the radius."""
+
+    #: Whether the trace is the radius.
+    exactly: bool
+
+    @property
+    def spectrum(self) -> SpectralRange:
+        return SpectralRange(self.radius, 1, self.exactly)
+
+    def _support(self, total: float) -> float:
+        return self.radius * (total if self.exactly else max(0.0, total))
+
+    def _made_of(self, W: Array, total: float) -> RankOne:
+        if self.exactly or total > 0:
+            return RankOne(W[:, 0], W[:, 0], self.radius)
+        u = np.eye(1, len(W), dtype=W.dtype)[0]
+        return RankOne(u, u, 0.0)
+
+    def _admits(self, values: Array, slack: float) -> bool:
+        total = values.sum()
+        return bool(values[0] >= -slack and (abs(total - 1) <= slack if self.exactly else total <= 1 + slack))
+
+
+class Spectraplex(_ByTrace):
+    r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
+
+    A vertex is :math:`r\, u u^T` with an eigenvector of the smallest eigenvalue of the symmetric part of the gradient.
+    Accuracy and certificates are those of `NuclearBall`: the gap is known to 10 %, and the bound on the eigenvalue is
+    exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
+
+    Parameters
+    ----------
+    radius : float
+    steps : int
+        Lanczos steps before the first check of convergence.
 
     Notes
     -----
@@ -141,18 +257,7 @@ class Spectraplex(_ByTrace):
            [0., 2.]])
     """
 
-    @property
-    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
-        return self.radius, self.radius
-
-    def _worth(self, total: float) -> float:
-        return self.radius * total
-
-    def _made_of(self, W: Array, total: float) -> RankOne:
-        return RankOne(W[:, 0], W[:, 0], self.radius)
-
-    def _admits(self, values: Array, slack: float) -> bool:
-        return bool(values[0] >= -slack and abs(values.sum() - 1) <= slack)
+    exactly = True
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
         shape = self._checked(shape)
@@ -166,13 +271,13 @@ class Spectraplex(_ByTrace):
 class Spectrahedron(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
 
-    A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero where no eigenvalue of the gradient is negative.
+    A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero if no eigenvalue of the gradient is negative.
 
     Parameters
     ----------
     radius : float
     steps : int
-        Lanczos steps before the first look at what they have found.
+        Lanczos steps before the first check of convergence.
 
     Notes
     -----
@@ -187,19 +292,7 @@ class Spectrahedron(_ByTrace):
     0.0
     """
 
-    @property
-    def trace_range(self) -> tuple[float, float]:  # type: ignore[override]
-        return 0.0, self.radius
-
-    def _worth(self, total: float) -> float:
-        return self.radius * max(0.0, total)
-
-    def _made_of(self, W: Array, total: float) -> RankOne:
-        u = W[:, 0] if total > 0 else np.eye(1, len(W), dtype=W.dtype)[0]
-        return RankOne(u, u, self.radius if total > 0 else 0.0)
-
-    def _admits(self, values: Array, slack: float) -> bool:
-        return bool(values[0] >= -slack and values.sum() <= 1 + slack)
+    exactly = False
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
         return LowRank.zeros(self._checked(shape), dtype)
@@ -211,14 +304,14 @@ class Spectrahedron(_ByTrace):
 class Fantope(_Semidefinite):
     r""":math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`, the hull of projectors of rank k.
 
-    A vertex is the projector onto k eigenvectors of the least eigenvalues of the symmetric part of the gradient, found
-    one after another and certified as for `Spectraplex`. It starts at k/n times the identity.
+    A vertex is the projector onto k eigenvectors of the smallest eigenvalues of the symmetric part of the gradient.
+    They are found one after another and certified as for `Spectraplex`. It starts at k/n times the identity.
 
     Parameters
     ----------
     k : int
     steps : int
-        Lanczos steps before the first look at what they have found.
+        Lanczos steps before the first check of convergence.
 
     Notes
     -----
@@ -234,18 +327,16 @@ class Fantope(_Semidefinite):
     """
 
     radius = 1.0
+    parameters = ("rank",)
 
     def __init__(self, k: int, *, steps: int = 10) -> None:
         self.rank = whole(k, "k", 1)
         self.steps = whole(steps, "steps", 2)
 
-    def __repr__(self) -> str:
-        return f"Fantope({self.rank})"
-
     def fingerprint(self) -> str:
         return fingerprint(self, self.rank, self.steps)
 
-    def _worth(self, total: float) -> float:
+    def _support(self, total: float) -> float:
         return total
 
     def _made_of(self, W: Array, total: float) -> Sum:
@@ -255,10 +346,10 @@ class Fantope(_Semidefinite):
         inside = values[0] >= -slack and values[-1] <= 1 + slack
         return bool(inside and abs(values.sum() - self.rank) <= self.rank * slack)
 
-    def _check_square(self, shape: Shape) -> None:
-        super()._check_square(shape)
+    def _check(self, shape: Shape, given: str = "x has shape") -> None:
+        super()._check(shape, given)
         if shape[0] < self.rank:
-            raise ValueError(f"members of {self!r} have at least {self.rank} rows; got shape {shape}")
+            raise ValueError(f"{given} {shape}; members of {self!r} have at least {self.rank} rows")
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         n = self._checked(shape)[0]
@@ -269,35 +360,13 @@ class Fantope(_Semidefinite):
         return math.sqrt(2 * apart)
 
 
-def _question(constraint: _Semidefinite, g: Any, dtype: Any = None) -> tuple[Any, float]:
-    """Minus the symmetric part of a gradient, over the power of two that makes its entries at most one; and that."""
-    constraint._check_square(g.shape)
-    G = g.astype(float_dtype(g.dtype) if dtype is None else dtype)
-    entries = G.data if sp.issparse(G) else G
-    largest = float(np.abs(entries).max(initial=0.0))
-    if not largest:
-        return G, 0.0
-    power = math.frexp(largest)[1]
-    entries[...] = np.ldexp(entries, -power)
-    A = (G + G.T) * G.dtype.type(-0.5)
-    return sp.csr_array(A) if sp.issparse(A) else A, math.ldexp(1.0, power)
-
-
-def _columns(hint: Vertex | None, n: int, count: int) -> Array | None:
-    """The vectors of which a vertex is made, one for each that is asked for; None if it is another set's."""
-    parts = () if hint is None else hint.parts or (hint,)
-    found = [factors[0] for factors in (part.factors() for part in parts) if factors is not None]
-    return np.column_stack(found) if len(found) == count and {len(u) for u in found} == {n} else None
-
-
-class SchattenBall(KnownSet):
+class SchattenBall(_Matrices):
     r""":math:`\{X : \|\sigma(X)\|_p \le r\}` for :math:`1 < p \le \infty`, matrices by their singular values.
 
     With the singular value decomposition :math:`G = U \operatorname{diag}(\sigma) V^T` the vertex is
-    :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the vector ball for :math:`\sigma`. All singular
-    values count, so that it costs one dense decomposition, and is exact; for p = 2, the Frobenius norm, it needs none.
-    For p = 1 there is `NuclearBall`. It starts at zero. A zero gradient gives r at the first entry, or all along the
-    diagonal where :math:`p = \infty`.
+    :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the vector ball for :math:`\sigma`. The oracle is
+    exact and takes a dense decomposition, except for p = 2, the Frobenius norm. For p = 1 use `NuclearBall`. It starts
+    at zero. A zero gradient gives r in the first entry, or along the diagonal if :math:`p = \infty`.
 
     Parameters
     ----------
@@ -318,18 +387,14 @@ class SchattenBall(KnownSet):
            [ 0.,  2.]])
     """
 
+    parameters = ("p", "radius")
+
     def __init__(self, p: float, radius: float = 1.0) -> None:
         self.p = number(p, "p", "be above 1 (else NuclearBall), infinity included", lambda x: x > 1)
         self.radius = positive(radius, "radius")
 
-    def __repr__(self) -> str:
-        return f"SchattenBall({self.p:g}, {self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.p, self.radius)
-
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        self._check(g.shape)
+        self._check(g.shape, "g has shape")
         G = g.astype(float_dtype(g.dtype))
         if not G.any():
             if math.isinf(self.p):
@@ -343,7 +408,7 @@ class SchattenBall(KnownSet):
         return DenseVertex(dot(-self.radius * (U * s), Vt))
 
     def norm(self, x: Array) -> float:
-        """The p-norm of the singular values."""
+        """Return the p-norm of the singular values."""
         sigma = scipy.linalg.svdvals(x)
         return float(sigma[0]) if math.isinf(self.p) else LpBall(self.p).norm(sigma)
 
@@ -352,18 +417,12 @@ class SchattenBall(KnownSet):
         unit = math.ldexp(1.0, math.frexp(self.radius)[1])
         with np.errstate(over="ignore"):
             x, off, radius = x / unit, float(norm(noise / unit)), self.radius / unit
-        # Norms of what noise adds: at most the Frobenius norm for p >= 2, and the sum of singular values in any case.
+        # The norm of the noise is at most its Frobenius norm for p >= 2, and at most the sum of singular values else.
         off *= min(x.shape) ** max(0.0, 1 / self.p - 0.5)
         return bool(np.isfinite(x).all() and self.norm(x) <= radius * (1 + tol) + off)
 
-    def _check(self, shape: Shape) -> None:
-        if len(shape) != 2:
-            raise ValueError(f"members of {self!r} are matrices; got shape {shape}")
-
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        shape = needs_shape(self, shape)
-        self._check(shape)
-        return np.zeros(shape, dtype)
+        return np.zeros(self._checked(shape), dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         if self.p <= 2:

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Crossing, KnownSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
 
-# A projection is its own projection: members are told up to what rounding does to one.
-FEW = 8 * float(np.finfo(np.float64).eps)
+# Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# Errors of the entries of an exact point.
 NO_NOISE = np.zeros(1)
 
 
 def onto_simplex(x: Array, radius: float) -> Array:
-    """The point of the simplex nearest to a vector, by Michelot's shrinking sets: a few passes, no sort.
+    """Return the point of the simplex nearest to a vector, by Michelot's shrinking sets: a few sweeps, no sort.
 
-    Distances to the largest entry in units of the radius are all that matters. Entries more than one behind it do not
-    stay positive, and are not summed: nothing overflows, and no digit is lost to what the entries have in common.
+    The computation uses distances to the largest entry, in units of the radius. Entries with a distance above one
+    become zero and are not summed, so that nothing overflows and a common offset costs no accuracy.
     """
     with np.errstate(over="ignore"):
         behind = (x - x.max()) / radius
     active = behind[behind > -1]
     while True:
-        t = (active.sum() - 1) / len(active)  # below zero, so that the largest entry stays
+        t = (active.sum() - 1) / len(active)  # This is negative, so that the largest entry stays.
         kept = active[active > t]
         if len(kept) == len(active):
             break
@@ -40,8 +40,8 @@ def onto_simplex(x: Array, radius: float) -> Array:
     return np.asarray(radius * (weights / weights.sum()))
 
 
-def inward(x: Array, inner: Array | float, dtype: Any) -> Array:
-    """x in another type, rounded towards `inner` where it must be rounded."""
+def rounded_towards(x: Array, inner: Array | float, dtype: Any) -> Array:
+    """Return x in another type, rounded towards `inner`."""
     if x.dtype == dtype:
         return x
     rounded = x.astype(dtype)
@@ -49,15 +49,15 @@ def inward(x: Array, inner: Array | float, dtype: Any) -> Array:
     return np.where(beyond, np.nextafter(rounded, np.asarray(inner, dtype)), rounded)
 
 
-def _placed(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
-    """The one position and value of every vertex; None if one has more, which is then no vertex of the oracle here."""
+def _single_entries(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
+    """Return the position and value of the only entry of each vertex, or None if a vertex has more entries."""
     entries = [vertex.entries() for vertex in vertices]
     if any(found is None or len(found[0]) != 1 for found in entries):
         return None
     return [(int(indices[0]), float(values[0])) for indices, values in entries]  # type: ignore[misc]
 
 
-class Ball(KnownSet):
+class Ball(ParametricSet):
     """A norm ball around the origin; it starts at its centre."""
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -65,28 +65,31 @@ class Ball(KnownSet):
         #: The largest entry of a member.
         self.reach = self.radius
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.radius)
-
     @abstractmethod
     def norm(self, x: Array) -> float:
-        """The norm whose ball this is."""
+        """Return the norm whose ball this is."""
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.zeros(needs_shape(self, shape), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
-        # Beyond the largest entry of a member x / r might overflow.
+        # For an entry beyond the largest one of a member, x / r might overflow.
         if (np.abs(x) - noise).max(initial=0.0) > (1 + tol) * self.reach:
             return False
-        return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + self.norm(noise.reshape(-1) / self.radius)
+        slack = self.norm(noise.reshape(-1) / self.radius) if noise.any() else 0.0
+        return self.norm(x.reshape(-1) / self.radius) <= 1 + tol + slack
+
+    def projected(self, x: ArrayLike, onto: Callable[[Array], Array]) -> Array:
+        """Return members unchanged, and the projection of another point by `onto`, a function of flat vectors."""
+        x = finite_array(x, "x")
+        wide = x.astype(np.float64, copy=False)
+        if self.near(wide, ROUNDING, NO_NOISE):
+            return x
+        return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
-class L1Ball(Ball):
-    r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one non-zero entry; ties go to the first index.
+class L1Ball(Faces, KnownVertices, Ball):
+    r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one nonzero entry; ties go to the first index.
 
     Notes
     -----
@@ -101,6 +104,7 @@ class L1Ball(Ball):
     array([0., 2., 0.])
     """
 
+    polytope = True
     screenable = True
 
     def norm(self, x: Array) -> float:
@@ -112,23 +116,17 @@ class L1Ball(Ball):
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, NO_NOISE):
-            return x
-        return inward(np.sign(wide) * onto_simplex(np.abs(wide).reshape(-1), self.radius).reshape(x.shape), 0, x.dtype)
+        return self.projected(x, lambda y: np.sign(y) * onto_simplex(np.abs(y), self.radius))
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
         chosen = smallest(-np.abs(flat), count)
         return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
 
-    polytope = True
-
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> Crossing | None:
-        tied = _placed(skip)
+        tied = _single_entries(skip)
         if tied is None:
             return None
         both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
@@ -151,7 +149,7 @@ class L1Ball(Ball):
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
         flat, size = g.reshape(-1), np.abs(x).reshape(-1)
         slack = np.broadcast_to(noise, x.shape).reshape(-1) + few_ulps(x.dtype) * self.radius
-        if self.radius - size.sum(dtype=np.float64) > slack.max() + np.sum(noise):  # inside: the ball is its face
+        if self.radius - size.sum(dtype=np.float64) > slack.max() + np.sum(noise):  # In the interior: the face is all.
             i = int(np.abs(flat).argmax())
             return OneHot(i, self.radius if flat[i] > 0 else -self.radius, g.shape)
         signs = np.sign(x).reshape(-1)
@@ -159,7 +157,7 @@ class L1Ball(Ball):
         return OneHot(i, self.radius * float(signs[i]), g.shape)
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        """By Newton's method from beyond, where the norm, convex and linear between changes of sign, is too large."""
+        """Return the largest step by Newton's method from outside, for the norm is convex and piecewise linear."""
         few = few_ulps(x.dtype) + float(np.sum(noise)) / self.radius
         x, d = x.reshape(-1).astype(np.float64) / self.radius, direction.reshape(-1).astype(np.float64) / self.radius
         if not d.any():
@@ -169,7 +167,7 @@ class L1Ball(Ball):
         while True:
             y = x + t * d
             excess, slope = float(np.abs(y).sum()) - 1, float(dot(np.sign(y), d))
-            if not (excess > slack and slope > 0):  # along a face the slope is rounding
+            if not (excess > slack and slope > 0):  # Along a face the slope is rounding error.
                 return max(t, 0.0)
             t -= excess / slope
 
@@ -187,26 +185,24 @@ class LInfBall(Ball):
     :Cost: :math:`n`
     """
 
+    polytope = True
+
     def norm(self, x: Array) -> float:
         return float(np.abs(x).max())
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
 
-    polytope = True
-
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
         return np.full(shape, -self.radius), np.full(shape, self.radius)
 
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
-        return inward(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
+        return rounded_towards(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
 
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
-        return Box(-self.radius, self.radius).away_vertex(g, x, noise)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        return Box(-self.radius, self.radius).max_step(x, direction, noise)
+    @property
+    def faces(self) -> Faces:
+        return Box(-self.radius, self.radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
@@ -225,17 +221,13 @@ class LpBall(Ball):
     :Cost: :math:`n`
     """
 
+    parameters = ("p", "radius")
+
     def __init__(self, p: float, radius: float = 1.0) -> None:
         super().__init__(radius)
         self.p = number(
             p, "p", "lie strictly between 1 and infinity (else L1Ball, LInfBall)", lambda x: 1 < x < math.inf
         )
-
-    def __repr__(self) -> str:
-        return f"LpBall({self.p:g}, {self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.p, self.radius)
 
     def norm(self, x: Array) -> float:
         largest = float(np.abs(x).max())
@@ -247,7 +239,7 @@ class LpBall(Ball):
         if largest == 0:
             return OneHot(0, self.radius, g.shape)
         q = self.p / (self.p - 1)
-        scaled = np.abs(g) / g.dtype.type(largest)  # powers of entries in [0, 1] neither overflow nor all vanish
+        scaled = np.abs(g) / g.dtype.type(largest)  # Powers of entries in [0, 1] neither overflow nor all vanish.
         norm = float((scaled**q).sum()) ** (1 / q)
         return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
 
@@ -271,30 +263,29 @@ class L2Ball(LpBall):
         super().__init__(2.0, radius)
 
     def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, NO_NOISE):
-            return x
-        direction = wide / np.abs(wide).max()  # squares neither overflow nor vanish
-        return inward(self.radius * (direction / norm(direction)), 0, x.dtype)
+        return self.projected(x, self._onto_sphere)
+
+    def _onto_sphere(self, x: Array) -> Array:
+        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
+        return self.radius * (direction / norm(direction))
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
 
 
-class GroupBall(Ball):
-    r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for groups G of entries that overlap nowhere and leave none out.
+class GroupBall(KnownVertices, Ball):
+    r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for a partition of the entries into groups G.
 
-    A vertex is a vertex of the ball of a single group, that of the largest dual norm; ties go to the first. A zero
-    gradient gives r times the first unit vector, for :math:`p = \infty` r in all of the first group.
+    A vertex is a vertex of the ball of a single group, the group with the largest dual norm; ties go to the first. A
+    zero gradient gives r times the first unit vector, or r in the whole first group for :math:`p = \infty`.
 
     Parameters
     ----------
     groups : sequence of sequences of int, or (n,) sequence of int
-        The entries of each group, or the group of each entry, named by any integers.
+        The entries of each group, or an integer label of the group of each entry.
     radius : float
     p : float
-        Above 1; 2 is the group lasso.
+        Exponent above 1; 2 gives the group lasso.
 
     Notes
     -----
@@ -312,6 +303,7 @@ class GroupBall(Ball):
     """
 
     shape: Shape
+    parameters = ("_labels", "p", "radius")
 
     def __init__(self, groups: Sequence[Any] | Array, radius: float = 1.0, p: float = 2.0) -> None:
         super().__init__(radius)
@@ -324,20 +316,14 @@ class GroupBall(Ball):
     def __repr__(self) -> str:
         return f"GroupBall({len(self._starts)} groups of {len(self._labels)} entries, {self.radius:g}, p={self.p:g})"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self._labels, self.p, self.radius)
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return np.zeros(self.shape if shape is None else shape, dtype)
-
     def _norms(self, x: Array, p: float) -> Array:
-        """The p-norm of every group of a vector."""
+        """Return the p-norm of every group of a vector."""
         size = np.abs(x)[self._order]
         largest = np.maximum.reduceat(size, self._starts)
         if p == math.inf:
             return largest
         counts = np.diff(self._starts, append=len(size))
-        unit = np.repeat(np.where(largest > 0, largest, 1), counts)  # powers neither overflow nor all vanish
+        unit = np.repeat(np.where(largest > 0, largest, 1), counts)  # Powers neither overflow nor all vanish.
         return largest * np.add.reduceat((size / unit) ** p, self._starts) ** (1 / p)
 
     @property
@@ -356,7 +342,7 @@ class GroupBall(Ball):
         return self._vertex(g, int(self._norms(g.reshape(-1), self._dual).argmax()))
 
     def _vertex(self, g: Array, group: int) -> SparseVertex:
-        """The best vertex with entries in that group alone."""
+        """Return the best vertex with entries in one group only."""
         end = self._starts[group + 1] if group + 1 < len(self._starts) else len(self._order)
         places = self._order[self._starts[group] : end]
         own = g.reshape(-1)[places]
@@ -370,18 +356,15 @@ class GroupBall(Ball):
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
 
     def project(self, x: ArrayLike) -> Array | None:
-        if self.p != 2:
-            return None
-        x = finite_array(x, "x")
-        wide = x.astype(np.float64, copy=False)
-        if self.near(wide, FEW, np.zeros_like(wide)):
-            return x
-        unit = 2.0**20 if np.abs(wide).max() > 1e300 else 1.0  # in which no norm overflows
-        flat = wide.reshape(-1) / unit
+        return self.projected(x, self._onto) if self.p == 2 else None
+
+    def _onto(self, x: Array) -> Array:
+        unit = 2.0**20 if np.abs(x).max() > 1e300 else 1.0  # In this unit no norm overflows.
+        flat = x / unit
         norms = self._norms(flat, 2.0)
         onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
-        return inward((unit * flat * kept[self._labels]).reshape(x.shape), 0, x.dtype)
+        return unit * flat * kept[self._labels]
 
     def diameter(self, shape: Shape | None = None) -> float:
         largest = int(np.diff(self._starts, append=len(self._order)).max())
@@ -389,7 +372,7 @@ class GroupBall(Ball):
 
 
 def group_labels(groups: Any) -> Array:
-    """The group of every entry, as numbers from 0 in the order in which groups are given or first named."""
+    """Return the group of every entry, numbered from 0 in the order in which groups are given or first occur."""
     parts = list(groups)
     if not parts or all(np.ndim(part) == 0 for part in parts):
         names = finite_array(parts, "groups", ndim=1)
@@ -406,7 +389,7 @@ def group_labels(groups: Any) -> Array:
     return labels
 
 
-class Simplex(KnownSet):
+class Simplex(Faces, KnownVertices, ParametricSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
 
     Notes
@@ -416,16 +399,11 @@ class Simplex(KnownSet):
     :Cost: :math:`n`
     """
 
+    polytope = True
     screenable = True
 
     def __init__(self, radius: float = 1.0) -> None:
         self.radius = positive(radius, "radius")
-
-    def __repr__(self) -> str:
-        return f"Simplex({self.radius:g})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.radius)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
@@ -436,14 +414,12 @@ class Simplex(KnownSet):
         if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), NO_NOISE):
             return x
         flat = onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
-        # What rounding has changed of the sum is least in the largest entry.
+        # The rounding error of the sum is relatively smallest in the largest entry.
         flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
         return flat.reshape(x.shape)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
-
-    polytope = True
 
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
         used = x > noise + few_ulps(x.dtype) * self.radius
@@ -455,7 +431,7 @@ class Simplex(KnownSet):
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> Crossing | None:
-        tied = _placed(skip)
+        tied = _single_entries(skip)
         if tied is None:
             return None
         above = self.radius * end.reshape(-1) - levels[1]
@@ -486,10 +462,10 @@ class Simplex(KnownSet):
         return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
 
 
-class Box(KnownSet):
+class Box(Faces, ParametricSet):
     r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
 
-    Entries with zero gradient go to the upper bound. Membership is told entry by entry, up to a share of its width.
+    Entries with zero gradient go to the upper bound. The tolerance of membership is relative to the widths.
 
     Notes
     -----
@@ -497,6 +473,9 @@ class Box(KnownSet):
     :Oracle: :math:`l_i` where :math:`g_i > 0`, else :math:`u_i`
     :Cost: :math:`n`
     """
+
+    polytope = True
+    parameters = ("lower", "upper")
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower, self.upper = float_array(lower, "lower"), float_array(upper, "upper")
@@ -515,13 +494,8 @@ class Box(KnownSet):
     def __repr__(self) -> str:
         return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.lower, self.upper)
-
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         return DenseVertex(np.where(g > 0, *self.bounds(g.shape)).astype(float_dtype(g.dtype), copy=False))
-
-    polytope = True
 
     def bounds(self, shape: Shape) -> tuple[Array, Array]:
         own = shape if self.shape is None else self.shape
@@ -530,7 +504,7 @@ class Box(KnownSet):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         lower, upper = self.bounds(x.shape)
-        return inward(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
+        return rounded_towards(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
 
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
         lower, upper = self.bounds(x.shape)
@@ -544,15 +518,13 @@ class Box(KnownSet):
         return first_bound(room, np.abs(direction), self._slack(x, noise))
 
     def _slack(self, x: Array, noise: Array | float) -> Array:
-        """How near to a bound an entry is at it."""
+        """Return the distance to a bound below which an entry counts as equal to it."""
         lower, upper = self.bounds(x.shape)
         return noise + few_ulps(x.dtype) * np.maximum(np.abs(lower), np.abs(upper))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         centre = self.lower + (self.upper - self.lower) / 2
-        if self.shape is None:
-            return np.full(needs_shape(self, shape), centre, dtype)
-        return np.broadcast_to(centre, self.shape).astype(dtype)
+        return np.broadcast_to(centre, self.shape or needs_shape(self, shape)).astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         lower, upper = self.bounds(x.shape)

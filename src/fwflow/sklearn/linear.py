@@ -112,8 +112,8 @@ class BallEstimator(BaseEstimator):
                 positive(value, name)
         whole(self.max_iter, "max_iter", 0)
 
-    def _fit(self, task: Samples, radius: float, start: Any = None) -> None:
-        """Minimise the loss for one radius, and set all attributes."""
+    def _fit(self, task: Samples, radius: float, start: Any = None) -> fw.Result:
+        """Minimise the loss for one radius, set all attributes, and return the result."""
         f = self._objective(task)
         result = self._minimised(f, self._ball(radius, f.shape), start)
         self._keep(f, result.x)
@@ -122,6 +122,7 @@ class BallEstimator(BaseEstimator):
         # The images of the vertices are dropped because each is as long as the data.
         active = result.active_set
         self.active_set_ = active and ActiveSet(Atoms(atom.bare() for atom in active.atoms), active.weights)
+        return result
 
     def _minimised(self, f: fw.Objective, C: fw.ConstraintSet, start: Any, **options: Any) -> fw.Result:
         null = f.value(f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -22,6 +22,7 @@ from fwflow.points.gradients import Gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import Sum, Vertex
 from fwflow.sets.base import ConstraintSet
+from fwflow.sets.products import joint_mixture
 
 # Maximum number of blocks; more summands are joined in groups, because correcting weights takes the cube of their
 # number. Chosen without tuning.
@@ -133,7 +134,7 @@ class BlockSet(Decomposition):
 
     def single(self) -> ActiveSet:
         """The greedy way: atoms of all blocks go together until one of them has no weight left."""
-        found = list(_together([list(zip(b.weights.tolist(), b.atoms, strict=True)) for b in self.blocks]))
+        found = list(joint_mixture([list(zip(b.weights.tolist(), b.atoms, strict=True)) for b in self.blocks]))
         weights = np.array([w for w, _ in found])
         atoms = [Lifted(Sum(tuple(atom.coordinates for atom in parts))) for _, parts in found]
         return ActiveSet(Atoms(atoms), weights / weights.sum())
@@ -154,23 +155,9 @@ def _fewer(block: ActiveSet, times: int) -> ActiveSet:
     return block if _few(block, times) else caratheodory(block)
 
 
-def _together(blocks: list[list[tuple[float, Atom]]]) -> Iterator[tuple[float, list[Atom]]]:
-    left, at = [block[0][0] for block in blocks], [0] * len(blocks)
-    while True:
-        step = min(left)
-        yield step, [block[i][1] for block, i in zip(blocks, at, strict=True)]
-        for b, block in enumerate(blocks):
-            left[b] -= step
-            if left[b] <= 1e-14:
-                at[b] += 1
-                if at[b] == len(block):
-                    return
-                left[b] += block[at[b]][0]
-
-
 def parts_of(C: ConstraintSet, vertex: Vertex) -> tuple[Vertex, ...] | None:
     """Return the vertices, one per block, whose sum is a vertex of C; None if C cannot split it."""
-    return _grouped(C.summands(vertex))
+    return (vertex,) if C.summands is None else _grouped(C.summands.split_vertex(vertex))
 
 
 def _grouped(parts: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
@@ -181,13 +168,14 @@ def _grouped(parts: tuple[Vertex, ...] | None) -> tuple[Vertex, ...] | None:
 
 def by_block(active: Decomposition, f: Objective, C: ConstraintSet, x: Point) -> BlockSet | None:
     """Return a decomposition of x by the blocks of C, with images; None if C has one block or cannot split x."""
-    if C.n_summands == 1 or x.factored:
+    summands = C.summands
+    if summands is None or x.factored:
         return None
     if isinstance(active, BlockSet):
-        return active.lifted(f) if len(active.blocks) == min(C.n_summands, _MOST) else None
-    blocks: list[dict[Hashable, tuple[float, Vertex]]] = [{} for _ in range(min(C.n_summands, _MOST))]
+        return active.lifted(f) if len(active.blocks) == min(summands.n_summands, _MOST) else None
+    blocks: list[dict[Hashable, tuple[float, Vertex]]] = [{} for _ in range(min(summands.n_summands, _MOST))]
     for w, atom in zip(active.weights.tolist(), active.atoms, strict=True):
-        parts = _grouped(C.split(atom.member)) if atom.vertex is None else parts_of(C, atom.vertex)
+        parts = _grouped(summands.split_point(atom.member)) if atom.vertex is None else parts_of(C, atom.vertex)
         if parts is None:
             return None
         for block, part in zip(blocks, parts, strict=True):

@@ -11,30 +11,18 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, SpectralRange
 from fwflow.sets.vectors import L1Ball, Simplex
 
 
 @dataclass(frozen=True)
-class Spectrum:
-    """Condition on the singular values or eigenvalues of the members of a set."""
-
-    #: Largest sum of the moduli of these values.
-    radius: float
-    #: Sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices by their singular values.
-    sign: int = 0
-    #: Whether all members have the same sum.
-    exact: bool = False
+class Spectrum(SpectralRange):
+    """Spectrum of the members of a set, with projections onto it."""
 
     @classmethod
     def of(cls, C: ConstraintSet) -> Spectrum | None:
         """Return the spectrum of a set, or None if the set does not provide it."""
-        if C.nuclear_radius is not None:
-            return cls(C.nuclear_radius)
-        if C.trace_range is None:
-            return None
-        low, high = C.trace_range
-        return cls(max(-low, high), 1 if high > 0 else -1, low == high)
+        return None if C.spectrum is None else cls(**vars(C.spectrum))
 
     def gradient(self, f: MatrixCompletion, image: Array) -> Any:
         """Return the gradient at a matrix with these observed entries, restricted to the space of the members."""
