@@ -118,9 +118,8 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
         if best is not None:
             same = exact.objective.dtype in (None, best.x.dtype)
             members.append(("the best iterate", best if same else exact.objective.point(best.x)))
-        if (
-            not x.factored and not C.start_calls_oracle and f.image_map is None
-        ):  # an image would cost a pass over the data
+        # The image of the start would cost a pass over the data.
+        if not x.factored and not C.start_calls_oracle and f.image_map is None:
             members.append(("the start of the set", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
         answers = [(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
