@@ -20,8 +20,7 @@ from fwflow.jax.trees import Array, epsilon, inner, pytree
 from fwflow.steps.momentum import Momentum, extrapolation
 from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import ExactSearch, LineSearch
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import Tableau, mixture_weights
+from fwflow.tableau.scheme import Tableau, mixture_weights, stages
 
 # Each projected step first tries the last accepted smoothness constant times this factor (chosen without tuning).
 _RELAX = 0.9
