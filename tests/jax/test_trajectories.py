@@ -56,8 +56,8 @@ def compiled(f, C, methods):
 
         def step(carry, k):
             point, known, memory = carry
-            following = method.step(f, C, k, point, known, memory)
-            return (following.point, evaluate(f, C, following.point, None, lift=True), following.memory), following[0].x
+            following, memory, _ = method.step(f, C, k, point, known, memory)
+            return (following, evaluate(f, C, following, None, lift=True), memory), following.x
 
         return lax.scan(step, (start, known, method.init(f, C, start, known)), jnp.arange(STEPS))[1]
 

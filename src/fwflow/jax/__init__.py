@@ -10,7 +10,6 @@ except ImportError as error:
 
 from fwflow.jax.derivatives import solution
 from fwflow.jax.objectives import LinearModel, Smooth
-from fwflow.jax.paths import path
 from fwflow.jax.result import Result
 from fwflow.jax.sets import (
     Box,
@@ -25,7 +24,7 @@ from fwflow.jax.sets import (
     Simplex,
     as_jax_set,
 )
-from fwflow.jax.solve import minimize
+from fwflow.jax.solve import minimize, path
 
 __all__ = [
     "Box",

@@ -18,7 +18,7 @@ from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
 from fwflow.jax.result import RUNNING, STATUSES, Result
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, computes_in_double, epsilon, inner
+from fwflow.jax.trees import Array, computes_in_double, either, epsilon, inner
 from fwflow.run.result import Status
 
 # The following constants were chosen without tuning.
@@ -32,19 +32,6 @@ _IDLE = 5
 _ROUNDING_TIMES = 1e3
 
 
-class Limits(NamedTuple):
-    """Tolerances and the largest number of iterations."""
-
-    tol: Array
-    rtol: Array
-    max_iter: Array
-
-    def threshold(self, first_gap: Array) -> Array:
-        """Return the gap at which a run stops; minus infinity without a tolerance."""
-        threshold = jnp.maximum(self.tol, self.rtol * jnp.maximum(first_gap, 0))
-        return jnp.where((self.tol > 0) | (self.rtol > 0), threshold, -jnp.inf)
-
-
 class Verification(NamedTuple):
     """Verification of x: fields of `Result`."""
 
@@ -56,9 +43,14 @@ class Verification(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """State of a run between two iterations."""
+    """State of a run between two iterations.
+
+    A round ends when the gap is at most `aim`, but not before `wait` iterations. `idle` counts verifications in a row
+    without a gap clearly below `best_gap`.
+    """
 
     k: Array
+    max_iter: Array
     point: Point
     known: Evaluation
     memory: Any
@@ -105,15 +97,17 @@ def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array |
         return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
 
 
-def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: int) -> Carry:
-    """Return the state at the start of a run."""
+def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, rows: int) -> Carry:
+    """Return the state at the start of a run. Its trace has `rows` rows; without rows there is no trace."""
     point = f.point(x)
     known = evaluate(f, C, point, None, method.lifts)
-    threshold = limits.threshold(known.gap)
+    threshold = jnp.maximum(tol, rtol * jnp.maximum(known.gap, 0))
+    threshold = jnp.where((tol > 0) | (rtol > 0), threshold, -jnp.inf)
     whole = partial(jnp.asarray, dtype=jnp.int32)
     unknown = jnp.full_like(known.gap, jnp.nan)
     state = Carry(
         k=whole(0),
+        max_iter=max_iter,
         point=point,
         known=known,
         memory=method.init(f, C, point, known),
@@ -147,7 +141,7 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
 
     def masked(i: Any, carry: Any) -> Any:
         # The loop does not end at the limit: a loop of known length needs no decision by the host of a GPU.
-        return jax.tree.map(partial(jnp.where, carry[0] < end), step(i, carry), carry)
+        return either(carry[0] < end, step(i, carry), carry)
 
     carry = (state.k, state.point, state.memory, jnp.zeros_like(state.threshold))
     k, point, memory, length = step(0, carry) if every == 1 else lax.fori_loop(0, every, masked, carry)
@@ -163,9 +157,9 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
     return _recorded(f, advanced, length)
 
 
-def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, length: int, state: Carry) -> Carry:
+def play(f: Objective, C: Set, method: Method, every: int, length: int, state: Carry) -> Carry:
     """Return the state after one round: at most `length` iterations, until the gap is small, and a verification."""
-    end = jnp.minimum(state.k + length, limits.max_iter)
+    end = jnp.minimum(state.k + length, state.max_iter)
     again = state.k + state.wait
     moved = lax.while_loop(
         lambda s: (s.status == RUNNING) & ((s.known.gap > s.aim) | (s.k < again)) & (s.k < end),
@@ -203,7 +197,7 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
         (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it.
         (of_rounding, Status.PRECISION),
         (stuck, Status.FINISHED),
-        (moved.k >= limits.max_iter, Status.ITERATIONS),
+        (moved.k >= state.max_iter, Status.ITERATIONS),
     ]
     reasons, statuses = zip(*ends, strict=True)
     status = jnp.select(list(reasons), list(map(STATUSES.index, statuses)), RUNNING).astype(jnp.int32)
@@ -211,29 +205,28 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
     kept = state._replace(
         k=moved.k,
         status=status,
-        verified=jax.tree.map(partial(jnp.where, whole), state.verified, verified),
+        verified=either(whole, state.verified, verified),
         n_grad=checked.n_grad,
         n_lmo=checked.n_lmo,
         trace=moved.trace,
     )
-    checked = jax.tree.map(partial(jnp.where, finite), checked._replace(status=status), kept)
+    following = either(finite, checked._replace(status=status), kept)
     # A problem of a batch that has ended stays as it is.
-    return jax.tree.map(partial(jnp.where, state.status == RUNNING), checked, state)
+    return either(state.status == RUNNING, following, state)
 
 
-def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: int, rows: int) -> Carry:
+def run(
+    f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, every: int, rows: int
+) -> Carry:
     """Return the state at the end of a run that starts at x."""
-    return lax.while_loop(
-        lambda state: state.status == RUNNING,
-        partial(play, f, C, method, limits, every, ROUND),
-        begin(f, C, method, limits, x, rows),
-    )
+    state = begin(f, C, method, x, tol, rtol, max_iter, rows)
+    return lax.while_loop(lambda s: s.status == RUNNING, partial(play, f, C, method, every, ROUND), state)
 
 
-def result(state: Carry, name: str) -> Result:
-    """Return the result of a run that has ended."""
+def result(state: Carry, x: Any, name: str) -> Result:
+    """Return the result of a run that has ended, with x in the form of the user."""
     return Result(
-        x=state.point.x,
+        x=x,
         nit=state.k,
         n_grad=state.n_grad,
         n_lmo=state.n_lmo,

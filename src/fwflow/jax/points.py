@@ -12,33 +12,45 @@ from fwflow.jax.designs import Design
 from fwflow.jax.trees import Array, inner, pytree
 
 
-@pytree()
-class Dense:
-    """Vertex with all entries and, for a linear model, its image.
+class Point(NamedTuple):
+    """Coordinates x and, for a linear model, their image ``A @ x``; also a vertex with all its entries.
 
-    `block` holds the directions of an iterative search, where the next search starts.
+    `block` holds the directions of an iterative oracle, from which its next call starts.
     """
 
-    entries: Array
-    block: Array | None = None
+    x: Array
     image: Any = None
+    block: Array | None = None
 
     def added_to(self, x: Array, weight: Any) -> Array:
-        """Return ``x + weight * vertex``."""
-        return x + weight * self.entries
+        """Return ``x + weight * self``."""
+        return x + weight * self.x
 
     def dot(self, g: Array) -> Array:
         """Return the inner product with an array."""
-        return inner(self.entries, g)
+        return inner(self.x, g)
 
-    def lifted(self, design: Design) -> Dense:
-        """Return the vertex with its image, the product of a design with it."""
-        return replace(self, image=design.matvec(self.entries))
+    def lifted(self, design: Design) -> Point:
+        """Return the point with its image, the product of a design with it."""
+        return self._replace(image=design.matvec(self.x))
+
+    def mix(self, terms: Iterable[tuple[Any, Vertex]]) -> Point:
+        r"""Return :math:`x + \sum_i w_i (s_i - x)` with its image."""
+        pairs = list(terms)
+        if not pairs:
+            return self
+        rest = 1 - sum(weight for weight, _ in pairs)
+        x = rest * self.x
+        for weight, atom in pairs:
+            x = atom.added_to(x, weight)
+        if self.image is None:
+            return Point(x)
+        return Point(x, rest * self.image + sum(weight * atom.image for weight, atom in pairs))
 
 
 @pytree()
 class OneHot:
-    """Vertex with one nonzero entry, or with none if the index is beyond the last entry; members as for `Dense`."""
+    """Vertex with one nonzero entry, or with none if the index is beyond the last entry; members as for `Point`."""
 
     index: Array
     value: Array
@@ -56,28 +68,4 @@ class OneHot:
         return replace(self, image=self.value * design.column(self.index))
 
 
-Vertex = Dense | OneHot
-
-
-class Point(NamedTuple):
-    """Coordinates x and, for a linear model, their image ``A @ x``."""
-
-    x: Array
-    image: Any = None
-
-    def added_to(self, x: Array, weight: Any) -> Array:
-        """Return ``x + weight * coordinates``."""
-        return x + weight * self.x
-
-    def mix(self, terms: Iterable[tuple[Any, Vertex | Point]]) -> Point:
-        r"""Return :math:`x + \sum_i w_i (s_i - x)` with its image."""
-        pairs = list(terms)
-        if not pairs:
-            return self
-        rest = 1 - sum(weight for weight, _ in pairs)
-        x = rest * self.x
-        for weight, atom in pairs:
-            x = atom.added_to(x, weight)
-        if self.image is None:
-            return Point(x)
-        return Point(x, rest * self.image + sum(weight * atom.image for weight, atom in pairs))
+Vertex = Point | OneHot

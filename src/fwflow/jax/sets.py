@@ -18,7 +18,7 @@ from jax import lax
 
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
-from fwflow.jax.points import Dense, OneHot, Vertex
+from fwflow.jax.points import OneHot, Point, Vertex
 from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
 from fwflow.sets.base import ConstraintSet
 
@@ -60,9 +60,9 @@ class Set(ABC):
         """Return the member nearest to x."""
         return None
 
-    def with_radius(self, radius: Any) -> Set | None:
-        """Return the same set with another radius."""
-        return None
+    def with_radius(self, radius: Any) -> Set:
+        """Return the same set with another radius; for sets that have one."""
+        return replace(self, radius=radius)  # type: ignore[type-var]
 
     def atoms(self, x: Array) -> tuple[Array, Array] | None:
         """Return values and weights of the vertices of x by index, for vertices with one entry; the origin is last."""
@@ -85,9 +85,6 @@ class _RadiusSet(Set):
 
     def __post_init__(self) -> None:
         vars(self).update(radius=positive(self.radius, "radius"))
-
-    def with_radius(self, radius: Any) -> Set:
-        return replace(self, radius=radius)
 
     def _r(self, x: Array) -> Array:
         return jnp.asarray(self.radius, x.dtype)
@@ -196,8 +193,8 @@ class LInfBall(_Ball):
     def norm(self, x: Array) -> Array:
         return jnp.abs(x).max()
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.where(g > 0, -self._r(g), self._r(g)))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.where(g > 0, -self._r(g), self._r(g)))
 
     def project(self, x: Array) -> Array:
         return jnp.clip(x, -self._r(x), self._r(x))
@@ -217,12 +214,12 @@ class _LpBall(_Ball):
     def norm(self, x: Array) -> Array:
         return _lp_norm(x, jnp.asarray(self.p, x.dtype))
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
         r, q = self._r(g), jnp.asarray(self.p / (self.p - 1), g.dtype)
         norm = _lp_norm(g, q)
         direction = jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
         first = OneHot(jnp.zeros((), jnp.int32), r).added_to(jnp.zeros_like(g), 1)
-        return Dense(jnp.where(norm > 0, -r * direction, first))
+        return Point(jnp.where(norm > 0, -r * direction, first))
 
 
 @pytree()
@@ -271,8 +268,8 @@ class Box(Set):
     def _bounds(self, dtype: Any) -> tuple[Array, Array]:
         return jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.where(g > 0, *self._bounds(g.dtype)))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.where(g > 0, *self._bounds(g.dtype)))
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         lower, upper = self._bounds(dtype)
@@ -310,9 +307,9 @@ class NuclearBall(_Ball):
     def lower_bound(self, g: Array) -> Array:
         return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
         n, width = g.shape[1], min(self.width, *g.shape)
-        if isinstance(hint, Dense) and hint.block is not None:
+        if isinstance(hint, Point) and hint.block is not None:
             block, steps = hint.block, self.steps
         else:
             block, steps = jax.random.normal(jax.random.key(0), (n, width), g.dtype), 10 * self.steps
@@ -324,7 +321,7 @@ class NuclearBall(_Ball):
 
         V = lax.fori_loop(0, steps, power, jnp.linalg.qr(block)[0])
         U, _, W = jnp.linalg.svd(_product(G, V), full_matrices=False)
-        return Dense(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), V)
+        return Point(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), block=V)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         if len(shape) != 2:
@@ -370,8 +367,8 @@ class Product(Set):
     def _blocks(self, x: Array) -> list[tuple[Set, Array]]:
         return list(zip(self.sets, blocks(x, self.shapes), strict=True))
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
 
     def lower_bound(self, g: Array) -> Array:
         return jnp.stack([C.lower_bound(part) for C, part in self._blocks(g)]).sum()
@@ -414,11 +411,11 @@ class Oracle(_UserOracle):
 
     oracle: Callable[[Array], Array]
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.asarray(self.oracle(g), g.dtype))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.asarray(self.oracle(g), g.dtype))
 
     def start(self, shape: Shape, dtype: Any) -> Array:
-        return self.lmo(jnp.zeros(shape, dtype)).entries
+        return self.lmo(jnp.zeros(shape, dtype)).x
 
     def computes_in_double(self, g: Array) -> bool:
         return computes_in_double(self.oracle, g)
@@ -442,8 +439,8 @@ class Host(_UserOracle):
     def shape(self) -> Shape | None:  # type: ignore[override]
         return self.constraint.shape
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
 
     def lower_bound(self, g: Array) -> Array:
         C = self.constraint

@@ -1,4 +1,4 @@
-"""Front end of compiled runs: arguments are checked here and become one call of the compiled loop."""
+"""Front end of compiled runs: `minimize` for one problem, and `path` for a batch of radii."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from fwflow._validation import InputError, whole
 from fwflow.jax import loop
 from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient
 from fwflow.jax.objectives import Objective, Smooth
-from fwflow.jax.result import Result
+from fwflow.jax.result import RUNNING, Result
 from fwflow.jax.sets import Product, Set, as_jax_set
 from fwflow.jax.steps import line_searches
 from fwflow.jax.trees import OPTIONS, Array, blocks, floating, is_concrete
 from fwflow.methods import DEFAULT_SCHEDULE, Request
 from fwflow.methods import catalogue as core
+from fwflow.run.paths import checked_radii
 from fwflow.steps.momentum import Nesterov
 from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import ExactSearch
@@ -34,6 +35,11 @@ _VARIANTS: dict[str, Callable[..., Method]] = {
     "pairwise": Pairwise,
     "blended-pairwise": partial(Pairwise, blended=True),
 }
+
+# Iterations of a batch between two checks of the host for finished problems. Chosen without tuning.
+_ROUND = 100
+# Smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
+_SHRINK = 4
 
 
 class CompiledProblem(NamedTuple):
@@ -113,27 +119,124 @@ def minimize(
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
-    state = run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
-    found = loop.result(state, problem.name)
-    return replace(found, x=problem.tree(found.x))
+    state = run(problem.f, problem.C, problem.method, problem.x, *limits, every=problem.every, rows=rows)
+    return loop.result(state, problem.tree(state.point.x), problem.name)
 
 
 #: Compiler options belong to the outermost ``jit``, which may be the user's.
-_STATIC = ("every", "rows")
-_alone = jax.jit(loop.run, static_argnames=_STATIC, compiler_options=OPTIONS)
-_within = jax.jit(loop.run, static_argnames=_STATIC)
+_within = jax.jit(loop.run, static_argnames=("every", "rows"))
+_alone = jax.jit(loop.run, static_argnames=("every", "rows"), compiler_options=OPTIONS)
 
 
-def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> loop.Limits:
-    """Return the limits of a run; those that are traced are not checked."""
+def path(
+    f: Objective,
+    C: Set | Any,
+    radii: Any,
+    x0: Any = None,
+    *,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_iter: int = 10_000,
+    **options: Any,
+) -> Result:
+    """Minimise over the same set at many radii, all at the same time.
+
+    One matrix product computes the gradients of all radii. Finished problems are removed when the batch can shrink to a
+    quarter or less. Batch sizes are powers of two, and each is compiled once: three for 64 radii.
+
+    Parameters
+    ----------
+    f : LinearModel or Smooth
+    C : set
+        Any set with a radius; its own radius is not used.
+    radii : (k,) array
+        `fwflow.path` chooses radii, on the host.
+    x0 : array or tree of arrays, optional
+        Start of all runs, a member of the smallest set. Default: the start of each set.
+    tol, rtol : float or (k,) array
+        As for `minimize`, for all radii or for each.
+    max_iter : int
+    **options
+        Other arguments of `minimize`, without `trace`.
+
+    Returns
+    -------
+    Result
+        Its arrays have a leading axis, in the order of the radii.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> R = fwj.path(fwj.LinearModel(jnp.eye(2), jnp.array([3.0, 1.0])), fwj.L1Ball(), [1.0, 2.0, 3.0])
+    >>> R.x.round(3)
+    Array([[1. , 0. ],
+           [2. , 0. ],
+           [2.5, 0.5]], dtype=float32)
+    """
+    template = as_jax_set(C)
+    if template.radius is None:
+        raise InputError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
+    given_radii = floating(checked_radii(radii))
+    problem = posed(f, template.with_radius(given_radii.min()), x0, **options)
+    given, dtype = (problem.f, template, problem.method), problem.x.dtype
+    places = _padded(np.arange(len(given_radii)))
+    limits = checked_limits(tol, rtol, max_iter, dtype)
+    batch = given_radii.astype(dtype)[places]
+    limits = [jnp.broadcast_to(part, given_radii.shape)[places] for part in limits]
+    states = latest = _begun(*given, problem.x, batch, *limits, started=x0 is not None)
+    while True:
+        states = _played(*given, states, batch, every=problem.every)
+        running = np.flatnonzero(np.asarray(states.status) == RUNNING)
+        chosen = _padded(running)
+        if len(running) and _SHRINK * len(chosen) > len(places):
+            continue
+        latest = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), latest, states)
+        if not len(running):
+            latest = jax.tree.map(lambda leaf: leaf[: len(given_radii)], latest)
+            return loop.result(latest, jax.vmap(problem.tree)(latest.point.x), problem.name)
+        batch, states = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, states))
+        places = places[chosen]
+
+
+def _padded(places: Any) -> Any:
+    """Return the places, repeated up to the next power of two."""
+    return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
+
+
+@partial(jax.jit, static_argnames="started", compiler_options=OPTIONS)
+def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.Carry:
+    def begun(radius: Array, *limits: Array) -> loop.Carry:
+        member = C.with_radius(radius)
+        return loop.begin(f, member, method, x if started else member.start(x.shape, x.dtype), *limits, rows=0)
+
+    return jax.vmap(begun)(*each)
+
+
+@partial(jax.jit, static_argnames="every", compiler_options=OPTIONS)
+def _played(f: Objective, C: Set, method: Method, states: loop.Carry, radii: Array, every: int) -> loop.Carry:
+    def played(state: loop.Carry, radius: Array) -> loop.Carry:
+        return loop.play(f, C.with_radius(radius), method, every, _ROUND, state)
+
+    return jax.vmap(played)(states, radii)
+
+
+def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Array, Array, Array]:
+    """Return the limits of a run as arrays; those that are traced are not checked."""
     for name, value in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
         if is_concrete(value) and not (np.asarray(value) >= 0).all():
             raise InputError(f"{name} must not be negative; got {value!r}")
-    return loop.Limits(jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32))
+    return jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32)
 
 
 def posed(
-    f: Any, C: Any, x0: Any, method: Any, schedule: Any, line_search: Any, momentum: Any, check_every: int | None
+    f: Objective,
+    C: Any,
+    x0: Any,
+    method: str | Tableau = "auto",
+    schedule: Schedule = DEFAULT_SCHEDULE,
+    line_search: str | None = None,
+    momentum: str | None = None,
+    check_every: int | None = None,
 ) -> CompiledProblem:
     """Return the problem of these arguments of `minimize`."""
     if not isinstance(f, Objective):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -22,6 +23,7 @@ Array = jax.Array
 OPTIONS = {"xla_gpu_enable_triton_gemm": False}
 _WIDE = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.complex128))
 Kind = TypeVar("Kind", bound=type)
+Tree = TypeVar("Tree")
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -114,6 +116,11 @@ def _narrows(jaxpr: Jaxpr) -> bool:
 def inner(a: Array, b: Array) -> Array:
     """Return the inner product of two arrays, as a sum: products of matrices have a low default precision in JAX."""
     return (a * b).sum()
+
+
+def either(first: Any, a: Tree, b: Tree) -> Tree:
+    """Return the pytree a if `first` is true, otherwise b. Both are computed."""
+    return jax.tree.map(partial(jnp.where, first), a, b)  # type: ignore[no-any-return]
 
 
 def blocks(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
