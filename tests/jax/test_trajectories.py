@@ -13,8 +13,7 @@ from jax import lax
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow.jax import solve
-from fwflow.jax.methods import Multistep, evaluate
-from fwflow.jax.steps import as_pytree, stage_gammas
+from fwflow.jax.methods import Multistep, as_pytree, evaluate, stage_gammas
 from tests.catalogue import design
 
 A = design(30, 12)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from fwflow._validation import InputError
 from fwflow.jax.designs import Design, as_design
 from fwflow.jax.points import Point, Vertex
-from fwflow.jax.trees import Array, epsilon, floating, inner, is_concrete, pytree
+from fwflow.jax.trees import Array, blocks, epsilon, floating, inner, is_concrete, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
 
@@ -43,6 +43,10 @@ class Objective(ABC):
     def lift(self, vertex: Vertex) -> Vertex:
         """Return a vertex with its image."""
         return vertex
+
+    def tree(self, x: Array) -> Any:
+        """Return x in the form of the user, an array or a tree of arrays."""
+        return x
 
     @abstractmethod
     def value(self, point: Point) -> Array:
@@ -185,7 +189,7 @@ def _data(values: Any, name: str, design: Design) -> Array:
     return array
 
 
-@pytree("fun")
+@pytree("fun", "structure", "shapes")
 class Smooth(Objective):
     """Function that JAX can trace and differentiate.
 
@@ -210,11 +214,23 @@ class Smooth(Objective):
 
     fun: Callable[..., Any]
     args: tuple[Any, ...]
+    structure: Any = None
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     def __init__(self, fun: Callable[..., Any], *args: Any) -> None:
         if not callable(fun):
             raise InputError(f"fun must be callable; got {type(fun).__name__}")
-        vars(self).update(fun=fun, args=args)
+        vars(self).update(fun=fun, args=args, structure=None, shapes=())
+
+    def on_trees(self, example: Any) -> Smooth:
+        """Return the function of vectors that hold the leaves of trees with this structure."""
+        leaves, structure = jax.tree.flatten(example)
+        f = Smooth(self.fun, *self.args)
+        vars(f).update(structure=structure, shapes=tuple(leaf.shape for leaf in leaves))
+        return f
+
+    def tree(self, x: Array) -> Any:
+        return x if self.structure is None else jax.tree.unflatten(self.structure, blocks(x, self.shapes))
 
     def value(self, point: Point) -> Array:
-        return jnp.asarray(self.fun(point.x, *self.args), point.x.dtype)
+        return jnp.asarray(self.fun(self.tree(point.x), *self.args), point.x.dtype)

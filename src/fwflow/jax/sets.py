@@ -22,6 +22,21 @@ from fwflow.jax.points import OneHot, Point, Vertex
 from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
 from fwflow.sets.base import ConstraintSet
 
+#: Public names of fwflow.jax.
+__all__ = [
+    "Box",
+    "Host",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "LpBall",
+    "NuclearBall",
+    "Oracle",
+    "Product",
+    "Simplex",
+    "as_jax_set",
+]
+
 Shape = tuple[int, ...]
 # Number of thresholds that one round of the projection onto a simplex tries at once. A device does so in one wide sum.
 _TRIALS = 32
@@ -36,6 +51,8 @@ class Set(ABC):
     shape: Shape | None = None
     #: Radius, or None for a set without one.
     radius: Any = None
+    #: Whether a user may have written the oracle, so that it is checked.
+    from_user: bool = False
 
     @abstractmethod
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
@@ -69,8 +86,11 @@ class Set(ABC):
         return None
 
     def contradicts(self, g: Array, bound: Array) -> Array | None:
-        """Return whether a user's oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
-        return None
+        """Return whether the oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
+        if not self.from_user:
+            return None
+        greatest = -self.lower_bound(-g)
+        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
 
     def computes_in_double(self, g: Array) -> bool:
         """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
@@ -397,19 +417,12 @@ def _joined(parts: list[Any], shape: Shape) -> Array:
     return jnp.concatenate([part.reshape(-1) for part in parts]).reshape(shape)
 
 
-class _UserOracle(Set):
-    """Set whose oracle may be written by a user, so that it is checked."""
-
-    def contradicts(self, g: Array, bound: Array) -> Array:
-        greatest = -self.lower_bound(-g)
-        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
-
-
 @pytree("oracle")
-class Oracle(_UserOracle):
+class Oracle(Set):
     """Set given by an oracle alone: a function ``g -> s`` that JAX can trace."""
 
     oracle: Callable[[Array], Array]
+    from_user = True
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
         return Point(jnp.asarray(self.oracle(g), g.dtype))
@@ -422,7 +435,7 @@ class Oracle(_UserOracle):
 
 
 @pytree("constraint")
-class Host(_UserOracle):
+class Host(Set):
     """Set of the core whose oracle runs on the host: each call copies a gradient there and a vertex back.
 
     Examples
@@ -434,6 +447,7 @@ class Host(_UserOracle):
     """
 
     constraint: ConstraintSet
+    from_user = True
 
     @property
     def shape(self) -> Shape | None:  # type: ignore[override]

@@ -1,25 +1,26 @@
-"""Front end of compiled runs: `minimize` for one problem, and `path` for a batch of radii."""
+"""Front end of compiled runs: one problem, a batch of radii, and derivatives of the solution in the data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.scipy.sparse.linalg import cg
 
 from fwflow._validation import InputError, whole
 from fwflow.jax import loop
-from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient
+from fwflow.jax.loop import RUNNING, Result
+from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient, line_searches
 from fwflow.jax.objectives import Objective, Smooth
-from fwflow.jax.result import RUNNING, Result
 from fwflow.jax.sets import Product, Set, as_jax_set
-from fwflow.jax.steps import line_searches
-from fwflow.jax.trees import OPTIONS, Array, blocks, floating, is_concrete
+from fwflow.jax.trees import OPTIONS, Array, epsilon, floating, inner, is_concrete
 from fwflow.methods import DEFAULT_SCHEDULE, Request
 from fwflow.methods import catalogue as core
 from fwflow.run.paths import checked_radii
@@ -36,6 +37,8 @@ _VARIANTS: dict[str, Callable[..., Method]] = {
     "blended-pairwise": partial(Pairwise, blended=True),
 }
 
+# Defaults of the arguments of `minimize` that determine the method.
+_DEFAULTS = {"method": core.AUTO, "schedule": DEFAULT_SCHEDULE, "line_search": None, "momentum": None}
 # Iterations of a batch between two checks of the host for finished problems. Chosen without tuning.
 _ROUND = 100
 # Smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
@@ -43,7 +46,7 @@ _SHRINK = 4
 
 
 class CompiledProblem(NamedTuple):
-    """Arguments of a run, on arrays; `tree` returns x in the structure of the user's x0."""
+    """Arguments of a run, on arrays."""
 
     f: Objective
     C: Set
@@ -51,7 +54,6 @@ class CompiledProblem(NamedTuple):
     name: str
     x: Array
     every: int
-    tree: Callable[[Array], Any]
 
 
 def minimize(
@@ -115,12 +117,13 @@ def minimize(
     >>> r.success, r.x.argmax(axis=1), r.statuses[0].name
     (Array([ True,  True,  True], dtype=bool), Array([0, 1, 2], dtype=int32), 'TOLERANCE')
     """
-    problem = posed(f, C, x0, method, schedule, line_search, momentum, check_every)
+    choice = {"method": method, "schedule": schedule, "line_search": line_search, "momentum": momentum}
+    problem = posed(f, C, x0, check_every=check_every, **choice)
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
     state = run(problem.f, problem.C, problem.method, problem.x, *limits, every=problem.every, rows=rows)
-    return loop.result(state, problem.tree(state.point.x), problem.name)
+    return loop.result(state, problem.f.tree(state.point.x), problem.name)
 
 
 #: Compiler options belong to the outermost ``jit``, which may be the user's.
@@ -180,9 +183,8 @@ def path(
     problem = posed(f, template.with_radius(given_radii.min()), x0, **options)
     given, dtype = (problem.f, template, problem.method), problem.x.dtype
     places = _padded(np.arange(len(given_radii)))
-    limits = checked_limits(tol, rtol, max_iter, dtype)
-    batch = given_radii.astype(dtype)[places]
-    limits = [jnp.broadcast_to(part, given_radii.shape)[places] for part in limits]
+    each = given_radii.astype(dtype), *checked_limits(tol, rtol, max_iter, dtype)
+    batch, *limits = (jnp.broadcast_to(part, given_radii.shape)[places] for part in each)
     states = latest = _begun(*given, problem.x, batch, *limits, started=x0 is not None)
     while True:
         states = _played(*given, states, batch, every=problem.every)
@@ -193,7 +195,7 @@ def path(
         latest = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), latest, states)
         if not len(running):
             latest = jax.tree.map(lambda leaf: leaf[: len(given_radii)], latest)
-            return loop.result(latest, jax.vmap(problem.tree)(latest.point.x), problem.name)
+            return loop.result(latest, jax.vmap(problem.f.tree)(latest.point.x), problem.name)
         batch, states = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, states))
         places = places[chosen]
 
@@ -205,9 +207,10 @@ def _padded(places: Any) -> Any:
 
 @partial(jax.jit, static_argnames="started", compiler_options=OPTIONS)
 def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.Carry:
-    def begun(radius: Array, *limits: Array) -> loop.Carry:
+    def begun(radius: Array, tol: Array, rtol: Array, max_iter: Array) -> loop.Carry:
         member = C.with_radius(radius)
-        return loop.begin(f, member, method, x if started else member.start(x.shape, x.dtype), *limits, rows=0)
+        start = x if started else member.start(x.shape, x.dtype)
+        return loop.begin(f, member, method, start, tol, rtol, max_iter, rows=0)
 
     return jax.vmap(begun)(*each)
 
@@ -220,6 +223,65 @@ def _played(f: Objective, C: Set, method: Method, states: loop.Carry, radii: Arr
     return jax.vmap(played)(states, radii)
 
 
+def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Array:
+    r"""Return the minimiser over an L1 ball or a simplex, differentiable in the radius and in all arrays of f.
+
+    For small changes of the data, the solution stays on its face: the set S of its nonzero entries, with signs
+    :math:`\sigma`. The optimality conditions on the face,
+
+    .. math:: \nabla_S f(x) + \lambda\sigma_S = 0, \qquad \sigma_S^T x_S = r,
+
+    are differentiated. The solution must be accurate enough to determine its face (``tol``), and f must be strictly
+    convex on it. A derivative costs some steps of conjugate gradients, each with a product with the Hessian.
+
+    Parameters
+    ----------
+    f, C, x0, **options
+        As for `minimize`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
+    >>> f = fwj.LinearModel(jnp.eye(3), jnp.array([3.0, 2.0, 0.1]))
+    >>> slopes = jax.jit(jax.jacobian(lambda radius: fwj.solution(f, fwj.L1Ball(radius))))
+    >>> slopes(2.0).round(3)
+    Array([0.5, 0.5, 0. ], dtype=float32)
+    """
+    C = as_jax_set(C)
+    still_f, still_C = lax.stop_gradient((f, C))
+    x = lax.stop_gradient(minimize(still_f, still_C, x0, **options).x)
+    atoms = still_C.atoms(x)
+    if atoms is None:
+        raise InputError(f"C must be an L1Ball or a Simplex to differentiate in its data; got {C!r}")
+    signs, used = (part[: x.size].reshape(x.shape) for part in (jnp.sign(atoms[0]), atoms[1] > 0))
+    # Weight of the origin: the solution is inside an L1 ball, where there is no face.
+    interior = atoms[1][x.size :].sum() > 1e3 * epsilon(x.dtype)
+    inside, normal = used | interior, jnp.where(used & ~interior, signs, 0)
+    length2 = jnp.maximum(inner(normal, normal), 1)
+
+    def along(v: Array) -> Array:
+        """Return the projection of v onto the directions of the face."""
+        v = jnp.where(inside, v, 0)
+        return v - (inner(normal, v) / length2) * normal
+
+    def curved(v: Array) -> Array:
+        return jax.jvp(lambda x: still_f.gradient(still_f.point(x)), (x,), (v,))[1]
+
+    def moving(value: Array) -> Array:
+        """Return zero with the derivative of a value."""
+        return value - lax.stop_gradient(value)
+
+    outward = (moving(jnp.asarray(C.radius, x.dtype)) / length2) * normal
+    push = moving(f.gradient(f.point(x))) + curved(outward)
+    change = lax.custom_linear_solve(
+        lambda v: along(curved(along(v))) + (v - along(v)),
+        -along(push),
+        solve=lambda operator, b: cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=10 * x.size)[0],  # type: ignore
+        symmetric=True,
+    )
+    return x + outward + along(change)
+
+
 def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Array, Array, Array]:
     """Return the limits of a run as arrays; those that are traced are not checked."""
     for name, value in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
@@ -228,45 +290,35 @@ def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Arra
     return jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32)
 
 
-def posed(
-    f: Objective,
-    C: Any,
-    x0: Any,
-    method: str | Tableau = "auto",
-    schedule: Schedule = DEFAULT_SCHEDULE,
-    line_search: str | None = None,
-    momentum: str | None = None,
-    check_every: int | None = None,
-) -> CompiledProblem:
+def posed(f: Any, C: Any, x0: Any, *, check_every: int | None = None, **options: Any) -> CompiledProblem:
     """Return the problem of these arguments of `minimize`."""
     if not isinstance(f, Objective):
         raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
-    f, C, x, tree = _started(f, as_jax_set(C), x0)
-    request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *_VARIANTS))
+    f, C, x = _started(f, as_jax_set(C), x0)
+    request = Request.checked(**{**_DEFAULTS, **options}, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
-    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every, tree)
+    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every)
 
 
-def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Callable[[Array], Any]]:
+def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
             raise InputError("x0 is needed: neither the objective nor the set has a dimension")
-        return f, C, C.start(shape, f.dtype or jnp.result_type(float)), lambda x: x
+        return f, C, C.start(shape, f.dtype or jnp.result_type(float))
     leaves = jax.tree.map(floating, x0, is_leaf=lambda part: isinstance(part, list))
     if isinstance(leaves, jax.Array):
         x = leaves if f.dtype is None else leaves.astype(f.dtype)
         if f.shape is not None and x.shape != f.shape:
             raise InputError(f"x0 has shape {x.shape}; the objective is defined on {f.shape}")
-        return f, C, _inside(C, x), lambda x: x
+        return f, C, _inside(C, x)
     if not isinstance(f, Smooth):
         raise InputError(f"x0 must be an array for a linear model; got {type(x0).__name__}")
-    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(leaves))
+    f = f.on_trees(leaves)
     if isinstance(C, Product) and not C.shapes:
-        C = Product(C.sets, shapes)
-    fun = OnTrees(f.fun, jax.tree.structure(leaves), shapes)
-    return Smooth(fun, *f.args), C, _inside(C, ravel_pytree(leaves)[0]), fun.tree
+        C = Product(C.sets, f.shapes)
+    return f, C, _inside(C, ravel_pytree(leaves)[0])
 
 
 def _inside(C: Set, x: Array) -> Array:
@@ -281,22 +333,6 @@ def _inside(C: Set, x: Array) -> Array:
     member = C.project(x)
     member = C.start(x.shape, x.dtype) if member is None else member
     return jnp.where(excess > loop.slack(x.dtype), member, x)
-
-
-@dataclass(frozen=True)
-class OnTrees:
-    """Function of trees as a function of vectors. Equal objects are compiled once."""
-
-    fun: Callable[..., Any]
-    structure: Any
-    shapes: tuple[tuple[int, ...], ...]
-
-    def tree(self, x: Array) -> Any:
-        """Return the tree of a vector."""
-        return jax.tree.unflatten(self.structure, blocks(x, self.shapes))
-
-    def __call__(self, x: Array, *args: Any) -> Any:
-        return self.fun(self.tree(x), *args)
 
 
 def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:

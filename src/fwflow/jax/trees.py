@@ -120,7 +120,7 @@ def inner(a: Array, b: Array) -> Array:
 
 def either(first: Any, a: Tree, b: Tree) -> Tree:
     """Return the pytree a if `first` is true, otherwise b. Both are computed."""
-    return jax.tree.map(partial(jnp.where, first), a, b)  # type: ignore[no-any-return]
+    return jax.tree.map(partial(jnp.where, first), a, b)
 
 
 def blocks(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
