@@ -21,7 +21,7 @@ from fwflow.jax.sets import Set
 from fwflow.jax.trees import Array, computes_in_double, either, epsilon, inner, pytree
 from fwflow.run.result import Status
 
-#: Number of a status in compiled code: its place here. A run that goes on has RUNNING.
+#: A status is its index here in compiled code. RUNNING is the status of a run that has not ended.
 STATUSES = tuple(Status)
 RUNNING = -1
 
@@ -235,8 +235,9 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     unchanged = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _UNCHANGED)
     better = (verified.gap >= 0) & (verified.gap < 0.9 * state.best_gap)
     checked = moved._replace(
-        point=point,
-        verified=verified,
+        # After a failure, the run returns the point before this round, which was the last one to be verified.
+        point=either(finite, point, state.point),
+        verified=either(whole & ~finite, state.verified, verified),
         best_gap=jnp.where(better, verified.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
         # The verified gap was larger than the gap of the loop: aim at a smaller one, and verify less often.
@@ -255,25 +256,15 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
         (~finite, Status.NUMERICAL),
         (False if contradiction is None else contradiction, Status.INCONSISTENT),
         (met, Status.TOLERANCE),
-        (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it.
+        (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and no longer moves.
         (of_rounding, Status.PRECISION),
         (stuck, Status.FINISHED),
         (moved.k >= state.max_iter, Status.ITERATIONS),
     ]
     reasons, statuses = zip(*ends, strict=True)
     status = jnp.select(list(reasons), list(map(STATUSES.index, statuses)), RUNNING).astype(jnp.int32)
-    # After a failure, the run returns the point before this round, which was the last one to be verified.
-    kept = state._replace(
-        k=moved.k,
-        status=status,
-        verified=either(whole, state.verified, verified),
-        n_grad=checked.n_grad,
-        n_lmo=checked.n_lmo,
-        trace=moved.trace,
-    )
-    following = either(finite, checked._replace(status=status), kept)
     # A problem of a batch that has ended stays as it is.
-    return either(state.status == RUNNING, following, state)
+    return either(state.status == RUNNING, checked._replace(status=status), state)
 
 
 def run(

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fwflow._validation import InputError
-from fwflow.jax.designs import Design, as_design
-from fwflow.jax.points import Point, Vertex
+from fwflow.jax.points import Design, Point, Vertex, as_design
 from fwflow.jax.trees import Array, blocks, epsilon, floating, inner, is_concrete, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
@@ -28,21 +27,30 @@ class Line(NamedTuple):
 
 
 class Objective(ABC):
-    """Smooth function f, by differentiation of `value`. Its points carry the image of x if it has one."""
+    """Smooth function f. By default, its derivatives come from differentiating `value`."""
 
-    #: Shape of x and floating type, or None if only the starting point determines them.
-    shape: tuple[int, ...] | None = None
-    dtype: Any = None
+    #: Matrix A of the image ``A @ x``, or None for a function without an image.
+    design: Design | None = None
     #: Whether second derivatives are constant.
     quadratic: bool = False
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of x, or None if only the starting point determines it."""
+        return None if self.design is None else (self.design.shape[1],)
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of x, or None if only the starting point determines it."""
+        return None if self.design is None else self.design.dtype
+
     def point(self, x: Array) -> Point:
         """Return x with its image."""
-        return Point(x)
+        return Point(x) if self.design is None else Point(x).lifted(self.design)
 
     def lift(self, vertex: Vertex) -> Vertex:
         """Return a vertex with its image."""
-        return vertex
+        return vertex if self.design is None else vertex.lifted(self.design)
 
     def tree(self, x: Array) -> Any:
         """Return x in the form of the user, an array or a tree of arrays."""
@@ -100,11 +108,10 @@ class LinearModel(Objective):
     5.0
     """
 
-    design: Design
     b: Array
-    weights: Array | None
-    factor: Any
+    shares: Any
     loss: Any
+    design: Design
 
     def __init__(
         self, A: Any, b: Any, loss: Any = "squared", *, scale: str = "mean", rho: float = 1.0, weights: Any = None
@@ -117,25 +124,11 @@ class LinearModel(Objective):
         if is_concrete(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
             raise InputError("weights must not be negative, and not all zero")
         factor = scale_factor(scale, len(b) if weights is None else weights.sum())
-        vars(self).update(design=design, b=b, weights=weights, factor=factor, loss=kind)
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return (self.design.shape[1],)
-
-    @property
-    def dtype(self) -> Any:
-        return self.design.dtype
+        vars(self).update(design=design, b=b, shares=factor if weights is None else factor * weights, loss=kind)
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
         return self.loss.quadratic
-
-    def point(self, x: Array) -> Point:
-        return Point(x, self.design.matvec(x))
-
-    def lift(self, vertex: Vertex) -> Vertex:
-        return vertex.lifted(self.design)
 
     def value(self, point: Point) -> Array:
         return self._weighed(self.loss.values(point.image, self.b)).sum()
@@ -148,8 +141,7 @@ class LinearModel(Objective):
         return self._weighed(_derivative(self.loss, z, self.b))
 
     def _weighed(self, entries: Array) -> Array:
-        share = self.factor if self.weights is None else self.factor * self.weights
-        return entries * jnp.asarray(share, entries.dtype)
+        return entries * jnp.asarray(self.shares, entries.dtype)
 
     def along(self, start: Point, end: Point) -> Line:
         z, d = start.image, end.image - start.image

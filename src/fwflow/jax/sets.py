@@ -19,7 +19,7 @@ from jax import lax
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
 from fwflow.jax.points import OneHot, Point, Vertex
-from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, pytree
 from fwflow.sets.base import ConstraintSet
 
 #: Public names of fwflow.jax.
@@ -70,7 +70,7 @@ class Set(ABC):
         """Return the default starting point."""
 
     def excess(self, x: Array) -> Array | None:
-        """Return by which fraction of its size the set would have to grow to contain x."""
+        """Return the fraction of its size by which the set would have to grow to contain x."""
         return None
 
     def project(self, x: Array) -> Array | None:
@@ -104,7 +104,8 @@ class _RadiusSet(Set):
     radius: Any = 1.0
 
     def __post_init__(self) -> None:
-        vars(self).update(radius=positive(self.radius, "radius"))
+        checked_radius = checked(self.radius, "radius", "be positive and finite", lambda r: (r > 0) & (r < math.inf))
+        vars(self).update(radius=checked_radius)
 
     def _r(self, x: Array) -> Array:
         return jnp.asarray(self.radius, x.dtype)
@@ -249,9 +250,9 @@ class LpBall(_LpBall):
     p: Any = 2.0
 
     def __init__(self, p: Any, radius: Any = 1.0) -> None:
-        wanted = "lie strictly between 1 and infinity (else L1Ball, LInfBall)"
-        p = checked(p, "p", wanted, lambda p: (p > 1) & (p < jnp.inf))
-        vars(self).update(p=p, radius=positive(radius, "radius"))
+        wanted = "lie strictly between 1 and infinity (use L1Ball or LInfBall at the ends)"
+        vars(self).update(p=checked(p, "p", wanted, lambda p: (p > 1) & (p < math.inf)), radius=radius)
+        self.__post_init__()
 
 
 @pytree()

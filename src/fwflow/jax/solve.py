@@ -73,7 +73,7 @@ def minimize(
 ) -> Result:
     """Minimise a smooth function over a convex set in one compiled run, on the device of the data.
 
-    It may be called inside ``jit`` and ``vmap``: over radii, targets, weights, starting points and data. Arguments of
+    The call may be inside ``jit`` and ``vmap``: over radii, targets, weights, starting points and data. Arguments of
     equal shapes are compiled once.
 
     Parameters

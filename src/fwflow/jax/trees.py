@@ -21,6 +21,7 @@ Array = jax.Array
 #: Options of XLA. With Triton, XLA tries many kernels for every product: compiling takes 23 s instead of 2 s on an
 #: H200, and the run is not faster.
 OPTIONS = {"xla_gpu_enable_triton_gemm": False}
+# Types of 64 bits, in which JAX holds arrays only if double precision is enabled.
 _WIDE = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.complex128))
 Kind = TypeVar("Kind", bound=type)
 Tree = TypeVar("Tree")
@@ -67,11 +68,6 @@ def checked(value: Any, name: str, wanted: str, accepts: Callable[[Any], Any]) -
     if not accepts(np.asarray(value)).all():
         raise InputError(f"{name} must {wanted}; got {value!r}")
     return value
-
-
-def positive(value: Any, name: str) -> Any:
-    """Return a positive finite number, or an array of them, with the rules of `checked`."""
-    return checked(value, name, "be positive and finite", lambda x: (x > 0) & (x < math.inf))
 
 
 def epsilon(dtype: Any) -> float:
