@@ -37,8 +37,6 @@ _VARIANTS: dict[str, Callable[..., Method]] = {
     "blended-pairwise": partial(Pairwise, blended=True),
 }
 
-# Defaults of the arguments of `minimize` that determine the method.
-_DEFAULTS = {"method": core.AUTO, "schedule": DEFAULT_SCHEDULE, "line_search": None, "momentum": None}
 # Iterations of a batch between two checks of the host for finished problems. Chosen without tuning.
 _ROUND = 100
 # Smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
@@ -117,8 +115,7 @@ def minimize(
     >>> r.success, r.x.argmax(axis=1), r.statuses[0].name
     (Array([ True,  True,  True], dtype=bool), Array([0, 1, 2], dtype=int32), 'TOLERANCE')
     """
-    choice = {"method": method, "schedule": schedule, "line_search": line_search, "momentum": momentum}
-    problem = posed(f, C, x0, check_every=check_every, **choice)
+    problem = posed(f, C, x0, method, schedule, line_search, momentum, check_every)
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
@@ -137,10 +134,14 @@ def path(
     radii: Any,
     x0: Any = None,
     *,
+    method: str | Tableau = "auto",
+    schedule: Schedule = DEFAULT_SCHEDULE,
+    line_search: str | None = None,
+    momentum: str | None = None,
     tol: Any = 1e-6,
     rtol: Any = 0.0,
     max_iter: int = 10_000,
-    **options: Any,
+    check_every: int | None = None,
 ) -> Result:
     """Minimise over the same set at many radii, all at the same time.
 
@@ -158,9 +159,8 @@ def path(
         Start of all runs, a member of the smallest set. Default: the start of each set.
     tol, rtol : float or (k,) array
         As for `minimize`, for all radii or for each.
-    max_iter : int
-    **options
-        Other arguments of `minimize`, without `trace`.
+    method, schedule, line_search, momentum, max_iter, check_every
+        As for `minimize`.
 
     Returns
     -------
@@ -180,7 +180,8 @@ def path(
     if template.radius is None:
         raise InputError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
     given_radii = floating(checked_radii(radii))
-    problem = posed(f, template.with_radius(given_radii.min()), x0, **options)
+    smallest = template.with_radius(given_radii.min())
+    problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
     given, dtype = (problem.f, template, problem.method), problem.x.dtype
     places = _padded(np.arange(len(given_radii)))
     each = given_radii.astype(dtype), *checked_limits(tol, rtol, max_iter, dtype)
@@ -290,12 +291,14 @@ def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Arra
     return jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32)
 
 
-def posed(f: Any, C: Any, x0: Any, *, check_every: int | None = None, **options: Any) -> CompiledProblem:
+def posed(
+    f: Any, C: Any, x0: Any, method: Any, schedule: Any, line_search: Any, momentum: Any, check_every: int | None
+) -> CompiledProblem:
     """Return the problem of these arguments of `minimize`."""
     if not isinstance(f, Objective):
         raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
     f, C, x = _started(f, as_jax_set(C), x0)
-    request = Request.checked(**{**_DEFAULTS, **options}, names=(core.AUTO, *_VARIANTS))
+    request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
     return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every)
