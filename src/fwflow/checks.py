@@ -17,8 +17,7 @@ from fwflow.objectives.base import Objective
 from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.callables import as_set
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import Tableau
+from fwflow.tableau.scheme import Tableau, stages
 
 
 def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 import fwflow as fw
 import fwflow.jax as fwj
-from fwflow.jax.steps import aggressive
+from fwflow.jax.methods import aggressive
 
 MAX_ITER = 60
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 import fwflow as fw
 import fwflow.jax as fwj
-from fwflow.jax import paths
+from fwflow.jax import solve
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((40, 25)).astype(np.float32)
@@ -14,10 +14,10 @@ RADII = np.array([12.0, 0.1, 0.5, 6.0, 0.2, 20.0, 0.3, 1.0, 0.4])
 
 
 def test_a_path_is_that_of_single_runs(monkeypatch):
-    monkeypatch.setattr(paths, "_ROUND", 20)
+    monkeypatch.setattr(solve, "_ROUND", 20)
     sizes = []
-    played = paths._played
-    monkeypatch.setattr(paths, "_played", lambda *args, **kw: sizes.append(len(args[4])) or played(*args, **kw))
+    played = solve._played
+    monkeypatch.setattr(solve, "_played", lambda *args, **kw: sizes.append(len(args[4])) or played(*args, **kw))
     f = fwj.LinearModel(A, LABELS, "logistic")
     R = fwj.path(f, fw.L1Ball(1.0), RADII, tol=0.0, rtol=1e-5)
     assert R.success.all()
@@ -48,9 +48,9 @@ def test_functions_have_paths_too():
 def test_equal_shapes_are_compiled_once():
     f, C = fwj.LinearModel(A, LABELS, "logistic"), fwj.L1Ball()
     fwj.path(f, C, RADII[:4], max_iter=5)
-    before = paths._played._cache_size()
+    before = solve._played._cache_size()
     fwj.path(fwj.LinearModel(2 * A, LABELS, "logistic"), fw.L1Ball(3.0), RADII[:4] / 2, tol=1e-3, max_iter=7)
-    assert paths._played._cache_size() == before
+    assert solve._played._cache_size() == before
 
 
 @pytest.mark.parametrize(

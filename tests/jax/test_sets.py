@@ -91,7 +91,7 @@ def test_other_sets_run_on_the_host():
     hull = fwj.as_jax_set(catalogue.SETS["hull"][0])
     assert isinstance(hull, fwj.Host)
     G = np.random.default_rng(0).standard_normal((3, 6)).astype(np.float32)
-    vertices, bound = jax.vmap(lambda g: (hull.lmo(g).entries, hull.lower_bound(g)))(jnp.asarray(G))
+    vertices, bound = jax.vmap(lambda g: (hull.lmo(g).x, hull.lower_bound(g)))(jnp.asarray(G))
     for g, vertex, value in zip(G, np.asarray(vertices), np.asarray(bound), strict=True):
         assert value == pytest.approx(hull.constraint.lmo(g).dot(g), abs=1e-5)
         assert hull.constraint.contains(vertex, 1e-4)

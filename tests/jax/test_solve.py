@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow import Status
+from fwflow.jax import solve
 from fwflow.methods.corrective import Corrective
 
 RNG = np.random.default_rng(0)
@@ -89,6 +90,20 @@ def test_functions_of_trees():
     assert r.success
     np.testing.assert_allclose(r.x["u"], [0.65, 0.35, 0.0], atol=1e-2)
     np.testing.assert_allclose(r.x["V"], np.full((2, 2), 0.5), atol=1e-2)
+
+
+def test_functions_of_equal_trees_are_compiled_once():
+    def distance(x, c):
+        return ((x["u"] - c) ** 2).sum()
+
+    def run(c, x0):
+        return fwj.minimize(fwj.Smooth(distance, c), fwj.L1Ball(1.0), {"u": x0}, max_iter=3).x["u"]
+
+    first, before = run(jnp.ones(2), jnp.zeros(2)), solve._alone._cache_size()
+    assert not np.array_equal(first, run(-jnp.ones(2), jnp.zeros(2)))
+    assert solve._alone._cache_size() == before
+    run(jnp.ones((1, 2)), jnp.zeros((1, 2)))
+    assert solve._alone._cache_size() == before + 1
 
 
 def test_a_nuclear_ball_by_its_oracle_alone():

@@ -13,8 +13,7 @@ from jax import lax
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow.jax import solve
-from fwflow.jax.methods import Multistep, evaluate
-from fwflow.jax.steps import as_pytree, stage_gammas
+from fwflow.jax.methods import Multistep, as_pytree, evaluate, stage_gammas
 from tests.catalogue import design
 
 A = design(30, 12)
@@ -56,8 +55,8 @@ def compiled(f, C, methods):
 
         def step(carry, k):
             point, known, memory = carry
-            following = method.step(f, C, k, point, known, memory)
-            return (following.point, evaluate(f, C, following.point, None, lift=True), following.memory), following[0].x
+            following, memory, _ = method.step(f, C, k, point, known, memory)
+            return (following, evaluate(f, C, following, None, lift=True), memory), following.x
 
         return lax.scan(step, (start, known, method.init(f, C, start, known)), jnp.arange(STEPS))[1]
 

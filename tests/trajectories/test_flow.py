@@ -10,8 +10,7 @@ from scipy.integrate import solve_ivp
 import fwflow as fw
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import mixture_weights
+from fwflow.tableau.scheme import mixture_weights, stages
 
 EPS = np.finfo(float).eps
 CATALOGUE = pytest.mark.parametrize("name", fw.tableaus)

@@ -8,41 +8,11 @@ try:
 except ImportError as error:
     raise ImportError("fwflow.jax needs JAX; pip install 'fwflow[jax]' brings it") from error
 
-from fwflow.jax.derivatives import solution
+from fwflow.jax import sets
+from fwflow.jax.loop import Result
 from fwflow.jax.objectives import LinearModel, Smooth
-from fwflow.jax.paths import path
-from fwflow.jax.result import Result
-from fwflow.jax.sets import (
-    Box,
-    Host,
-    L1Ball,
-    L2Ball,
-    LInfBall,
-    LpBall,
-    NuclearBall,
-    Oracle,
-    Product,
-    Simplex,
-    as_jax_set,
-)
-from fwflow.jax.solve import minimize
+from fwflow.jax.sets import *  # noqa: F403 - the names are in the __all__ of the module
+from fwflow.jax.solve import minimize, path, solution
 
-__all__ = [
-    "Box",
-    "Host",
-    "L1Ball",
-    "L2Ball",
-    "LInfBall",
-    "LinearModel",
-    "LpBall",
-    "NuclearBall",
-    "Oracle",
-    "Product",
-    "Result",
-    "Simplex",
-    "Smooth",
-    "as_jax_set",
-    "minimize",
-    "path",
-    "solution",
-]
+__all__ = ["LinearModel", "Result", "Smooth", "minimize", "path", "solution"]
+__all__ += sets.__all__

@@ -11,15 +11,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from fwflow.jax.methods import Evaluation, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
-from fwflow.jax.result import RUNNING, STATUSES, Result
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, computes_in_double, epsilon, inner
+from fwflow.jax.trees import Array, computes_in_double, either, epsilon, inner, pytree
 from fwflow.run.result import Status
+
+#: A status is its index here in compiled code. RUNNING is the status of a run that has not ended.
+STATUSES = tuple(Status)
+RUNNING = -1
 
 # The following constants were chosen without tuning.
 # Iterations between two verifications, at which the image of x is computed again.
@@ -32,17 +36,61 @@ _IDLE = 5
 _ROUNDING_TIMES = 1e3
 
 
-class Limits(NamedTuple):
-    """Tolerances and the largest number of iterations."""
+@pytree("method")
+class Result:
+    """Result of `minimize` and `path`: fields of `fwflow.Result` as arrays, with a leading axis for a batch.
 
-    tol: Array
-    rtol: Array
-    max_iter: Array
+    Attributes
+    ----------
+    x : array or tree of arrays
+        The last iterate.
+    fun, gap : array
+        Objective and Frank-Wolfe gap, verified at x for the data as JAX holds it. They are computed in double
+        precision, also for an x in single precision, unless a user's function or oracle rounds to single precision,
+        draws random numbers, calls the host, or closes over 64-bit arrays. Then they have the precision of x, and
+        `rounding` equals `resolution`. A gap that is negative by more than `resolution` shows that x is not in the set
+        or that the oracle is wrong.
+    resolution, rounding : array
+        Rounding error of a gap that is computed in the type of x, and of this gap in the precision of its computation.
+    nit, n_grad, n_lmo : array of int
+        Iterations, gradients and oracle calls, including those of the verification.
+    status : array of int
+        Reason of the end; `statuses` returns it as `fwflow.Status`.
+    success : array of bool
+        True exactly if the verified gap and its rounding are within the tolerance, x was not found outside the set, and
+        a user's oracle did not contradict itself.
+    feasible : array of bool, or None
+        Whether x is in the set; None if the set cannot decide.
+    trace : dict of arrays, or None
+        With ``trace=True``: "fun", "gap" and "step" by iteration, NaN where they were not computed.
+    method : str
+        Name of the method.
+    """
 
-    def threshold(self, first_gap: Array) -> Array:
-        """Return the gap at which a run stops; minus infinity without a tolerance."""
-        threshold = jnp.maximum(self.tol, self.rtol * jnp.maximum(first_gap, 0))
-        return jnp.where((self.tol > 0) | (self.rtol > 0), threshold, -jnp.inf)
+    x: Any
+    fun: Array
+    gap: Array
+    resolution: Array
+    rounding: Array
+    nit: Array
+    n_grad: Array
+    n_lmo: Array
+    status: Array
+    success: Array
+    feasible: Array | None
+    trace: dict[str, Array] | None
+    method: str
+
+    @property
+    def statuses(self) -> Any:
+        """The status as `fwflow.Status`, or an array of them."""
+        return np.array(STATUSES, dtype=object)[np.asarray(self.status)]
+
+    @property
+    def message(self) -> Any:
+        """Text that says why the run ended, or an array of texts."""
+        words = np.vectorize(lambda status: status.value, otypes=[object])(self.statuses)
+        return words if np.ndim(words) else words.item()
 
 
 class Verification(NamedTuple):
@@ -56,9 +104,14 @@ class Verification(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """State of a run between two iterations."""
+    """State of a run between two iterations.
+
+    A round ends when the gap is at most `aim`, but not before `wait` iterations. `idle` counts verifications in a row
+    without a gap clearly below `best_gap`.
+    """
 
     k: Array
+    max_iter: Array
     point: Point
     known: Evaluation
     memory: Any
@@ -105,15 +158,17 @@ def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array |
         return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
 
 
-def begin(f: Objective, C: Set, method: Method, limits: Limits, x: Array, rows: int) -> Carry:
-    """Return the state at the start of a run."""
+def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, rows: int) -> Carry:
+    """Return the state at the start of a run. Its trace has `rows` rows; without rows there is no trace."""
     point = f.point(x)
     known = evaluate(f, C, point, None, method.lifts)
-    threshold = limits.threshold(known.gap)
+    threshold = jnp.maximum(tol, rtol * jnp.maximum(known.gap, 0))
+    threshold = jnp.where((tol > 0) | (rtol > 0), threshold, -jnp.inf)
     whole = partial(jnp.asarray, dtype=jnp.int32)
     unknown = jnp.full_like(known.gap, jnp.nan)
     state = Carry(
         k=whole(0),
+        max_iter=max_iter,
         point=point,
         known=known,
         memory=method.init(f, C, point, known),
@@ -147,7 +202,7 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
 
     def masked(i: Any, carry: Any) -> Any:
         # The loop does not end at the limit: a loop of known length needs no decision by the host of a GPU.
-        return jax.tree.map(partial(jnp.where, carry[0] < end), step(i, carry), carry)
+        return either(carry[0] < end, step(i, carry), carry)
 
     carry = (state.k, state.point, state.memory, jnp.zeros_like(state.threshold))
     k, point, memory, length = step(0, carry) if every == 1 else lax.fori_loop(0, every, masked, carry)
@@ -163,9 +218,9 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
     return _recorded(f, advanced, length)
 
 
-def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, length: int, state: Carry) -> Carry:
+def play(f: Objective, C: Set, method: Method, every: int, length: int, state: Carry) -> Carry:
     """Return the state after one round: at most `length` iterations, until the gap is small, and a verification."""
-    end = jnp.minimum(state.k + length, limits.max_iter)
+    end = jnp.minimum(state.k + length, state.max_iter)
     again = state.k + state.wait
     moved = lax.while_loop(
         lambda s: (s.status == RUNNING) & ((s.known.gap > s.aim) | (s.k < again)) & (s.k < end),
@@ -180,8 +235,9 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
     unchanged = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _UNCHANGED)
     better = (verified.gap >= 0) & (verified.gap < 0.9 * state.best_gap)
     checked = moved._replace(
-        point=point,
-        verified=verified,
+        # After a failure, the run returns the point before this round, which was the last one to be verified.
+        point=either(finite, point, state.point),
+        verified=either(whole & ~finite, state.verified, verified),
         best_gap=jnp.where(better, verified.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
         # The verified gap was larger than the gap of the loop: aim at a smaller one, and verify less often.
@@ -200,40 +256,29 @@ def play(f: Objective, C: Set, method: Method, limits: Limits, every: int, lengt
         (~finite, Status.NUMERICAL),
         (False if contradiction is None else contradiction, Status.INCONSISTENT),
         (met, Status.TOLERANCE),
-        (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and the method does not leave it.
+        (stuck & (verified.gap < 0), Status.NUMERICAL),  # x is outside the set, and no longer moves.
         (of_rounding, Status.PRECISION),
         (stuck, Status.FINISHED),
-        (moved.k >= limits.max_iter, Status.ITERATIONS),
+        (moved.k >= state.max_iter, Status.ITERATIONS),
     ]
     reasons, statuses = zip(*ends, strict=True)
     status = jnp.select(list(reasons), list(map(STATUSES.index, statuses)), RUNNING).astype(jnp.int32)
-    # After a failure, the run returns the point before this round, which was the last one to be verified.
-    kept = state._replace(
-        k=moved.k,
-        status=status,
-        verified=jax.tree.map(partial(jnp.where, whole), state.verified, verified),
-        n_grad=checked.n_grad,
-        n_lmo=checked.n_lmo,
-        trace=moved.trace,
-    )
-    checked = jax.tree.map(partial(jnp.where, finite), checked._replace(status=status), kept)
     # A problem of a batch that has ended stays as it is.
-    return jax.tree.map(partial(jnp.where, state.status == RUNNING), checked, state)
+    return either(state.status == RUNNING, checked._replace(status=status), state)
 
 
-def run(f: Objective, C: Set, method: Method, limits: Limits, x: Array, every: int, rows: int) -> Carry:
+def run(
+    f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, every: int, rows: int
+) -> Carry:
     """Return the state at the end of a run that starts at x."""
-    return lax.while_loop(
-        lambda state: state.status == RUNNING,
-        partial(play, f, C, method, limits, every, ROUND),
-        begin(f, C, method, limits, x, rows),
-    )
+    state = begin(f, C, method, x, tol, rtol, max_iter, rows)
+    return lax.while_loop(lambda s: s.status == RUNNING, partial(play, f, C, method, every, ROUND), state)
 
 
-def result(state: Carry, name: str) -> Result:
-    """Return the result of a run that has ended."""
+def result(state: Carry, x: Any, name: str) -> Result:
+    """Return the result of a run that has ended, with x in the form of the user."""
     return Result(
-        x=state.point.x,
+        x=x,
         nit=state.k,
         n_grad=state.n_grad,
         n_lmo=state.n_lmo,

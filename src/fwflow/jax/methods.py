@@ -6,25 +6,96 @@ Steps are pure functions without branches: in a batch of problems, both sides of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+from jax import lax, tree_util
 
-from fwflow.jax.objectives import Objective
+from fwflow.jax.objectives import Line, Objective
 from fwflow.jax.points import OneHot, Point, Vertex
 from fwflow.jax.sets import Set
-from fwflow.jax.steps import as_pytree, line_searches, stage_gammas
-from fwflow.jax.trees import Array, epsilon, inner, pytree
+from fwflow.jax.trees import Array, either, epsilon, inner, pytree, register
 from fwflow.steps.momentum import Momentum, extrapolation
-from fwflow.steps.schedules import Schedule
-from fwflow.steps.searches import ExactSearch, LineSearch
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import Tableau, mixture_weights
+from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
+from fwflow.steps.searches import Aggressive, ExactSearch, LineSearch
+from fwflow.tableau.scheme import Tableau, mixture_weights, stages
 
 # Each projected step first tries the last accepted smoothness constant times this factor (chosen without tuning).
 _RELAX = 0.9
+
+
+# The parameters of these schedules are leaves, so that one compiled run serves all of their values.
+for _kind in (ConstantSchedule, LogOpenLoop, OpenLoop):
+    register(_kind)
+
+
+def as_pytree(schedule: Schedule) -> Schedule:
+    """Return a schedule that can be passed to ``jit``. Parameters of a schedule of the user's own are compiled in."""
+    if tree_util.all_leaves([schedule]):  # JAX has no rule for its class
+        tree_util.register_static(type(schedule))
+    return schedule
+
+
+def stage_gammas(schedule: Schedule, k: Array, omega: Sequence[Any], dtype: Any) -> list[Array]:
+    """Return the mixing coefficients ``schedule.stage_gammas(k, omega)`` for a traced k."""
+    times = [((schedule.k0 + k + w) * schedule.delta).astype(dtype) for w in omega]
+    return [jnp.asarray(schedule.delta * schedule.gamma(t), dtype) for t in times]
+
+
+def aggressive(line: Line, gamma: Array, limit: Array) -> Array:
+    """Return the step size of `fwflow.Aggressive`."""
+    value0 = line.value(jnp.zeros_like(gamma))
+    lower = value0 - 4 * epsilon(gamma.dtype) * jnp.abs(value0)
+    shortest = jnp.maximum(gamma, 0)  # Halving a finite step size reaches zero, so the loop ends.
+
+    def unfinished(t: Array) -> Array:
+        return (t > shortest) & (t < jnp.inf) & ~(line.value(t) < lower)
+
+    trial = lax.while_loop(unfinished, lambda t: t / 2, limit)
+    downhill = line.slope(jnp.zeros_like(gamma)) < 0
+    return jnp.minimum(limit, jnp.where(downhill, jnp.maximum(gamma, trial), gamma))
+
+
+def exact(line: Line, gamma: Array, limit: Array) -> Array:
+    """Return the step size of `fwflow.ExactSearch`: a closed form for quadratics, otherwise Newton in a bracket."""
+    zero = jnp.zeros_like(limit)
+    slope0 = line.slope(zero)
+    if line.quadratic:
+        curvature = line.second(zero)
+        length = jnp.where(curvature > 0, jnp.minimum(limit, -slope0 / jnp.where(curvature > 0, curvature, 1)), limit)
+    else:
+        length = _stationary(line, slope0, limit)
+    return jnp.where(slope0 < 0, length, 0)
+
+
+def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
+    eps = epsilon(limit.dtype)
+    enough = max(1e-10, 16 * eps) * jnp.abs(slope0)
+
+    def unfinished(carry: Any) -> Array:
+        count, x, slope, low, high, last = carry
+        return (count < 60) & (jnp.abs(slope) > enough) & (high - low > 8 * eps * limit) & (x != last)
+
+    def newton(carry: Any) -> Any:
+        count, x, slope, low, high, _ = carry
+        curvature = line.second(x)
+        trial = jnp.where(curvature > 0, x - slope / jnp.where(curvature > 0, curvature, 1), high)
+        trial = jnp.where((low < trial) & (trial < high), trial, (low + high) / 2)
+        slope = line.slope(trial)
+        low, high = jnp.where(slope < 0, trial, low), jnp.where(slope < 0, high, trial)
+        return count + 1, trial, slope, low, high, x
+
+    zero = jnp.zeros_like(limit)
+    found = lax.while_loop(unfinished, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
+    return jnp.where(line.slope(limit) <= 0, limit, found)
+
+
+#: Compiled forms of line searches of the core.
+line_searches: dict[LineSearch, Callable[[Line, Array, Array], Array]] = {
+    Aggressive(): aggressive,
+    ExactSearch(): exact,
+}
 
 
 class Evaluation(NamedTuple):
@@ -42,12 +113,8 @@ def evaluate(f: Objective, C: Set, point: Point, hint: Vertex | None, lift: bool
     return Evaluation(g, f.lift(vertex) if lift else vertex, inner(g, point.x) - vertex.dot(g))
 
 
-class Step(NamedTuple):
-    """Next point, memory for the next step, and step size."""
-
-    point: Point
-    memory: Any
-    length: Array
+#: Next point, memory of the next step, and step size.
+Step = tuple[Point, Any, Array]
 
 
 class Method(ABC):
@@ -119,7 +186,7 @@ class Multistep(Method):
 
             def gradient(y: Point) -> Array:
                 # The first stage of a run has no previous vertex to extrapolate to.
-                return f.gradient(y if i else _either(k > 0, y, x_bar))
+                return f.gradient(y if i else either(k > 0, y, x_bar))
 
             aimed, memory = self.momentum.aim(x_bar, gammas[i], memory, gradient, oracle)  # type: ignore[arg-type]
             return aimed
@@ -132,22 +199,15 @@ class Multistep(Method):
             limit = jnp.where(weights.min() >= 0, jnp.minimum(1, gammas[0] / weights.sum()), 1).astype(dtype)
             length = line_searches[self.line_search](f.along(point, point.mix(d)), gammas[0], limit)
             p = [length * w for w, _ in d]
-        return Step(point.mix(zip(p, s, strict=True)), memory, length)
-
-
-class ProjectionMemory(NamedTuple):
-    """Previous iterate, Nesterov's t, and the last accepted smoothness constant."""
-
-    previous: Point
-    t: Array
-    smoothness: Array
+        return point.mix(zip(p, s, strict=True)), memory, length
 
 
 @pytree()
 class ProjectedGradient(Method):
     """FISTA with adaptive restart (Beck & Teboulle 2009; O'Donoghue & Candes 2015).
 
-    A step is one trial: if the smoothness constant is too small, x stays and the next step doubles the constant.
+    A step is one trial: if the smoothness constant is too small, x stays and the next step doubles the constant. The
+    memory is the previous iterate, t of the extrapolation, and the last accepted constant.
     """
 
     uses_iterate = False
@@ -155,7 +215,7 @@ class ProjectedGradient(Method):
     check_every = 10
     gradients = 1
 
-    def init(self, f: Objective, C: Set, point: Point, known: Evaluation) -> ProjectionMemory:
+    def init(self, f: Objective, C: Set, point: Point, known: Evaluation) -> Any:
         g = known.gradient
         size, reach = jnp.abs(g).max(), jnp.abs(known.vertex.added_to(-point.x, 1)).max()
         d = jnp.where(size > 0, reach / jnp.where(size > 0, size, 1), 0) * g
@@ -163,12 +223,13 @@ class ProjectedGradient(Method):
         L = f.along(point, f.point(point.x - d)).second(jnp.zeros((), g.dtype)) / jnp.where(norm2 > 0, norm2, 1)
         # With a smaller constant, the step is so long that x is lost in rounding when they are added.
         least = epsilon(g.dtype) * size / jnp.where(reach > 0, reach, 1)
-        return ProjectionMemory(point, jnp.ones((), g.dtype), jnp.where(least < L, L, jnp.where(least > 0, least, 1)))
+        return point, jnp.ones((), g.dtype), jnp.where(least < L, L, jnp.where(least > 0, least, 1))
 
-    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: ProjectionMemory) -> Step:
-        t, beta = extrapolation(memory.t, jnp.sqrt)
-        y = point.mix([(-beta, memory.previous)])  # x + beta (x - previous)
-        g, L = f.gradient(y), _RELAX * memory.smoothness
+    def step(self, f: Objective, C: Set, k: Array, point: Point, known: Evaluation, memory: Any) -> Step:
+        previous, t, smoothness = memory
+        following, beta = extrapolation(t, jnp.sqrt)
+        y = point.mix([(-beta, previous)])  # x + beta (x - previous)
+        g, L = f.gradient(y), _RELAX * smoothness
         member = C.project(y.x - g / L)
         assert member is not None  # The method is chosen only for sets with a projection.
         moved = f.point(member)
@@ -176,16 +237,12 @@ class ProjectedGradient(Method):
         unchanged = jnp.abs(d).max() <= 4 * epsilon(d.dtype) * jnp.abs(y.x).max()
         accepted = (f.curvature_along(y, moved, g) <= (1 + 1e-5) * L * inner(d, d)) | unchanged
         restart = inner(-d, moved.x - point.x) > 0
-        following = ProjectionMemory(
-            _either(accepted, point, memory.previous),
-            jnp.where(accepted, jnp.where(restart, 1, t), memory.t),
-            jnp.where(unchanged, memory.smoothness, jnp.where(accepted, L, 2 / _RELAX * L)),
+        memory = (
+            either(accepted, point, previous),
+            jnp.where(accepted, jnp.where(restart, 1, following), t),
+            jnp.where(unchanged, smoothness, jnp.where(accepted, L, 2 / _RELAX * L)),
         )
-        return Step(_either(accepted, moved, point), following, jnp.where(accepted, 1 / L, 0))
-
-
-def _either(first: Any, a: Point, b: Point) -> Point:
-    return jax.tree.map(partial(jnp.where, first), a, b)
+        return either(accepted, moved, point), memory, jnp.where(accepted, 1 / L, 0)
 
 
 @pytree("line_search", "blended")
@@ -221,4 +278,4 @@ class Pairwise(Method):
         length = line_searches[self.line_search](f.along(point, end), jnp.minimum(1, limit), limit)
         moved = point.mix([(length, s), (-length * share, a)])
         gone = local & (length >= limit) & (jnp.arange(moved.x.size) == worst)
-        return Step(Point(jnp.where(gone.reshape(moved.x.shape), 0, moved.x), moved.image), None, length)
+        return Point(jnp.where(gone.reshape(moved.x.shape), 0, moved.x), moved.image), None, length

@@ -11,9 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from fwflow._validation import InputError
-from fwflow.jax.designs import Design, as_design
-from fwflow.jax.points import Point, Vertex
-from fwflow.jax.trees import Array, epsilon, floating, inner, is_concrete, pytree
+from fwflow.jax.points import Design, Point, Vertex, as_design
+from fwflow.jax.trees import Array, blocks, epsilon, floating, inner, is_concrete, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
 
@@ -28,21 +27,34 @@ class Line(NamedTuple):
 
 
 class Objective(ABC):
-    """Smooth function f, by differentiation of `value`. Its points carry the image of x if it has one."""
+    """Smooth function f. By default, its derivatives come from differentiating `value`."""
 
-    #: Shape of x and floating type, or None if only the starting point determines them.
-    shape: tuple[int, ...] | None = None
-    dtype: Any = None
+    #: Matrix A of the image ``A @ x``, or None for a function without an image.
+    design: Design | None = None
     #: Whether second derivatives are constant.
     quadratic: bool = False
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of x, or None if only the starting point determines it."""
+        return None if self.design is None else (self.design.shape[1],)
+
+    @property
+    def dtype(self) -> Any:
+        """Floating type of x, or None if only the starting point determines it."""
+        return None if self.design is None else self.design.dtype
+
     def point(self, x: Array) -> Point:
         """Return x with its image."""
-        return Point(x)
+        return Point(x) if self.design is None else Point(x).lifted(self.design)
 
     def lift(self, vertex: Vertex) -> Vertex:
         """Return a vertex with its image."""
-        return vertex
+        return vertex if self.design is None else vertex.lifted(self.design)
+
+    def tree(self, x: Array) -> Any:
+        """Return x in the form of the user, an array or a tree of arrays."""
+        return x
 
     @abstractmethod
     def value(self, point: Point) -> Array:
@@ -96,11 +108,10 @@ class LinearModel(Objective):
     5.0
     """
 
-    design: Design
     b: Array
-    weights: Array | None
-    factor: Any
+    shares: Any
     loss: Any
+    design: Design
 
     def __init__(
         self, A: Any, b: Any, loss: Any = "squared", *, scale: str = "mean", rho: float = 1.0, weights: Any = None
@@ -113,25 +124,11 @@ class LinearModel(Objective):
         if is_concrete(weights) and weights is not None and ((weights < 0).any() or not weights.any()):
             raise InputError("weights must not be negative, and not all zero")
         factor = scale_factor(scale, len(b) if weights is None else weights.sum())
-        vars(self).update(design=design, b=b, weights=weights, factor=factor, loss=kind)
-
-    @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        return (self.design.shape[1],)
-
-    @property
-    def dtype(self) -> Any:
-        return self.design.dtype
+        vars(self).update(design=design, b=b, shares=factor if weights is None else factor * weights, loss=kind)
 
     @property
     def quadratic(self) -> bool:  # type: ignore[override]
         return self.loss.quadratic
-
-    def point(self, x: Array) -> Point:
-        return Point(x, self.design.matvec(x))
-
-    def lift(self, vertex: Vertex) -> Vertex:
-        return vertex.lifted(self.design)
 
     def value(self, point: Point) -> Array:
         return self._weighed(self.loss.values(point.image, self.b)).sum()
@@ -144,8 +141,7 @@ class LinearModel(Objective):
         return self._weighed(_derivative(self.loss, z, self.b))
 
     def _weighed(self, entries: Array) -> Array:
-        share = self.factor if self.weights is None else self.factor * self.weights
-        return entries * jnp.asarray(share, entries.dtype)
+        return entries * jnp.asarray(self.shares, entries.dtype)
 
     def along(self, start: Point, end: Point) -> Line:
         z, d = start.image, end.image - start.image
@@ -185,7 +181,7 @@ def _data(values: Any, name: str, design: Design) -> Array:
     return array
 
 
-@pytree("fun")
+@pytree("fun", "structure", "shapes")
 class Smooth(Objective):
     """Function that JAX can trace and differentiate.
 
@@ -210,11 +206,23 @@ class Smooth(Objective):
 
     fun: Callable[..., Any]
     args: tuple[Any, ...]
+    structure: Any = None
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     def __init__(self, fun: Callable[..., Any], *args: Any) -> None:
         if not callable(fun):
             raise InputError(f"fun must be callable; got {type(fun).__name__}")
-        vars(self).update(fun=fun, args=args)
+        vars(self).update(fun=fun, args=args, structure=None, shapes=())
+
+    def on_trees(self, example: Any) -> Smooth:
+        """Return the function of vectors that hold the leaves of trees with this structure."""
+        leaves, structure = jax.tree.flatten(example)
+        f = Smooth(self.fun, *self.args)
+        vars(f).update(structure=structure, shapes=tuple(leaf.shape for leaf in leaves))
+        return f
+
+    def tree(self, x: Array) -> Any:
+        return x if self.structure is None else jax.tree.unflatten(self.structure, blocks(x, self.shapes))
 
     def value(self, point: Point) -> Array:
-        return jnp.asarray(self.fun(point.x, *self.args), point.x.dtype)
+        return jnp.asarray(self.fun(self.tree(point.x), *self.args), point.x.dtype)

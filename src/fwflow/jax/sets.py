@@ -18,9 +18,24 @@ from jax import lax
 
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
-from fwflow.jax.points import Dense, OneHot, Vertex
-from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, positive, pytree
+from fwflow.jax.points import OneHot, Point, Vertex
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, pytree
 from fwflow.sets.base import ConstraintSet
+
+#: Public names of fwflow.jax.
+__all__ = [
+    "Box",
+    "Host",
+    "L1Ball",
+    "L2Ball",
+    "LInfBall",
+    "LpBall",
+    "NuclearBall",
+    "Oracle",
+    "Product",
+    "Simplex",
+    "as_jax_set",
+]
 
 Shape = tuple[int, ...]
 # Number of thresholds that one round of the projection onto a simplex tries at once. A device does so in one wide sum.
@@ -36,6 +51,8 @@ class Set(ABC):
     shape: Shape | None = None
     #: Radius, or None for a set without one.
     radius: Any = None
+    #: Whether a user may have written the oracle, so that it is checked.
+    from_user: bool = False
 
     @abstractmethod
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
@@ -53,24 +70,27 @@ class Set(ABC):
         """Return the default starting point."""
 
     def excess(self, x: Array) -> Array | None:
-        """Return by which fraction of its size the set would have to grow to contain x."""
+        """Return the fraction of its size by which the set would have to grow to contain x."""
         return None
 
     def project(self, x: Array) -> Array | None:
         """Return the member nearest to x."""
         return None
 
-    def with_radius(self, radius: Any) -> Set | None:
-        """Return the same set with another radius."""
-        return None
+    def with_radius(self, radius: Any) -> Set:
+        """Return the same set with another radius; for sets that have one."""
+        return replace(self, radius=radius)  # type: ignore[type-var]
 
     def atoms(self, x: Array) -> tuple[Array, Array] | None:
         """Return values and weights of the vertices of x by index, for vertices with one entry; the origin is last."""
         return None
 
     def contradicts(self, g: Array, bound: Array) -> Array | None:
-        """Return whether a user's oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
-        return None
+        """Return whether the oracle contradicts itself: its vertex for -g has ``<g, s>`` below `bound`."""
+        if not self.from_user:
+            return None
+        greatest = -self.lower_bound(-g)
+        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
 
     def computes_in_double(self, g: Array) -> bool:
         """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
@@ -84,10 +104,8 @@ class _RadiusSet(Set):
     radius: Any = 1.0
 
     def __post_init__(self) -> None:
-        vars(self).update(radius=positive(self.radius, "radius"))
-
-    def with_radius(self, radius: Any) -> Set:
-        return replace(self, radius=radius)
+        checked_radius = checked(self.radius, "radius", "be positive and finite", lambda r: (r > 0) & (r < math.inf))
+        vars(self).update(radius=checked_radius)
 
     def _r(self, x: Array) -> Array:
         return jnp.asarray(self.radius, x.dtype)
@@ -196,8 +214,8 @@ class LInfBall(_Ball):
     def norm(self, x: Array) -> Array:
         return jnp.abs(x).max()
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.where(g > 0, -self._r(g), self._r(g)))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.where(g > 0, -self._r(g), self._r(g)))
 
     def project(self, x: Array) -> Array:
         return jnp.clip(x, -self._r(x), self._r(x))
@@ -217,12 +235,12 @@ class _LpBall(_Ball):
     def norm(self, x: Array) -> Array:
         return _lp_norm(x, jnp.asarray(self.p, x.dtype))
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
         r, q = self._r(g), jnp.asarray(self.p / (self.p - 1), g.dtype)
         norm = _lp_norm(g, q)
         direction = jnp.sign(g) * (jnp.abs(g) / jnp.where(norm > 0, norm, 1)) ** (q - 1)
         first = OneHot(jnp.zeros((), jnp.int32), r).added_to(jnp.zeros_like(g), 1)
-        return Dense(jnp.where(norm > 0, -r * direction, first))
+        return Point(jnp.where(norm > 0, -r * direction, first))
 
 
 @pytree()
@@ -232,9 +250,9 @@ class LpBall(_LpBall):
     p: Any = 2.0
 
     def __init__(self, p: Any, radius: Any = 1.0) -> None:
-        wanted = "lie strictly between 1 and infinity (else L1Ball, LInfBall)"
-        p = checked(p, "p", wanted, lambda p: (p > 1) & (p < jnp.inf))
-        vars(self).update(p=p, radius=positive(radius, "radius"))
+        wanted = "lie strictly between 1 and infinity (use L1Ball or LInfBall at the ends)"
+        vars(self).update(p=checked(p, "p", wanted, lambda p: (p > 1) & (p < math.inf)), radius=radius)
+        self.__post_init__()
 
 
 @pytree()
@@ -271,8 +289,8 @@ class Box(Set):
     def _bounds(self, dtype: Any) -> tuple[Array, Array]:
         return jnp.asarray(self.lower, dtype), jnp.asarray(self.upper, dtype)
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.where(g > 0, *self._bounds(g.dtype)))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.where(g > 0, *self._bounds(g.dtype)))
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         lower, upper = self._bounds(dtype)
@@ -310,9 +328,9 @@ class NuclearBall(_Ball):
     def lower_bound(self, g: Array) -> Array:
         return -self._r(g) * jnp.linalg.svd(g, compute_uv=False)[0]
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
         n, width = g.shape[1], min(self.width, *g.shape)
-        if isinstance(hint, Dense) and hint.block is not None:
+        if isinstance(hint, Point) and hint.block is not None:
             block, steps = hint.block, self.steps
         else:
             block, steps = jax.random.normal(jax.random.key(0), (n, width), g.dtype), 10 * self.steps
@@ -324,7 +342,7 @@ class NuclearBall(_Ball):
 
         V = lax.fori_loop(0, steps, power, jnp.linalg.qr(block)[0])
         U, _, W = jnp.linalg.svd(_product(G, V), full_matrices=False)
-        return Dense(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), V)
+        return Point(-self._r(g) * jnp.outer(U[:, 0], _product(V, W[0])), block=V)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         if len(shape) != 2:
@@ -370,8 +388,8 @@ class Product(Set):
     def _blocks(self, x: Array) -> list[tuple[Set, Array]]:
         return list(zip(self.sets, blocks(x, self.shapes), strict=True))
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(_joined([C.lmo(part).added_to(jnp.zeros_like(part), 1) for C, part in self._blocks(g)], g.shape))
 
     def lower_bound(self, g: Array) -> Array:
         return jnp.stack([C.lower_bound(part) for C, part in self._blocks(g)]).sum()
@@ -400,32 +418,25 @@ def _joined(parts: list[Any], shape: Shape) -> Array:
     return jnp.concatenate([part.reshape(-1) for part in parts]).reshape(shape)
 
 
-class _UserOracle(Set):
-    """Set whose oracle may be written by a user, so that it is checked."""
-
-    def contradicts(self, g: Array, bound: Array) -> Array:
-        greatest = -self.lower_bound(-g)
-        return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
-
-
 @pytree("oracle")
-class Oracle(_UserOracle):
+class Oracle(Set):
     """Set given by an oracle alone: a function ``g -> s`` that JAX can trace."""
 
     oracle: Callable[[Array], Array]
+    from_user = True
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(jnp.asarray(self.oracle(g), g.dtype))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(jnp.asarray(self.oracle(g), g.dtype))
 
     def start(self, shape: Shape, dtype: Any) -> Array:
-        return self.lmo(jnp.zeros(shape, dtype)).entries
+        return self.lmo(jnp.zeros(shape, dtype)).x
 
     def computes_in_double(self, g: Array) -> bool:
         return computes_in_double(self.oracle, g)
 
 
 @pytree("constraint")
-class Host(_UserOracle):
+class Host(Set):
     """Set of the core whose oracle runs on the host: each call copies a gradient there and a vertex back.
 
     Examples
@@ -437,13 +448,14 @@ class Host(_UserOracle):
     """
 
     constraint: ConstraintSet
+    from_user = True
 
     @property
     def shape(self) -> Shape | None:  # type: ignore[override]
         return self.constraint.shape
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> Dense:
-        return Dense(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
+    def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
+        return Point(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
 
     def lower_bound(self, g: Array) -> Array:
         C = self.constraint

@@ -1,27 +1,29 @@
-"""Front end of compiled runs: arguments are checked here and become one call of the compiled loop."""
+"""Front end of compiled runs: one problem, a batch of radii, and derivatives of the solution in the data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.scipy.sparse.linalg import cg
 
 from fwflow._validation import InputError, whole
 from fwflow.jax import loop
-from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient
+from fwflow.jax.loop import RUNNING, Result
+from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient, line_searches
 from fwflow.jax.objectives import Objective, Smooth
-from fwflow.jax.result import Result
 from fwflow.jax.sets import Product, Set, as_jax_set
-from fwflow.jax.steps import line_searches
-from fwflow.jax.trees import OPTIONS, Array, blocks, floating, is_concrete
+from fwflow.jax.trees import OPTIONS, Array, epsilon, floating, inner, is_concrete
 from fwflow.methods import DEFAULT_SCHEDULE, Request
 from fwflow.methods import catalogue as core
+from fwflow.run.paths import checked_radii
 from fwflow.steps.momentum import Nesterov
 from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import ExactSearch
@@ -35,9 +37,14 @@ _VARIANTS: dict[str, Callable[..., Method]] = {
     "blended-pairwise": partial(Pairwise, blended=True),
 }
 
+# Iterations of a batch between two checks of the host for finished problems. Chosen without tuning.
+_ROUND = 100
+# Smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
+_SHRINK = 4
+
 
 class CompiledProblem(NamedTuple):
-    """Arguments of a run, on arrays; `tree` returns x in the structure of the user's x0."""
+    """Arguments of a run, on arrays."""
 
     f: Objective
     C: Set
@@ -45,7 +52,6 @@ class CompiledProblem(NamedTuple):
     name: str
     x: Array
     every: int
-    tree: Callable[[Array], Any]
 
 
 def minimize(
@@ -65,7 +71,7 @@ def minimize(
 ) -> Result:
     """Minimise a smooth function over a convex set in one compiled run, on the device of the data.
 
-    It may be called inside ``jit`` and ``vmap``: over radii, targets, weights, starting points and data. Arguments of
+    The call may be inside ``jit`` and ``vmap``: over radii, targets, weights, starting points and data. Arguments of
     equal shapes are compiled once.
 
     Parameters
@@ -113,23 +119,176 @@ def minimize(
     limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
-    state = run(problem.f, problem.C, problem.method, limits, problem.x, problem.every, rows)
-    found = loop.result(state, problem.name)
-    return replace(found, x=problem.tree(found.x))
+    state = run(problem.f, problem.C, problem.method, problem.x, *limits, every=problem.every, rows=rows)
+    return loop.result(state, problem.f.tree(state.point.x), problem.name)
 
 
 #: Compiler options belong to the outermost ``jit``, which may be the user's.
-_STATIC = ("every", "rows")
-_alone = jax.jit(loop.run, static_argnames=_STATIC, compiler_options=OPTIONS)
-_within = jax.jit(loop.run, static_argnames=_STATIC)
+_within = jax.jit(loop.run, static_argnames=("every", "rows"))
+_alone = jax.jit(loop.run, static_argnames=("every", "rows"), compiler_options=OPTIONS)
 
 
-def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> loop.Limits:
-    """Return the limits of a run; those that are traced are not checked."""
+def path(
+    f: Objective,
+    C: Set | Any,
+    radii: Any,
+    x0: Any = None,
+    *,
+    method: str | Tableau = "auto",
+    schedule: Schedule = DEFAULT_SCHEDULE,
+    line_search: str | None = None,
+    momentum: str | None = None,
+    tol: Any = 1e-6,
+    rtol: Any = 0.0,
+    max_iter: int = 10_000,
+    check_every: int | None = None,
+) -> Result:
+    """Minimise over the same set at many radii, all at the same time.
+
+    One matrix product computes the gradients of all radii. Finished problems are removed when the batch can shrink to a
+    quarter or less. Batch sizes are powers of two, and each is compiled once: three for 64 radii.
+
+    Parameters
+    ----------
+    f : LinearModel or Smooth
+    C : set
+        Any set with a radius; its own radius is not used.
+    radii : (k,) array
+        `fwflow.path` chooses radii, on the host.
+    x0 : array or tree of arrays, optional
+        Start of all runs, a member of the smallest set. Default: the start of each set.
+    tol, rtol : float or (k,) array
+        As for `minimize`, for all radii or for each.
+    method, schedule, line_search, momentum, max_iter, check_every
+        As for `minimize`.
+
+    Returns
+    -------
+    Result
+        Its arrays have a leading axis, in the order of the radii.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> R = fwj.path(fwj.LinearModel(jnp.eye(2), jnp.array([3.0, 1.0])), fwj.L1Ball(), [1.0, 2.0, 3.0])
+    >>> R.x.round(3)
+    Array([[1. , 0. ],
+           [2. , 0. ],
+           [2.5, 0.5]], dtype=float32)
+    """
+    template = as_jax_set(C)
+    if template.radius is None:
+        raise InputError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
+    given_radii = floating(checked_radii(radii))
+    smallest = template.with_radius(given_radii.min())
+    problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
+    given, dtype = (problem.f, template, problem.method), problem.x.dtype
+    places = _padded(np.arange(len(given_radii)))
+    each = given_radii.astype(dtype), *checked_limits(tol, rtol, max_iter, dtype)
+    batch, *limits = (jnp.broadcast_to(part, given_radii.shape)[places] for part in each)
+    states = latest = _begun(*given, problem.x, batch, *limits, started=x0 is not None)
+    while True:
+        states = _played(*given, states, batch, every=problem.every)
+        running = np.flatnonzero(np.asarray(states.status) == RUNNING)
+        chosen = _padded(running)
+        if len(running) and _SHRINK * len(chosen) > len(places):
+            continue
+        latest = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), latest, states)
+        if not len(running):
+            latest = jax.tree.map(lambda leaf: leaf[: len(given_radii)], latest)
+            return loop.result(latest, jax.vmap(problem.f.tree)(latest.point.x), problem.name)
+        batch, states = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, states))
+        places = places[chosen]
+
+
+def _padded(places: Any) -> Any:
+    """Return the places, repeated up to the next power of two."""
+    return np.resize(places, max(_SHRINK, 1 << (len(places) - 1).bit_length()))
+
+
+@partial(jax.jit, static_argnames="started", compiler_options=OPTIONS)
+def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started: bool) -> loop.Carry:
+    def begun(radius: Array, tol: Array, rtol: Array, max_iter: Array) -> loop.Carry:
+        member = C.with_radius(radius)
+        start = x if started else member.start(x.shape, x.dtype)
+        return loop.begin(f, member, method, start, tol, rtol, max_iter, rows=0)
+
+    return jax.vmap(begun)(*each)
+
+
+@partial(jax.jit, static_argnames="every", compiler_options=OPTIONS)
+def _played(f: Objective, C: Set, method: Method, states: loop.Carry, radii: Array, every: int) -> loop.Carry:
+    def played(state: loop.Carry, radius: Array) -> loop.Carry:
+        return loop.play(f, C.with_radius(radius), method, every, _ROUND, state)
+
+    return jax.vmap(played)(states, radii)
+
+
+def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Array:
+    r"""Return the minimiser over an L1 ball or a simplex, differentiable in the radius and in all arrays of f.
+
+    For small changes of the data, the solution stays on its face: the set S of its nonzero entries, with signs
+    :math:`\sigma`. The optimality conditions on the face,
+
+    .. math:: \nabla_S f(x) + \lambda\sigma_S = 0, \qquad \sigma_S^T x_S = r,
+
+    are differentiated. The solution must be accurate enough to determine its face (``tol``), and f must be strictly
+    convex on it. A derivative costs some steps of conjugate gradients, each with a product with the Hessian.
+
+    Parameters
+    ----------
+    f, C, x0, **options
+        As for `minimize`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
+    >>> f = fwj.LinearModel(jnp.eye(3), jnp.array([3.0, 2.0, 0.1]))
+    >>> slopes = jax.jit(jax.jacobian(lambda radius: fwj.solution(f, fwj.L1Ball(radius))))
+    >>> slopes(2.0).round(3)
+    Array([0.5, 0.5, 0. ], dtype=float32)
+    """
+    C = as_jax_set(C)
+    still_f, still_C = lax.stop_gradient((f, C))
+    x = lax.stop_gradient(minimize(still_f, still_C, x0, **options).x)
+    atoms = still_C.atoms(x)
+    if atoms is None:
+        raise InputError(f"C must be an L1Ball or a Simplex to differentiate in its data; got {C!r}")
+    signs, used = (part[: x.size].reshape(x.shape) for part in (jnp.sign(atoms[0]), atoms[1] > 0))
+    # Weight of the origin: the solution is inside an L1 ball, where there is no face.
+    interior = atoms[1][x.size :].sum() > 1e3 * epsilon(x.dtype)
+    inside, normal = used | interior, jnp.where(used & ~interior, signs, 0)
+    length2 = jnp.maximum(inner(normal, normal), 1)
+
+    def along(v: Array) -> Array:
+        """Return the projection of v onto the directions of the face."""
+        v = jnp.where(inside, v, 0)
+        return v - (inner(normal, v) / length2) * normal
+
+    def curved(v: Array) -> Array:
+        return jax.jvp(lambda x: still_f.gradient(still_f.point(x)), (x,), (v,))[1]
+
+    def moving(value: Array) -> Array:
+        """Return zero with the derivative of a value."""
+        return value - lax.stop_gradient(value)
+
+    outward = (moving(jnp.asarray(C.radius, x.dtype)) / length2) * normal
+    push = moving(f.gradient(f.point(x))) + curved(outward)
+    change = lax.custom_linear_solve(
+        lambda v: along(curved(along(v))) + (v - along(v)),
+        -along(push),
+        solve=lambda operator, b: cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=10 * x.size)[0],  # type: ignore
+        symmetric=True,
+    )
+    return x + outward + along(change)
+
+
+def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Array, Array, Array]:
+    """Return the limits of a run as arrays; those that are traced are not checked."""
     for name, value in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
         if is_concrete(value) and not (np.asarray(value) >= 0).all():
             raise InputError(f"{name} must not be negative; got {value!r}")
-    return loop.Limits(jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32))
+    return jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32)
 
 
 def posed(
@@ -138,32 +297,31 @@ def posed(
     """Return the problem of these arguments of `minimize`."""
     if not isinstance(f, Objective):
         raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
-    f, C, x, tree = _started(f, as_jax_set(C), x0)
+    f, C, x = _started(f, as_jax_set(C), x0)
     request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
-    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every, tree)
+    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every)
 
 
-def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array, Callable[[Array], Any]]:
+def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
             raise InputError("x0 is needed: neither the objective nor the set has a dimension")
-        return f, C, C.start(shape, f.dtype or jnp.result_type(float)), lambda x: x
+        return f, C, C.start(shape, f.dtype or jnp.result_type(float))
     leaves = jax.tree.map(floating, x0, is_leaf=lambda part: isinstance(part, list))
     if isinstance(leaves, jax.Array):
         x = leaves if f.dtype is None else leaves.astype(f.dtype)
         if f.shape is not None and x.shape != f.shape:
             raise InputError(f"x0 has shape {x.shape}; the objective is defined on {f.shape}")
-        return f, C, _inside(C, x), lambda x: x
+        return f, C, _inside(C, x)
     if not isinstance(f, Smooth):
         raise InputError(f"x0 must be an array for a linear model; got {type(x0).__name__}")
-    shapes = tuple(leaf.shape for leaf in jax.tree.leaves(leaves))
+    f = f.on_trees(leaves)
     if isinstance(C, Product) and not C.shapes:
-        C = Product(C.sets, shapes)
-    fun = OnTrees(f.fun, jax.tree.structure(leaves), shapes)
-    return Smooth(fun, *f.args), C, _inside(C, ravel_pytree(leaves)[0]), fun.tree
+        C = Product(C.sets, f.shapes)
+    return f, C, _inside(C, ravel_pytree(leaves)[0])
 
 
 def _inside(C: Set, x: Array) -> Array:
@@ -178,22 +336,6 @@ def _inside(C: Set, x: Array) -> Array:
     member = C.project(x)
     member = C.start(x.shape, x.dtype) if member is None else member
     return jnp.where(excess > loop.slack(x.dtype), member, x)
-
-
-@dataclass(frozen=True)
-class OnTrees:
-    """Function of trees as a function of vectors. Equal objects are compiled once."""
-
-    fun: Callable[..., Any]
-    structure: Any
-    shapes: tuple[tuple[int, ...], ...]
-
-    def tree(self, x: Array) -> Any:
-        """Return the tree of a vector."""
-        return jax.tree.unflatten(self.structure, blocks(x, self.shapes))
-
-    def __call__(self, x: Array, *args: Any) -> Any:
-        return self.fun(self.tree(x), *args)
 
 
 def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:

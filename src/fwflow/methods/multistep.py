@@ -17,8 +17,7 @@ from fwflow.points.point import Atom, Lifted, Point
 from fwflow.steps.momentum import Momentum
 from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import LineSearch, TimeIsUp
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import Tableau, is_convex
+from fwflow.tableau.scheme import Tableau, is_convex, stages
 
 
 @storable("stage-memory")

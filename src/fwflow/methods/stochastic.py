@@ -20,8 +20,7 @@ from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.steps.schedules import OpenLoop, Schedule
 from fwflow.tableau.catalogue import tableaus
-from fwflow.tableau.mixture import stages
-from fwflow.tableau.scheme import Tableau, is_convex
+from fwflow.tableau.scheme import Tableau, is_convex, stages
 
 EstimatorName = Literal["momentum", "spider", "saga"]
 

@@ -40,7 +40,7 @@ class DevicePath:
         if not isinstance(f, fw.LinearModel):
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
         C = fwj.as_jax_set(model._ball(1.0, f.shape))
-        if C.with_radius(1.0) is None:
+        if C.radius is None:
             raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {name}")
         X, b, m = task.X, f.b, len(f.b)
         # Weights that sum to one do not overflow in single precision.

@@ -1,20 +1,21 @@
-"""Butcher tableaus: validation, mixture weights, certificate and order."""
+"""Butcher tableaus: validation, stages and weights of a step, certificate and order."""
 
 from __future__ import annotations
 
 import json
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import polynomial as poly
+from numpy.polynomial import Polynomial
+from numpy.polynomial.polynomial import polyroots, polyval
 from numpy.typing import ArrayLike, NDArray
 
 from fwflow._numerics import dot
@@ -36,10 +37,21 @@ def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequ
     q = len(beta)
     Q: list[list[Any]] = []
     W: list[list[Any]] = []
-    for i in range(q):  # forward substitution: xi_i = gamma_i (s_i - x - sum_j A_ij xi_j)
+    for i in range(q):  # Forward substitution in xi_i = gamma_i (s_i - x - sum_j A_ij xi_j).
         W.append([sum([A[i][k] * Q[k][j] for k in range(j, i)]) for j in range(i)])
         Q.append([-gamma[i] * w for w in W[i]] + [gamma[i]])
     return W, [sum([beta[i] * Q[i][j] for i in range(j, q)]) for j in range(q)]
+
+
+def stages(point: Any, W: Sequence[Sequence[Any]], oracle: Callable[[int, Any], Any]) -> list[Any]:
+    r"""Return the targets :math:`s_i` of the stages :math:`\bar x_i`; ``oracle(i, x_bar)`` returns that of stage i.
+
+    It does not branch on values, so that it also runs under ``jax.jit``.
+    """
+    s: list[Any] = []
+    for i, row in enumerate(W):
+        s.append(oracle(i, point.mix(zip(row, s, strict=True))))
+    return s
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +80,8 @@ class Certificate:
     feasible_from: int | None
 
 
-# Tolerance for rounding in sums that are 0 or 1 in exact arithmetic. At k = 0, gamma = 1 gives sum(p) = 1.
+# Absolute tolerance for the rounding of weights and of their sums, which are at most 1. At k = 0, gamma = 1 gives
+# sum(p) = 1 in exact arithmetic. Chosen without tuning.
 _ROUNDING = 1e-12
 
 
@@ -106,13 +119,7 @@ class Tableau:
     omega: NDArray[np.float64]
     name: str
 
-    def __init__(
-        self,
-        A: ArrayLike | Sequence[Sequence[float]],
-        beta: ArrayLike,
-        omega: ArrayLike | None = None,
-        name: str = "custom",
-    ) -> None:
+    def __init__(self, A: ArrayLike, beta: ArrayLike, omega: ArrayLike | None = None, name: str = "custom") -> None:
         A, beta = finite_array(A, "A", ndim=2), finite_array(beta, "beta", ndim=1)
         omega = A.sum(axis=1) if omega is None else finite_array(omega, "omega", ndim=1)
         q = len(beta)
@@ -155,20 +162,20 @@ class Tableau:
     def order(self) -> int:
         """Order of accuracy, from the conditions of rooted trees up to order 5 (Hairer, Norsett & Wanner, II.2)."""
         for n in range(1, 6):
-            for phi, density in _forests(self, n - 1):  # the branches of the root of a tree with n nodes
+            for phi, density in _forests(self, n - 1):  # Branches of the root of a tree with n nodes.
                 if abs(float(dot(self.beta, phi)) - 1 / (n * density)) > 1e-10:
                     return n - 1
         return 5
 
     def certificate(self, c: float = 2.0, k: int = 1, delta: float = 1.0) -> Certificate:
-        """Return whether step k is a convex combination, for ``gamma(t) = c / (c + t)``.
+        """Return the feasibility of step k with the schedule ``gamma(t) = c / (c + t)``.
 
         Parameters
         ----------
         c, delta
             Parameters of the open-loop schedule; ``c >= 1``, ``delta > 0``.
         k
-            The step, counted from 0.
+            Number of the step, counted from 0.
         """
         c, delta = number(c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf), positive(delta, "delta")
         k = whole(k, "k", 0)
@@ -217,13 +224,13 @@ def _numbers(entry: Any, name: str) -> Any:
 def _forests(tableau: Tableau, n: int) -> Iterator[tuple[NDArray[np.float64], float]]:
     """Yield stage weights and density of all ordered sequences of rooted trees with n nodes in total.
 
-    Sequences that differ only in their order repeat an order condition, which does no harm.
+    Sequences that differ only in their order give the same order condition twice.
     """
     if n == 0:
         yield np.ones(tableau.stages), 1.0
     for size in range(1, n + 1):
         trees = [(dot(tableau.A, phi), size * density) for phi, density in _forests(tableau, size - 1)]
-        if size == 1:  # a leaf stands for x, with the row sums of A, or for t, with omega
+        if size == 1:  # A leaf stands for x, with the row sums of A, or for t, with omega.
             trees.append((tableau.omega, 1.0))
         for (phi, density), (others, other_density) in product(trees, _forests(tableau, n - size)):
             yield phi * others, density * other_density
@@ -244,23 +251,19 @@ def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
     their smallest positive root. Coefficients are exact fractions, because the leading ones of high-order tableaus
     cancel.
     """
-    q = tableau.stages
     A = [[_exact(a) for a in row] for row in tableau.A.tolist()]
-    L = [_polynomial(1, _exact(w) / _exact(c)) for w in tableau.omega.tolist()]
-    one = _polynomial(1)
+    g = Polynomial([Fraction(0), Fraction(1)])
+    L = [1 + _exact(w) / _exact(c) * g for w in tableau.omega.tolist()]
 
     # p = Gamma y with y_i = beta_i - sum_{j>i} A_ji gamma_j y_j, multiplied by the denominators.
-    Y: list[Any] = [one] * q
+    Y: list[Any] = [g] * len(L)
     for i, beta in reversed([*enumerate(tableau.beta.tolist())]):
-        Y[i] = reduce(poly.polymul, L[i + 1 :], _polynomial(_exact(beta)))
-        for j in range(i + 1, q):
-            Y[i] = poly.polyadd(Y[i], reduce(poly.polymul, [Y[j], *L[i + 1 : j]], _polynomial(0, -A[j][i])))
-    slack = reduce(poly.polymul, L, one)
-    for i in range(q):
-        slack = poly.polyadd(slack, reduce(poly.polymul, [Y[i], *L[:i]], _polynomial(0, -1)))
+        later = [A[j][i] * Y[j] * math.prod(L[i + 1 : j]) for j in range(i + 1, len(L))]
+        Y[i] = _exact(beta) * math.prod(L[i + 1 :]) - g * sum(later)
+    slack = math.prod(L) - g * sum([y * math.prod(L[:i]) for i, y in enumerate(Y)])
 
     first_failure = math.inf
-    for polynomial in (*Y, slack):
+    for polynomial in (part.coef for part in (*Y, slack)):
         nonzero = np.flatnonzero(polynomial)
         if not len(nonzero):
             continue
@@ -268,17 +271,13 @@ def _feasible_from(tableau: Tableau, c: float, delta: float) -> int | None:
         if polynomial[order] < 0:
             return None
         coefficients = np.trim_zeros(polynomial[order:].astype(np.float64), "b")
-        roots = poly.polyroots(coefficients) if len(coefficients) > 1 else np.array([])
+        roots = polyroots(coefficients) if len(coefficients) > 1 else np.array([])
         real = np.sort(roots[np.abs(roots.imag) <= 1e-6 * np.abs(roots)].real)
         edges = [*real[real > 0].tolist(), 2 * real.max(initial=1.0) + 1]
-        for root, beyond in pairwise(edges):  # at a double root the polynomial does not change its sign
-            if poly.polyval((_exact(root) + _exact(beyond)) / 2, polynomial) < 0:
+        for root, beyond in pairwise(edges):  # At a double root, the polynomial does not change its sign.
+            if polyval((_exact(root) + _exact(beyond)) / 2, polynomial) < 0:
                 first_failure = min(first_failure, root)
                 break
     # g < first_failure, that is k > c / first_failure - c / delta. At the root itself p_i = 0 is feasible.
-    defined_from = math.floor(-float(tableau.omega.min()) - c / delta) + 1  # gamma must be defined at every stage
+    defined_from = math.floor(-float(tableau.omega.min()) - c / delta) + 1  # Gamma must be defined at every stage.
     return max(0, defined_from, math.ceil(c / first_failure - c / delta - 1e-9))
-
-
-def _polynomial(*coefficients: Any) -> NDArray[Any]:
-    return np.array([Fraction(a) for a in coefficients], dtype=object)
