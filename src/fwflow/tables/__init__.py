@@ -16,9 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError, suggest
-from fwflow.tables.arrays import read_mtx, read_numpy, read_parquet
+from fwflow.tables.readers import names_of_csv, read_csv, read_libsvm, read_mtx, read_numpy, read_parquet
 from fwflow.tables.table import Table, Target, Wanted
-from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
 
 __all__ = ["FORMATS", "Table", "Target", "column_names", "read", "read_target"]
 

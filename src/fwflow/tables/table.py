@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array, InputError, is_plain
+from fwflow._validation import Array, InputError, float_array, is_plain
 
 #: A number per row; or a text per row, if some rows do not hold numbers.
 Target = Array | tuple[str, ...]
@@ -25,6 +25,11 @@ BLANKS = " \t\r\n"
 
 # Number of column names that an error message shows, chosen without tuning.
 _SHOWN = 5
+
+
+def row_text(i: int) -> str:
+    """Return the position of row i as text, for formats without lines."""
+    return f"row {i + 1}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,19 +46,17 @@ class Table:
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return the matrix with these columns in this order; refuse the table if it has other columns."""
-        places = {name: j for j, name in enumerate(self.names)}
-        missing = [name for name in names if name not in places]
-        surplus = sorted(places.keys() - set(names), key=places.__getitem__)
-        if self.implied:
-            used = np.diff(self.X.indptr) > 0
-            surplus = [name for name in surplus if used[places[name]]]
-        if surplus or (missing and not self.implied):
-            faults = [f"lacks {listed(missing)}"] if missing and not self.implied else []
-            faults += [f"has {listed(surplus)} too many (--drop leaves one out)"] if surplus else []
+        places, accepted = {name: j for j, name in enumerate(self.names)}, set(names)
+        missing = [name for name in names if name not in places and not self.implied]
+        used = np.diff(self.X.indptr) > 0 if self.implied else np.ones(len(self.names), dtype=bool)
+        surplus = [name for name, some in zip(self.names, used, strict=True) if some and name not in accepted]
+        faults = [f"lacks {listed(missing)}"] if missing else []
+        faults += [f"has {listed(surplus)} too many (--drop leaves one out)"] if surplus else []
+        if faults:
             raise InputError(f"{self.path} {' and '.join(faults)}")
         if names == self.names:
             return self.X
-        if not missing:
+        if not self.implied:
             return self.X[:, [places[name] for name in names]]
         wider = sp.hstack([self.X, sp.csc_array((self.X.shape[0], 1))], format="csc")
         return wider[:, [places.get(name, -1) for name in names]]
@@ -93,24 +96,44 @@ class Wanted:
         return features, target
 
 
-def from_matrix(
-    path: Path,
-    wanted: Wanted,
-    X: Any,
-    names: Sequence[str],
-    labels: tuple[str, Target] | None,
-    place: Callable[[int], str],
-    implied: bool = False,
-) -> Table:
+Labels = tuple[str, Sequence[str] | Array]
+
+
+def select(path: Path, wanted: Wanted, X: Any, names: Sequence[str], labels: Labels | None, **more: Any) -> Table:
     """Return the wanted columns of a matrix. The target is one of them, or the labels with their name."""
     features, column = wanted.divide(path, names, own_target=labels is not None)
-    name, target = labels or ("", None)
     if column is not None:
         values = X[:, [column]]
-        numbers = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)[:, 0]
-        name, target = names[column], finite_target(path, numbers, place, names[column])
+        labels = names[column], np.asarray(values.toarray() if sp.issparse(values) else values)[:, 0]
     kept = X if len(features) == len(names) else X[:, features]
-    return Table(path, kept, tuple(names[j] for j in features), target, name, place, implied)
+    return make_table(path, kept, names, features, labels, **more)
+
+
+def make_table(
+    path: Path,
+    X: Any,
+    names: Sequence[str],
+    features: Sequence[int],
+    labels: Labels | None,
+    place: Callable[[int], str] = row_text,
+    implied: bool = False,
+) -> Table:
+    """Return a table; refuse entries that are not finite.
+
+    `names` are those of all columns of the file, and `features` the positions of the columns of X among them.
+    """
+    name, target = "", None
+    if labels is not None:
+        name, target = labels[0], as_target(path, labels[1], labels[0], place)
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        entries = X.tocoo() if sp.issparse(X) else sp.coo_array(np.where(np.isfinite(X), 0.0, X))
+        wrong = ~np.isfinite(entries.data)
+        rows, columns, values = entries.row[wrong], entries.col[wrong], entries.data[wrong]
+        where = f"{place(int(rows[0]))}, {column_text(features[columns[0]], names)}"
+        if np.isnan(values[0]):
+            raise refuse_missing(path, where, "missing", len(np.unique(rows)), X.shape[0])
+        raise InputError(f"{path}, {where} must be a finite number; it is {values[0]}")
+    return Table(path, X, tuple(names[j] for j in features), target, name, place, implied)
 
 
 def listed(names: Collection[str]) -> str:
@@ -131,29 +154,27 @@ def _near(name: str, names: Sequence[str]) -> str:
     return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed(names)}"
 
 
-def as_target(path: Path, cells: Sequence[str], place: Callable[[int], str], name: str) -> Target:
-    """Return cells as numbers if all of them are numbers, else as text; refuse missing cells."""
-    texts = [cell.strip(BLANKS) for cell in cells]
-    absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
-    if absent:
-        many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
-        raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
-    if not is_plain("".join(texts)):
-        return tuple(texts)
-    try:
-        numbers = np.array(texts, dtype=np.float64)
-    except ValueError:
-        return tuple(texts)
-    return finite_target(path, numbers, place, name)
-
-
-def finite_target(path: Path, target: Array, place: Callable[[int], str], name: str) -> Array:
-    """Return a target of numbers; refuse numbers that are not finite."""
-    good = np.isfinite(target)
+def as_target(path: Path, values: Sequence[str] | Array, name: str, place: Callable[[int], str]) -> Target:
+    """Return a target of numbers, or of text if not all values are numbers; refuse missing and infinite values."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
+        numbers = float_array(values, f"{path}: the target", 1).astype(np.float64)
+    else:
+        texts = [str(value).strip(BLANKS) for value in values]
+        absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
+        if absent:
+            many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
+            raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+        try:
+            numbers = np.array(texts, dtype=np.float64) if is_plain("".join(texts)) else None
+        except ValueError:
+            numbers = None
+        if numbers is None:
+            return tuple(texts)
+    good = np.isfinite(numbers)
     if not good.all():
         i = int(good.argmin())
-        raise InputError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {target[i]}")
-    return target
+        raise InputError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {numbers[i]}")
+    return numbers
 
 
 def as_text(label: Any) -> str:

@@ -1,4 +1,4 @@
-"""Readers of text files: CSV with or without a header, in blocks of lines, and libsvm."""
+"""Readers of data files, one for each format. Errors name the line of a text file, and the row of other files."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ import io
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+from zipfile import BadZipFile
 
 import numpy as np
+import scipy.io
 import scipy.sparse as sp
 
-from fwflow._storage.files import opened
+from fwflow._storage.files import check_unpacked, load_arrays, opened, seekable
 from fwflow._validation import Array, InputError, is_plain, parsed
 from fwflow.tables.table import (
     BLANKS,
     MISSING,
+    Labels,
     Table,
     Wanted,
-    as_target,
     column_text,
-    from_matrix,
+    make_table,
     refuse_missing,
     refuse_text,
+    select,
 )
 
 # Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
@@ -35,6 +39,8 @@ _CELLS = 2**18
 _DELIMITERS = ",;\t"
 # Lines in which the first two rows are searched, chosen without tuning. A quoted name may span several lines.
 _HEAD = 50
+# Largest index in a libsvm file: the largest of the 32-bit indices that SciPy uses.
+_LARGEST_INDEX = 2**31 - 1
 
 
 @contextmanager
@@ -71,13 +77,8 @@ def read_csv(path: Path, wanted: Wanted) -> Table:
     X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
     if not (good := np.isfinite(X)).all():
         raise _bad_cells(path, names, features, ~good, header)
-
-    def place(i: int) -> str:
-        return f"line {lines[i]}"
-
-    name = "" if target is None else names[target]
-    labels = None if target is None else as_target(path, texts, place, name)
-    return Table(path, X, tuple(names[j] for j in features), labels, name, place)
+    labels = None if target is None else (names[target], texts)
+    return make_table(path, X, names, features, labels, lambda i: f"line {lines[i]}")
 
 
 def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: Array, header: bool) -> InputError:
@@ -199,49 +200,162 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
                     index, value = zip(*(pair.split(":") for pair in pairs), strict=True)
                     if not ("".join(index).isdecimal() and is_plain("".join(pairs))):
                         raise ValueError("an index or a value is not written as a number")
-                    indices.extend(map(int, index))
+                    numbers = list(map(int, index))
+                    if max(numbers) > _LARGEST_INDEX or len(set(numbers)) < len(numbers):
+                        raise ValueError("an index is too large or occurs twice")
+                    indices.extend(numbers)
                     values.extend(map(float, value))
-            except (ValueError, OverflowError):
+            except ValueError:
                 raise _bad_pair(path, number, pairs) from None
             labels.append(label)
             lines.append(number)
             ends.append(len(indices))
     if not labels:
         raise InputError(f"{path} is empty")
-
-    def place(i: int) -> str:
-        return f"line {lines[i]}"
-
-    entries, places, indptr = np.array(values), np.array(indices, dtype=np.int64), np.array(ends)
-    _check_entries(path, entries, places, indptr, place)
+    places = np.array(indices, dtype=np.int64)
     base = int(places.min(initial=1))
     width = int(places.max(initial=base)) + 1 - base
-    X = sp.csr_array((entries, places - base, indptr), shape=(len(labels), width)).tocsc()
+    X = sp.csr_array((np.array(values), places - base, np.array(ends)), shape=(len(labels), width)).tocsc()
     X.sum_duplicates()
-    target = as_target(path, labels, place, "label")
     names = tuple(map(str, range(base, base + width)))
-    return from_matrix(path, wanted, X, names, ("label", target), place, implied=True)
+    return select(path, wanted, X, names, ("label", labels), place=lambda i: f"line {lines[i]}", implied=True)
 
 
 def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
+    """Return the error for the first pair of a line that is wrong."""
     for j, pair in enumerate(pairs):
         index, _, value = pair.partition(":")
-        if not (index.isdecimal() and index.isascii() and len(index) < 19 and parsed(value) is not None):
-            return InputError(f"{path}, line {line}, entry {j + 1} must be INDEX:VALUE; it is {pair!r}")
-    return InputError(f"{path}, line {line} must be a label and pairs INDEX:VALUE")
+        known = index.isdecimal() and index.isascii() and len(index) < 19 and int(index) <= _LARGEST_INDEX
+        if not known or parsed(value) is None:
+            accepted = f"INDEX:VALUE, with INDEX from 0 to {_LARGEST_INDEX}"
+            return InputError(f"{path}, line {line}, entry {j + 1} must be {accepted}; it is {pair!r}")
+    ((index, _),) = Counter(int(pair.partition(":")[0]) for pair in pairs).most_common(1)
+    return InputError(f"{path}, line {line} has the index {index} twice")
 
 
-def _check_entries(path: Path, values: Array, indices: Array, ends: Array, place: Callable[[int], str]) -> None:
-    """Refuse values that are not finite, indices that are too large, and indices that occur twice in a row."""
-    wrong = np.flatnonzero(~np.isfinite(values) | (indices < 0) | (indices >= 2**31))
-    if len(wrong):
-        i = int(wrong[0])
-        row = int(np.searchsorted(ends, i, side="right")) - 1
-        found = f"{indices[i]}:{values[i]}"
-        raise InputError(f"{path}, {place(row)}, entry {i - ends[row] + 1} must be INDEX:VALUE, finite; it is {found}")
-    rows = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    keys = np.sort(rows * 2**31 + indices)
-    twice = np.flatnonzero(keys[1:] == keys[:-1])
-    if len(twice):
-        row, index = divmod(int(keys[twice[0]]), 2**31)
-        raise InputError(f"{path}, {place(row)} has the index {index} twice")
+def read_numpy(path: Path, wanted: Wanted) -> Table:
+    """Read arrays ``X`` and ``y``, or ``A`` and ``b``, and perhaps ``names``; or a file of `scipy.sparse.save_npz`.
+
+    A target may also be the only array of its file.
+    """
+    try:
+        stored = load_arrays(path)
+        arrays = stored if isinstance(stored, dict) else {"array": stored}
+        if sparse := "format" in arrays and "shape" in arrays:
+            with seekable(path) as file:
+                matrix = sp.load_npz(file)
+    except InputError:
+        raise
+    except (ValueError, BadZipFile, EOFError, KeyError, RuntimeError) as error:
+        raise InputError(f"{path} is not a NumPy file of numbers: {error}") from error
+    if sparse:
+        return _matrix(path, wanted, matrix)
+    matrix = next((arrays[name] for name in ("X", "A") if name in arrays), None)
+    usual = ("y", "b") if wanted.target is None or wanted.target in wanted.optional else ()
+    name = next((name for name in (wanted.target, *usual) if name in arrays), None)
+    if wanted.alone and (name is not None or len(arrays) == 1):
+        return _vector(path, arrays[name or next(iter(arrays))])
+    if matrix is None:
+        raise InputError(f"{path} must hold an array X (or A), and y (or b); it holds {sorted(arrays)}")
+    if name is None:
+        return _matrix(path, wanted, matrix, arrays.get("names"))
+    return _matrix(path, replace(wanted, target=None), matrix, arrays.get("names"), (name, arrays[name].reshape(-1)))
+
+
+def read_mtx(path: Path, wanted: Wanted) -> Table:
+    """Read a dense or sparse matrix in the Matrix Market format."""
+    _check_mtx(path)
+    # SciPy aborts the process if a file object is closed while SciPy's error is handled, so this one stays open.
+    source = seekable(path) if path.suffix.lower() == ".gz" else path
+    try:
+        matrix = scipy.io.mmread(source, spmatrix=False)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path} is not a Matrix Market file: {error}") from error
+    if wanted.alone:
+        return _vector(path, matrix.toarray() if sp.issparse(matrix) else matrix)
+    return _matrix(path, wanted, matrix)
+
+
+_NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|inf(?:inity)?|nan)(?:e[+-]?[0-9]+)?"
+_MTX_LINE = rb"(?:%[^\n]*+|[ \t]*+(?:" + _NUMBER + rb"(?:[ \t]++|(?=[\r\n])|\Z))*+)(?:\r?\n|\Z)"
+_MTX_LINES = re.compile(rb"(?:" + _MTX_LINE + rb")*+", re.IGNORECASE)
+
+
+def _check_mtx(path: Path) -> None:
+    """Refuse entries that are not numbers: SciPy reads 1_000 as 1, and 0x10 as 0."""
+    with opened(path) as file:
+        before = 0
+        while block := list(islice(file, 2**12)):
+            text = b"".join(block)
+            found = _MTX_LINES.match(text)
+            if found is None or found.end() < len(text):
+                line = text[: 0 if found is None else found.end()].count(b"\n")
+                content = block[line].decode("utf-8", "replace").strip()
+                raise InputError(f"{path}, line {before + line + 1} must hold numbers; it is {content[:60]!r}")
+            before += len(block)
+
+
+def _vector(path: Path, values: Any) -> Table:
+    values = np.asarray(values)
+    if values.size != max(values.shape, default=0):
+        raise InputError(f"{path} must hold a vector; it holds an array of shape {values.shape}")
+    return make_table(path, np.zeros((values.size, 0)), (), (), ("target", values.reshape(-1)))
+
+
+def _matrix(path: Path, wanted: Wanted, matrix: Any, names: Any = None, labels: Labels | None = None) -> Table:
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"{path} must hold a matrix with rows and columns; its shape is {matrix.shape}")
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"{path} must hold real numbers; it holds {matrix.dtype}")
+    X = sp.csc_array(matrix) if sp.issparse(matrix) else matrix
+    X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+    height, width = X.shape
+    called = [str(j + 1) for j in range(width)] if names is None else [str(name) for name in np.asarray(names)]
+    if len(called) != width:
+        raise InputError(f"{path} has {len(called)} names for {width} columns")
+    if labels is not None and len(labels[1]) != height:
+        raise InputError(f"{path}: {labels[0]} has {len(labels[1])} entries, and the matrix has {height} rows")
+    return select(path, wanted, X, called, labels)
+
+
+def read_parquet(path: Path, wanted: Wanted) -> Table:
+    """Read columns of integers, floating-point numbers, decimals or Booleans; the target may be text."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: Parquet files need pyarrow: pip install 'fwflow[data]'") from None
+    with seekable(path) as source:
+        try:
+            file = pq.ParquetFile(source)
+            names = file.schema_arrow.names
+            features, target = wanted.divide(path, names)
+            metadata = file.metadata
+            pages = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
+            # In memory a number takes eight bytes, also if its encoding in the file is shorter.
+            check_unpacked(path, max(pages, 8 * metadata.num_rows * metadata.num_columns), path.stat().st_size)
+            stored = file.read()
+        except pa.ArrowException as error:
+            raise InputError(f"{path} is not a Parquet file that can be read: {error}") from error
+    if not stored.num_rows:
+        raise InputError(f"{path} has no rows, only column names")
+
+    def numeric(j: int) -> bool:
+        kind, types = stored.schema.field(j).type, pa.types
+        return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+
+    def numbers(j: int) -> Array:
+        values = stored.column(j).to_numpy()
+        if values.dtype == object:
+            values = np.array([np.nan if value is None else value for value in values], float)
+        return values.astype(float)
+
+    if text := [(names[j], str(stored.schema.field(j).type)) for j in features if not numeric(j)]:
+        raise refuse_text(path, text)
+    X = np.column_stack([numbers(j) for j in features]) if features else np.zeros((stored.num_rows, 0))
+    labels: Labels | None = None
+    if target is not None and numeric(target):
+        labels = names[target], numbers(target)
+    elif target is not None:
+        labels = names[target], ["" if cell is None else str(cell) for cell in stored.column(target).to_pylist()]
+    return make_table(path, X, names, features, labels)
