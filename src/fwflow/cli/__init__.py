@@ -20,10 +20,8 @@ try:
 
     from fwflow.cli.catalogues import show
     from fwflow.cli.experiments import compare, data_app, explore, reproduce
-    from fwflow.cli.models import inspect, predict
-    from fwflow.cli.path import path
+    from fwflow.cli.models import inspect, path, predict, solve
     from fwflow.cli.screen import console
-    from fwflow.cli.solve import solve
 except ModuleNotFoundError as missing:  # The console script is installed also without the extra.
     if (missing.name or "").partition(".")[0] == "fwflow":
         raise

@@ -16,9 +16,7 @@ from fwflow.methods import methods
 from fwflow.objectives.losses import find_loss, losses
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import column_names
-from fwflow.tables.problem import SETS, find_set, parse_set, read_problem, usage
-
-__all__ = ["find_set", "parse_set", "read_problem"]
+from fwflow.tables.problem import SETS, usage
 
 _KINDS = {int: "an integer", float: "a number"}
 
@@ -28,11 +26,9 @@ def plain(kind: type[int] | type[float], least: float | None = None) -> Any:
 
     def parse(value: Any) -> Any:
         try:
-            number = kind(value) if is_plain(str(value)) else None
+            number = kind(value if is_plain(str(value)) else "")  # Neither kind accepts an empty text.
         except ValueError:
-            number = None
-        if number is None:
-            raise typer.BadParameter(f"{value!r} is not {_KINDS[kind]}")
+            raise typer.BadParameter(f"{value!r} is not {_KINDS[kind]}") from None
         if least is not None and not number >= least:
             raise typer.BadParameter(f"{value} is not at least {least}")
         return number

@@ -1,9 +1,11 @@
-"""Output and interrupts: results go to the standard output, all other messages to the standard error."""
+"""Output, progress and interrupts: results go to the standard output, all other messages to the standard error."""
 
 from __future__ import annotations
 
 import json
+import math
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,10 +13,16 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+import fwflow as fw
+
 console = Console()
+
+# Seconds between two updates of the progress bar, chosen without tuning.
+_BETWEEN = 0.1
 
 
 def note(text: str) -> None:
@@ -81,3 +89,31 @@ def unbroken() -> Iterator[None]:
     with heard(postponed=True) as check:
         yield
     check()
+
+
+@contextmanager
+def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
+    """Yield a callback that shows, on terminals, the gap on a logarithmic scale from the first gap to the tolerance."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        yield lambda state: None
+        return
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True) as bars:
+        task = bars.add_task("0 iterations", total=1.0)
+        shown = 0.0
+
+        def show(state: fw.State) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if not state.gap > 0 or now - shown < _BETWEEN:  # A gap that was not computed is NaN.
+                return
+            shown = now
+            wanted = max(tol, rtol * state.first_gap)
+            whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
+            done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
+            gap = f"gap {state.gap:.1e} of {wanted:.0e}"
+            text = f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"
+            bars.update(task, completed=min(max(done, 0.0), 1.0), description=text)
+
+        yield show
