@@ -61,8 +61,8 @@ def test_a_path_of_separable_classes_ends(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--set", "box"), "--set 'box' has no radius; accepted: 'l1', 'l2', 'linf', 'simplex'"),
-        (("--set", "l0"), "--set 'l0' is not known; accepted: 'l1', 'l2'"),
+        (("--set", "box"), "--set 'box' is no set with a radius; accepted: 'l1', 'l2', 'linf', 'simplex'"),
+        (("--set", "l0"), "--set 'l0' is no set with a radius; accepted: 'l1', 'l2'"),
         (("--radii", "0"), "--radii must be a positive count, or positive radii as in 0.5,1,2; got '0'"),
         (("--radii", "1,-2"), "--radii must be a positive count, or positive radii as in 0.5,1,2; got '1,-2'"),
         (("--out", "shop.csv"), "would overwrite the data"),

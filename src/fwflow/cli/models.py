@@ -16,15 +16,15 @@ import typer
 
 import fwflow as fw
 from fwflow._storage import replacing
-from fwflow._validation import InputError, is_plain, parsed, positive
+from fwflow._validation import InputError, is_plain, parsed, positive, suggest
 from fwflow.cli import figures, options
 from fwflow.cli.options import plain
 from fwflow.cli.screen import continued, heard, note, print_json, print_table, progress, unbroken
 from fwflow.run.result import Status
 from fwflow.tables import Target, read
 from fwflow.tables.model_files import FittedModel
-from fwflow.tables.problem import find_set, parse_set, read_problem
-from fwflow.tables.table import as_text
+from fwflow.tables.problem import SETS, parse_set, read_problem
+from fwflow.tables.readers import as_text
 
 #: Messages of statuses for which the command line has its own advice.
 _MESSAGES = {
@@ -214,18 +214,16 @@ def path(
 
     fwflow path shop.csv --target bought --loss logistic --set l1 --radii 20 --plot path.svg
     """
-    make, parameters = find_set(constraint, constraint)
-    if parameters != ("R",):
-        raise InputError(f"--set {constraint!r} has no radius; accepted: {', '.join(map(repr, options.FAMILIES))}")
-    wanted = _parse_radii(radii)
+    if constraint.lower() not in options.FAMILIES:
+        raise InputError(f"--set {constraint!r} is no set with a radius; {suggest(constraint, options.FAMILIES)}")
+    make, _ = SETS[constraint.lower()]
+    asked = _parse_radii(radii) | {"method": method, "max_iter": max_iter, "tol": 0.0, "rtol": rtol}
     options.check_names(loss, method)
     figures.check(plot)
     options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
     with continued("no path is written"), heard() as interrupt:
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
-        asked: dict[str, Any] = {"n_radii": wanted} if isinstance(wanted, int) else {"radii": wanted}
-        asked |= {"method": method, "max_iter": max_iter, "callback": lambda state: interrupt()}
-        found = fw.path(problem.f, make, tol=0.0, rtol=rtol, **asked)
+        found = fw.path(problem.f, make, callback=lambda state: interrupt(), **asked)
     results, done = found.results, found.radii[: len(found.results)].tolist()
     kept = f"what is done, {len(done)} of {len(found.radii)} radii, is {f'in {out}' if out else 'above'}"
     with continued(kept), unbroken():
@@ -237,7 +235,26 @@ def path(
             _write_csv(out, header_row, np.column_stack(columns).tolist())
         if plot is not None:
             figures.paths(done, X, problem.names, constraint).savefig(plot)
-        _show_path(problem.names, found, constants, as_json)
+        rows: list[dict[str, Any]] = [
+            {
+                "radius": radius,
+                "fun": float(r.fun),
+                "gap": float(r.gap),
+                "intercept": constant,
+                "nonzero": int(np.count_nonzero(r.x)),
+                "iterations": r.nit,
+                "passes": float(r.n_design),
+                "certified": bool(r.success),
+                "largest": problem.names[int(np.abs(r.x).argmax())],
+            }
+            for radius, r, constant in zip(done, results, constants, strict=True)
+        ]
+        if as_json:
+            print_json({"path": rows})
+        else:
+            numbers = "{radius:.4g} {fun:.6g} {gap:.1e} {nonzero} {iterations} {passes:.0f}"
+            names = ("largest", "radius", "objective", "gap", "nonzero", "iterations", "passes")
+            print_table("path", names, [(row["largest"], *numbers.format(**row).split()) for row in rows], text=1)
         if len(done) < len(found.radii):
             raise KeyboardInterrupt
     if short := sum(not result.success for result in results):
@@ -245,36 +262,14 @@ def path(
         raise typer.Exit(3)
 
 
-def _parse_radii(text: str) -> int | list[float]:
+def _parse_radii(text: str) -> dict[str, Any]:
+    """Return the argument of `fwflow.path` that the option --radii describes."""
     if is_plain(text) and text.isdecimal() and int(text) > 0:
-        return int(text)
+        return {"n_radii": int(text)}
     try:
-        return [positive(parsed(part), "--radii") for part in text.split(",")]
+        return {"radii": [positive(parsed(part), "--radii") for part in text.split(",")]}
     except ValueError:
         raise InputError(f"--radii must be a positive count, or positive radii as in 0.5,1,2; got {text!r}") from None
-
-
-def _show_path(names: Sequence[str], path: fw.PathResult, intercepts: Sequence[float], as_json: bool) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "radius": radius,
-            "fun": float(r.fun),
-            "gap": float(r.gap),
-            "intercept": constant,
-            "nonzero": int(np.count_nonzero(r.x)),
-            "iterations": r.nit,
-            "passes": float(r.n_design),
-            "certified": bool(r.success),
-            "largest": names[int(np.abs(r.x).argmax())],
-        }
-        for radius, r, constant in zip(path.radii.tolist(), path.results, intercepts, strict=False)
-    ]
-    if as_json:
-        print_json({"path": rows})
-        return
-    numbers = "{radius:.4g} {fun:.6g} {gap:.1e} {nonzero} {iterations} {passes:.0f}"
-    header = ("largest", "radius", "objective", "gap", "nonzero", "iterations", "passes")
-    print_table("path", header, [(row["largest"], *numbers.format(**row).split()) for row in rows], text=1)
 
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file written by fwflow solve.")]

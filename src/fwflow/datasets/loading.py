@@ -92,12 +92,12 @@ def load(
         return generated[name]()
     entry = catalogue[name]
     split = entry.default if split is None else split
-    if split not in _splits(name):
-        raise InputError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
+    if split not in entry.splits:
+        raise InputError(f"split={split!r} is not known; {suggest(split, entry.splits)}")
 
     given, cached = _folders(entry, data_dir)
     if paths := _paths(entry, split, given):
-        if len(paths) < len(_names(entry, split)):
+        if len(paths) < len(entry.splits[split]):
             raise DataError(f"{given} holds only a part of {name}, {split} split. {_offline(entry)}")
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
     if split == RECONSTRUCTED:
@@ -105,7 +105,7 @@ def load(
             f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
             "name DIR with FWFLOW_DATA, data_dir= or --data"
         )
-    if len(paths := _paths(entry, split, cached)) == len(_names(entry, split)):
+    if len(paths := _paths(entry, split, cached)) == len(entry.splits[split]):
         try:
             return _read(name, split, paths, pinned=True)
         except DataError:
@@ -156,7 +156,7 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
     >>> [row.found for row in datasets.available() if row.name == "triangle"]
     ['generated']
     """
-    rows = [_available(name, split, data_dir) for name in catalogue for split in _splits(name)]
+    rows = [_available(name, split, data_dir) for name in catalogue for split in catalogue[name].splits]
     return rows + [Available(name, "", "generated", None, 0, "none") for name in generated]
 
 
@@ -164,7 +164,7 @@ def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
     entry = catalogue[name]
     for folder in _folders(entry, data_dir):
         paths = _paths(entry, split, folder)
-        if len(paths) == len(_names(entry, split)):
+        if len(paths) == len(entry.splits[split]):
             found: Kind = "stand-in" if split == RECONSTRUCTED else "real"
             return Available(name, split, found, folder, sum(path.stat().st_size for path in paths), entry.terms)
     packed = entry.embedded.get(split)
@@ -180,17 +180,9 @@ def _check(name: str) -> str:
     return name
 
 
-def _splits(name: str) -> tuple[str, ...]:
-    return (*catalogue[name].splits, *((RECONSTRUCTED,) if name == "gisette" else ()))
-
-
-def _names(entry: Official, split: str) -> list[str]:
-    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in entry.splits[split]]
-
-
 def _paths(entry: Official, split: str, folder: Path | None) -> list[Path]:
     """Return the paths of the files of a split that are in the folder."""
-    found = () if folder is None else (find(name, folder) for name in _names(entry, split))
+    found = () if folder is None else (find(file.name, folder) for file in entry.splits[split])
     return [path for path in found if path is not None]
 
 

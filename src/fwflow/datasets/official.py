@@ -32,7 +32,7 @@ class File:
     """Text file of integers, with the number of lines and, for each column, the range of accepted values."""
 
     name: str
-    sha256: str
+    sha256: str  # Empty if the file was never published.
     rows: int
     columns: Sequence[range]
 
@@ -77,7 +77,8 @@ class Official:
 
     @property
     def files(self) -> list[File]:
-        return [file for files in self.splits.values() for file in files]
+        """All published files."""
+        return [file for files in self.splits.values() for file in files if file.sha256]
 
 
 _SHA256 = {
@@ -94,6 +95,10 @@ _SHA256 = {
     "gisette_valid.npy.xz": "276124259a9fff239faa74d3a02ed35fcd0f53f69928d9e4266daeba1fb31cee",
 }
 
+#: Split and file of a reconstruction of Gisette's training split, which is never used as "train".
+RECONSTRUCTED = "train-reconstructed"
+RECONSTRUCTED_FILE = "gisette_train_reconstructed.npz"
+
 
 def _uci(
     name: str, number: int, doi: str, columns: int, rows: Mapping[str, int], embedded: Mapping[str, tuple[str, ...]]
@@ -102,6 +107,15 @@ def _uci(
 
     `embedded` has the origin, and perhaps a remark, of each split that ships. The first one is the default split.
     """
+    splits = {
+        split: [
+            File(file := f"{name}_{split}.data", _SHA256[file], count, [range(1000)] * columns),
+            File(file := f"{name}_{split}.labels", _SHA256[file], count, [range(-1, 2, 2)]),
+        ]
+        for split, count in rows.items()
+    }
+    if name == "gisette":
+        splits[RECONSTRUCTED] = [File(RECONSTRUCTED_FILE, "", rows["train"], ())]
     return Official(
         title=name.capitalize(),
         folder=name,
@@ -109,13 +123,7 @@ def _uci(
         archive_hash=None,
         terms=f"UCI, doi:{doi}; Guyon, Gunn, Ben-Hur, Dror 2004; CC BY 4.0",
         default=next(iter(embedded)),
-        splits={
-            split: [
-                File(file := f"{name}_{split}.data", _SHA256[file], count, [range(1000)] * columns),
-                File(file := f"{name}_{split}.labels", _SHA256[file], count, [range(-1, 2, 2)]),
-            ]
-            for split, count in rows.items()
-        },
+        splits=splits,
         arrays=lambda tables: {"A": tables[0], "b": tables[1][:, 0]},
         embedded={
             split: Packed(file := f"{name}_{split}.npy.xz", _SHA256[file], *texts) for split, texts in embedded.items()
@@ -168,10 +176,6 @@ catalogue: dict[str, Official] = {
 known_variants: Mapping[str, str] = {
     "ce0bc1b23970598f7bf1552802ebe8f798ab65a1c2e7f0b2ecd63f8eacc28b4b": f"was {RECOVERED[0]}: {RECOVERED[1]}",
 }
-
-#: Split and file of a reconstruction of Gisette's training split, which is never used as "train".
-RECONSTRUCTED = "train-reconstructed"
-RECONSTRUCTED_FILE = "gisette_train_reconstructed.npz"
 
 
 def find(name: str, folder: Path) -> Path | None:

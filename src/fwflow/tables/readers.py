@@ -1,15 +1,19 @@
-"""Readers of data files, one for each format. Errors name the line of a text file, and the row of other files."""
+"""Tables of numbers with named columns, and their readers, one for each format.
+
+Errors name the line of a text file, and the row of other files.
+"""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,20 +24,19 @@ import scipy.io
 import scipy.sparse as sp
 
 from fwflow._storage.files import check_unpacked, load_arrays, opened, seekable
-from fwflow._validation import Array, InputError, is_plain, parsed
-from fwflow.tables.table import (
-    BLANKS,
-    MISSING,
-    Labels,
-    Table,
-    Wanted,
-    column_text,
-    make_table,
-    refuse_missing,
-    refuse_text,
-    select,
-)
+from fwflow._validation import Array, InputError, float_array, is_plain, parsed
 
+#: A number per row; or a text per row, if some rows do not hold numbers.
+Target = Array | tuple[str, ...]
+
+#: Texts that mean a missing value, in lower case. "none" and "-" are not among them, as both are usual class labels.
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
+
+#: White space that may surround a cell. str.strip() removes more, such as no-break spaces and record separators.
+_BLANKS = " \t\r\n"
+
+# Number of column names that an error message shows, chosen without tuning.
+_SHOWN = 5
 # Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
 _CELLS = 2**18
 _DELIMITERS = ",;\t"
@@ -41,6 +44,178 @@ _DELIMITERS = ",;\t"
 _HEAD = 50
 # Largest index in a libsvm file: the largest of the 32-bit indices that SciPy uses.
 _LARGEST_INDEX = 2**31 - 1
+
+
+def _row_text(i: int) -> str:
+    """Return the position of row i as text, for formats without lines."""
+    return f"row {i + 1}"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers in named columns, and the target of each row."""
+
+    path: Path
+    X: Any  # Array or CSC matrix.
+    names: tuple[str, ...]  # Names of the columns of X, all different.
+    target: Target | None
+    target_name: str
+    place: Callable[[int], str]  # Position of row i in the file as text, for error messages.
+    implied: bool = False  # Whether columns that the file does not mention are columns of zeros.
+
+    def columns(self, names: Sequence[str]) -> Any:
+        """Return the matrix with these columns in this order; refuse the table if it has other columns."""
+        places, accepted = {name: j for j, name in enumerate(self.names)}, set(names)
+        missing = [name for name in names if name not in places and not self.implied]
+        used = np.diff(self.X.indptr) > 0 if self.implied else np.ones(len(self.names), dtype=bool)
+        surplus = [name for name, some in zip(self.names, used, strict=True) if some and name not in accepted]
+        faults = [f"lacks {_listed(missing)}"] if missing else []
+        faults += [f"has {_listed(surplus)} too many (--drop leaves one out)"] if surplus else []
+        if faults:
+            raise InputError(f"{self.path} {' and '.join(faults)}")
+        if names == self.names:
+            return self.X
+        if not self.implied:
+            return self.X[:, [places[name] for name in names]]
+        wider = sp.hstack([self.X, sp.csc_array((self.X.shape[0], 1))], format="csc")
+        return wider[:, [places.get(name, -1) for name in names]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Choice of columns of a file: the arguments of `read`."""
+
+    target: str | None = None
+    drop: frozenset[str] = frozenset()
+    header: bool | None = None
+    known: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    labelled: bool = False
+    alone: bool = False  # Whether the only column of the file is the target.
+
+    def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> tuple[list[int], int | None]:
+        """Return the positions of the columns of X, and that of the target if it is one of the columns."""
+        if self.alone and len(names) == 1:
+            return [], 0
+        for option, name in [("--target", self.target), *(("--drop", name) for name in sorted(self.drop))]:
+            if name is not None and name not in names and name not in self.optional:
+                raise InputError(f"{path} has no column {name!r} ({option}); {_near(name, names)}")
+        if self.labelled and self.target is None and not own_target:
+            raise InputError(f"{path}: the column to predict must be named with --target; it has {_listed(names)}")
+        counts = Counter(name for name in names if name not in self.drop)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            where = " and ".join(str(j + 1) for j, name in enumerate(names) if name == twice[0])
+            raise InputError(f"{path}: columns {where} are both called {twice[0]!r}; rename one, or drop them")
+        kept = [j for j, name in enumerate(names) if name not in self.drop]
+        target = next((j for j in kept if names[j] == self.target), None)
+        features = [j for j in kept if j != target]
+        if not features and not self.alone:
+            left_out = f"; --drop leaves out {_listed(sorted(self.drop))}" if self.drop else ""
+            raise InputError(f"{path} has no column to predict from; it has {_listed(names)}{left_out}")
+        return features, target
+
+
+Labels = tuple[str, Sequence[str] | Array]
+
+
+def _select(path: Path, wanted: Wanted, X: Any, names: Sequence[str], labels: Labels | None, **more: Any) -> Table:
+    """Return the wanted columns of a matrix. The target is one of them, or the labels with their name."""
+    features, column = wanted.divide(path, names, own_target=labels is not None)
+    if column is not None:
+        values = X[:, [column]]
+        labels = names[column], np.asarray(values.toarray() if sp.issparse(values) else values)[:, 0]
+    kept = X if len(features) == len(names) else X[:, features]
+    return _make_table(path, kept, names, features, labels, **more)
+
+
+def _make_table(
+    path: Path,
+    X: Any,
+    names: Sequence[str],
+    features: Sequence[int],
+    labels: Labels | None,
+    place: Callable[[int], str] = _row_text,
+    implied: bool = False,
+) -> Table:
+    """Return a table; refuse entries that are not finite.
+
+    `names` are those of all columns of the file, and `features` the positions of the columns of X among them.
+    """
+    name, target = "", None
+    if labels is not None:
+        name, target = labels[0], _as_target(path, labels[1], labels[0], place)
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        entries = X.tocoo() if sp.issparse(X) else sp.coo_array(np.where(np.isfinite(X), 0.0, X))
+        wrong = ~np.isfinite(entries.data)
+        rows, columns, values = entries.row[wrong], entries.col[wrong], entries.data[wrong]
+        where = f"{place(int(rows[0]))}, {_column_text(features[columns[0]], names)}"
+        if np.isnan(values[0]):
+            raise _refuse_missing(path, where, "missing", len(np.unique(rows)), X.shape[0])
+        raise InputError(f"{path}, {where} must be a finite number; it is {values[0]}")
+    return Table(path, X, tuple(names[j] for j in features), target, name, place, implied)
+
+
+def _listed(names: Collection[str]) -> str:
+    """Return the first few names as text."""
+    few = ", ".join(map(repr, list(names)[:_SHOWN]))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"column{'s' if len(names) != 1 else ''} {few}{more}"
+
+
+def _column_text(j: int, names: Sequence[str]) -> str:
+    """Return the number and the name of a column as text."""
+    return f"column {j + 1}" + (f" ({names[j]!r})" if names[j] != str(j + 1) else "")
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    same = [other for other in names if other.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, names[:2000], n=1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {_listed(names)}"
+
+
+def _as_target(path: Path, values: Sequence[str] | Array, name: str, place: Callable[[int], str]) -> Target:
+    """Return a target of numbers, or of text if not all values are numbers; refuse missing and infinite values."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
+        numbers = float_array(values, f"{path}: the target", 1).astype(np.float64)
+    else:
+        texts = [str(value).strip(_BLANKS) for value in values]
+        absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
+        if absent:
+            many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
+            raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+        try:
+            numbers = np.array(texts, dtype=np.float64) if is_plain("".join(texts)) else None
+        except ValueError:
+            numbers = None
+        if numbers is None:
+            return tuple(texts)
+    good = np.isfinite(numbers)
+    if not good.all():
+        i = int(good.argmin())
+        raise InputError(f"{path}, {place(i)}: the target {name!r} must be finite; it is {numbers[i]}")
+    return numbers
+
+
+def as_text(label: Any) -> str:
+    """Return a label as it is written in files: 1.0 becomes 1."""
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def _refuse_missing(path: Path, place: str, found: str, rows: int, of: int) -> InputError:
+    """Return the error for missing cells, of which `place` is the first."""
+    have = "1 row has missing cells" if rows == 1 else f"{rows} of {of} rows have missing cells"
+    return InputError(f"{path}, {place} is {found}; {have}: fill them in, or leave those rows out")
+
+
+def _refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
+    """Return the error for columns of text, given as pairs of a name and an example of the content."""
+    columns = dict(found)
+    name, holds = next(iter(columns.items()))
+    verb, them = ("holds", "it") if len(columns) == 1 else ("hold", "them")
+    return InputError(
+        f"{path}: {_listed(columns)} {verb} no numbers ({name!r}: {holds}); "
+        f"drop {them} (--drop {name!r}), or encode {them} as numbers"
+    )
 
 
 @contextmanager
@@ -78,7 +253,7 @@ def read_csv(path: Path, wanted: Wanted) -> Table:
     if not (good := np.isfinite(X)).all():
         raise _bad_cells(path, names, features, ~good, header)
     labels = None if target is None else (names[target], texts)
-    return make_table(path, X, names, features, labels, lambda i: f"line {lines[i]}")
+    return _make_table(path, X, names, features, labels, lambda i: f"line {lines[i]}")
 
 
 def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: Array, header: bool) -> InputError:
@@ -90,18 +265,18 @@ def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: A
         for (line, row), wrong in zip(islice(_rows(path, file), int(header), None), bad, strict=False):
             for j in (features[k] for k in np.flatnonzero(wrong).tolist()):
                 if row[j].lower() in MISSING:
-                    missing.setdefault(line, (f"line {line}, {column_text(j, names)}", row[j]))
+                    missing.setdefault(line, (f"line {line}, {_column_text(j, names)}", row[j]))
                 else:
                     first.setdefault(j, (line, row[j]))
                     count[j] += 1
     # A column is text if more than half of its cells are. Otherwise these cells are errors in a column of numbers.
     if text := sorted(j for j in count if 2 * count[j] > len(bad)):
-        return refuse_text(path, ((names[j], "line {} is {!r}".format(*first[j])) for j in text))
+        return _refuse_text(path, ((names[j], "line {} is {!r}".format(*first[j])) for j in text))
     if first:
         j, (line, cell) = min(first.items(), key=lambda item: item[1][0])
-        return InputError(f"{path}, line {line}, {column_text(j, names)} must be a finite number; it is {cell!r}")
+        return InputError(f"{path}, line {line}, {_column_text(j, names)} must be a finite number; it is {cell!r}")
     place, cell = next(iter(missing.values()))
-    return refuse_missing(path, place, repr(cell) if cell else "empty", len(missing), len(bad))
+    return _refuse_missing(path, place, repr(cell) if cell else "empty", len(missing), len(bad))
 
 
 def names_of_csv(path: Path) -> list[str]:
@@ -136,7 +311,7 @@ def _rows(path: Path, file: TextIO) -> Iterator[Row]:
     try:
         for cells in reader:
             if len(cells) > 1 or any(cells):
-                yield skipped + reader.line_num, [cell.strip(BLANKS) for cell in cells]
+                yield skipped + reader.line_num, [cell.strip(_BLANKS) for cell in cells]
     except csv.Error as error:
         line = skipped + reader.line_num
         raise InputError(f"{path}, line {line}: {error}; is a quotation mark left open?") from error
@@ -188,10 +363,10 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     lines, indices, values, ends = array("q"), array("q"), array("d"), array("q", [0])
     with _text(path) as file:
         for number, line in enumerate(file, 1):
-            content = line.partition("#")[0].strip(BLANKS)
+            content = line.partition("#")[0].strip(_BLANKS)
             if not content:
                 continue
-            label, *pairs = content.split() if content.isascii() else re.split(f"[{BLANKS}]+", content)
+            label, *pairs = content.split() if content.isascii() else re.split(f"[{_BLANKS}]+", content)
             if ":" in label:
                 raise InputError(f"{path}, line {number} must begin with a label; it begins with {label!r}")
             pairs = [pair for pair in pairs if not pair.startswith("qid:")]
@@ -218,7 +393,7 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     X = sp.csr_array((np.array(values), places - base, np.array(ends)), shape=(len(labels), width)).tocsc()
     X.sum_duplicates()
     names = tuple(map(str, range(base, base + width)))
-    return select(path, wanted, X, names, ("label", labels), place=lambda i: f"line {lines[i]}", implied=True)
+    return _select(path, wanted, X, names, ("label", labels), place=lambda i: f"line {lines[i]}", implied=True)
 
 
 def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
@@ -299,7 +474,7 @@ def _vector(path: Path, values: Any) -> Table:
     values = np.asarray(values)
     if values.size != max(values.shape, default=0):
         raise InputError(f"{path} must hold a vector; it holds an array of shape {values.shape}")
-    return make_table(path, np.zeros((values.size, 0)), (), (), ("target", values.reshape(-1)))
+    return _make_table(path, np.zeros((values.size, 0)), (), (), ("target", values.reshape(-1)))
 
 
 def _matrix(path: Path, wanted: Wanted, matrix: Any, names: Any = None, labels: Labels | None = None) -> Table:
@@ -315,7 +490,7 @@ def _matrix(path: Path, wanted: Wanted, matrix: Any, names: Any = None, labels: 
         raise InputError(f"{path} has {len(called)} names for {width} columns")
     if labels is not None and len(labels[1]) != height:
         raise InputError(f"{path}: {labels[0]} has {len(labels[1])} entries, and the matrix has {height} rows")
-    return select(path, wanted, X, called, labels)
+    return _select(path, wanted, X, called, labels)
 
 
 def read_parquet(path: Path, wanted: Wanted) -> Table:
@@ -351,11 +526,11 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
         return values.astype(float)
 
     if text := [(names[j], str(stored.schema.field(j).type)) for j in features if not numeric(j)]:
-        raise refuse_text(path, text)
+        raise _refuse_text(path, text)
     X = np.column_stack([numbers(j) for j in features]) if features else np.zeros((stored.num_rows, 0))
     labels: Labels | None = None
     if target is not None and numeric(target):
         labels = names[target], numbers(target)
     elif target is not None:
         labels = names[target], ["" if cell is None else str(cell) for cell in stored.column(target).to_pylist()]
-    return make_table(path, X, names, features, labels)
+    return _make_table(path, X, names, features, labels)
