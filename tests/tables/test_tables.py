@@ -355,3 +355,19 @@ def test_a_file_that_is_no_gzip_file_is_named(tmp_path):
     path.write_text("a,y\n1,2\n")
     with pytest.raises(ValueError, match=r"a\.csv\.gz is not a gzip file"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.svm", f"1 1:2\n-1 {2**31 - 1}:3\n"),
+        ("a.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {2**31 - 1} 1\n1 1 2\n"),
+        ("a.mtx", f"%%MatrixMarket matrix coordinate real general\n{2**31 - 1} 3 1\n1 1 2\n"),
+    ],
+)
+def test_a_small_file_cannot_declare_a_huge_sparse_matrix(monkeypatch, tmp_path, name, content):
+    assert "unpacks to more than" in refused(write(tmp_path, content, name))
+    small = write(tmp_path, content.replace(str(2**31 - 1), "300"), name)
+    assert 300 in read(small).X.shape or name == "a.svm"
+    monkeypatch.setenv("FWFLOW_MAX_UNPACKED", "2399")
+    assert "unpacks to more than 2399" in refused(small)

@@ -35,6 +35,7 @@ FORMATS: MappingProxyType[str, Reader] = MappingProxyType(
         ".mtx": readers.read_mtx,
     }
 )
+# Readers of files that hold only a target.
 _TARGETS: dict[str, Reader] = {**FORMATS, ".txt": readers.read_csv, ".npy": readers.read_numpy}
 
 

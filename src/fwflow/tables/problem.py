@@ -1,4 +1,4 @@
-"""Problems in the words of the command line: a linear model from a data file, and a set such as ``l1:10``."""
+"""Problems described by options of the command line: a linear model from a data file, and a set such as ``l1:10``."""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ _BLANKS = " \t\r\n"
 _SHOWN = 5
 # Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
 _CELLS = 2**18
+# Accepted delimiters. The first one is used if several fit equally well.
 _DELIMITERS = ",;\t"
 # Lines in which the first two rows are searched, chosen without tuning. A quoted name may span several lines.
 _HEAD = 50
@@ -115,6 +116,7 @@ class Wanted:
         return features, target
 
 
+#: Name and values of a target.
 Labels = tuple[str, Sequence[str] | Array]
 
 
@@ -126,6 +128,11 @@ def _select(path: Path, wanted: Wanted, X: Any, names: Sequence[str], labels: La
         labels = names[column], np.asarray(values.toarray() if sp.issparse(values) else values)[:, 0]
     kept = X if len(features) == len(names) else X[:, features]
     return _make_table(path, kept, names, features, labels, **more)
+
+
+def _check_size(path: Path, shape: tuple[int, ...]) -> None:
+    """Refuse a small file of a sparse matrix that declares many rows or columns: each takes at least eight bytes."""
+    check_unpacked(path, 8 * max(shape), path.stat().st_size)
 
 
 def _make_table(
@@ -168,6 +175,7 @@ def _column_text(j: int, names: Sequence[str]) -> str:
 
 
 def _near(name: str, names: Sequence[str]) -> str:
+    # The search for similar names is limited to 2000, because it is slow.
     same = [other for other in names if other.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:2000], n=1)
     return (f"did you mean {close[0]!r}? " if close else "") + f"it has {_listed(names)}"
@@ -333,9 +341,12 @@ def _delimiter(head: Sequence[str]) -> str:
 
 
 def _is_header(cells: Sequence[str], wanted: Wanted) -> bool:
-    """Return whether cells are column names: one is expected, or some are no numbers and all numbers count columns."""
-    asked = (wanted.target, *wanted.drop, *wanted.known)
-    expected = {name for name in asked if name is not None and parsed(name) is None}
+    """Return whether cells are column names.
+
+    They are if one of them is expected, or if some are text and every number is the position of its column.
+    """
+    options = (wanted.target, *wanted.drop, *wanted.known)
+    expected = {name for name in options if name is not None and parsed(name) is None}
     if expected & set(cells):
         return True
     named = any(cell.lower() not in MISSING and parsed(cell) is None for cell in cells)
@@ -390,6 +401,7 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     places = np.array(indices, dtype=np.int64)
     base = int(places.min(initial=1))
     width = int(places.max(initial=base)) + 1 - base
+    _check_size(path, (len(labels), width))
     X = sp.csr_array((np.array(values), places - base, np.array(ends)), shape=(len(labels), width)).tocsc()
     X.sum_duplicates()
     names = tuple(map(str, range(base, base + width)))
@@ -451,6 +463,7 @@ def read_mtx(path: Path, wanted: Wanted) -> Table:
     return _matrix(path, wanted, matrix)
 
 
+# Lines of a Matrix Market file: comments, or numbers. The possessive quantifiers *+ and ++ prevent backtracking.
 _NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|inf(?:inity)?|nan)(?:e[+-]?[0-9]+)?"
 _MTX_LINE = rb"(?:%[^\n]*+|[ \t]*+(?:" + _NUMBER + rb"(?:[ \t]++|(?=[\r\n])|\Z))*+)(?:\r?\n|\Z)"
 _MTX_LINES = re.compile(rb"(?:" + _MTX_LINE + rb")*+", re.IGNORECASE)
@@ -482,6 +495,7 @@ def _matrix(path: Path, wanted: Wanted, matrix: Any, names: Any = None, labels: 
         raise InputError(f"{path} must hold a matrix with rows and columns; its shape is {matrix.shape}")
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{path} must hold real numbers; it holds {matrix.dtype}")
+    _check_size(path, matrix.shape)
     X = sp.csc_array(matrix) if sp.issparse(matrix) else matrix
     X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
     height, width = X.shape
