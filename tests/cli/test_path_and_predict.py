@@ -129,7 +129,7 @@ def test_of_a_path_that_is_interrupted_what_is_done_is_written(run, shop, tmp_pa
     rows = out.read_text().splitlines()
     interrupted_at(3)
     code, output, error = run(*command, "--out", out, "--plot", plot)
-    assert (code, error) == (130, f"interrupted; what is done, 2 of 3 radii, is in {out}\n")
+    assert (code, error) == (130, f"interrupted; the models of 2 of 3 radii are in {out}\n")
     assert json.loads(output)["path"] == whole[:2]
     assert out.read_text().splitlines() == rows[:3]
     assert "<svg" in plot.read_text()

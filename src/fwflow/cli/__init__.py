@@ -72,7 +72,8 @@ def main() -> None:
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        message = " ".join(str(error).splitlines())
+        plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        message = " ".join(plain.splitlines())
         if isinstance(error, InputError | DataError | OSError | BrokenExecutor):
             typer.echo(f"error: {message}", err=True)
             sys.exit(2)

@@ -19,7 +19,7 @@ from fwflow._storage import replacing
 from fwflow._validation import InputError, is_plain, parsed, positive, suggest
 from fwflow.cli import figures, options
 from fwflow.cli.options import plain
-from fwflow.cli.screen import continued, heard, note, print_json, print_table, progress, unbroken
+from fwflow.cli.screen import interrupt_check, note, on_interrupt, print_json, print_table, progress, uninterrupted
 from fwflow.run.result import Status
 from fwflow.tables import Target, read
 from fwflow.tables.model_files import FittedModel
@@ -87,16 +87,15 @@ def solve(
         rtol = 1e-6  # A relative default suits data in any unit.
     tol, rtol = tol or 0.0, rtol or 0.0
     state = _resumed(checkpoint, resume)
-    with continued("there was no model yet, so none is written"):
+    with on_interrupt("there was no model yet, so none is written"), interrupt_check() as check:
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
         saved = Checkpoints(checkpoint, every)
-        with heard() as interrupt, progress(tol, rtol) as show, warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
+        with progress(tol, rtol) as show, warnings.catch_warnings(record=True, action="always") as warned:
 
             def watch(state: fw.State) -> None:
                 saved(state)
                 show(state)
-                interrupt()
+                check()
 
             result = fw.minimize(
                 problem.f,
@@ -109,7 +108,8 @@ def solve(
                 tol=tol,
                 rtol=rtol,
             )
-    with continued(f"the model is in {out}" if out else "without --out, the model is not saved"), unbroken():
+    consequence = f"the model is in {out}" if out else "without --out, the model is not saved"
+    with on_interrupt(consequence), uninterrupted():
         for message in dict.fromkeys(str(warning.message) for warning in warned):
             note(f"warning: {message}")
         model = FittedModel.of(
@@ -145,6 +145,7 @@ def solve(
 
 
 def _check_replaceable(out: Path | None) -> None:
+    """Refuse to overwrite a file that is not a model."""
     if out is not None and out.exists():
         try:
             FittedModel.load(out)
@@ -180,7 +181,7 @@ class Checkpoints:
         try:
             state.save(self.path)
         except OSError as error:
-            note(f"warning: {error}")
+            note(f"warning: {self.path}: {error.strerror or error}")
         self.last = time.monotonic()
 
 
@@ -188,24 +189,24 @@ def path(
     data: options.DataFile,
     target: options.TargetOption = None,
     constraint: options.FamilyOption = "l1",
-    radii: Annotated[str, typer.Option(help="A number of automatic radii, or the radii: 20, or 0.5,1,2.")] = "20",
+    radii: Annotated[str, typer.Option(help="Number of radii to choose, or the radii: 20, or 0.5,1,2.")] = "20",
     loss: options.LossOption = "squared",
     method: options.MethodOption = "auto",
-    max_iter: Annotated[int, typer.Option(help="Iterations per radius.", **plain(int, 0))] = 10_000,
+    max_iter: Annotated[int, typer.Option(help="Maximum number of iterations per radius.", **plain(int, 0))] = 10_000,
     rtol: Annotated[
         float,
-        typer.Option(help="Tolerance of each model, as a share of the gap at the set's centre.", **plain(float)),
+        typer.Option(help="Tolerance of each model, as a fraction of the gap at the set's centre.", **plain(float)),
     ] = 1e-6,
     rho: options.RhoOption = 1.0,
     intercept: options.InterceptOption = False,
     target_file: options.TargetFileOption = None,
     drop: options.DropOption = None,
     header: options.HeaderOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write the coefficients to.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Figure of the coefficients to write: .svg, .png, .pdf.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file for the coefficients.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Figure of the coefficients: .svg, .png or .pdf.")] = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Fit models for growing radii, from the first coefficient to the radius from which a larger one gains nothing.
+    """Fit models for increasing radii, up to the radius beyond which the objective no longer decreases.
 
     The exit codes are those of fwflow solve: 3 if a model did not reach the tolerance, 130 if interrupted. An
     interrupted path is written up to its last finished radius.
@@ -221,13 +222,13 @@ def path(
     options.check_names(loss, method)
     figures.check(plot)
     options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
-    with continued("no path is written"), heard() as interrupt:
+    with on_interrupt("no path is written"), interrupt_check() as interrupt:
         problem = read_problem(data, target, target_file, drop or (), header, loss, rho, intercept)
         found = fw.path(problem.f, make, callback=lambda state: interrupt(), **asked)
     results, done = found.results, found.radii[: len(found.results)].tolist()
-    kept = f"what is done, {len(done)} of {len(found.radii)} radii, is {f'in {out}' if out else 'above'}"
-    with continued(kept), unbroken():
-        X = np.stack([result.x for result in results]) + 0.0  # writes -0.0 as 0.0
+    kept = f"the models of {len(done)} of {len(found.radii)} radii are {f'in {out}' if out else 'above'}"
+    with on_interrupt(kept), uninterrupted():
+        X = np.stack([result.x for result in results]) + 0.0  # Adding zero turns -0.0 into 0.0.
         constants = [problem.f.intercept_at(result.x) for result in results]
         if out is not None:
             columns = [done, constants, X] if intercept else [done, X]
@@ -339,7 +340,7 @@ def predict(
     fitted = FittedModel.load(model)
     if needed := [name for name in drop or () if name in fitted.names]:
         raise InputError(f"--drop {needed[0]!r} leaves out a column that the model {model} needs")
-    with continued("no predictions are written" if out else "the predictions above are incomplete"):
+    with on_interrupt("no predictions are written" if out else "the predictions above are incomplete"):
         dropped = {*fitted.dropped, *(drop or ())}
         target = fitted.target if fitted.target and fitted.target not in dropped else None
         optional = {*fitted.dropped, fitted.target}

@@ -22,7 +22,7 @@ import fwflow as fw
 console = Console()
 
 # Seconds between two updates of the progress bar, chosen without tuning.
-_BETWEEN = 0.1
+_UPDATE_SECONDS = 0.1
 
 
 def note(text: str) -> None:
@@ -49,8 +49,8 @@ def print_json(fields: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def continued(consequence: str) -> Iterator[None]:
-    """End the command after Ctrl-C with exit code 130 and a message on the consequence."""
+def on_interrupt(consequence: str) -> Iterator[None]:
+    """End the command after Ctrl-C with exit code 130 and a message that describes the consequence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -59,11 +59,11 @@ def continued(consequence: str) -> Iterator[None]:
 
 
 @contextmanager
-def heard(postponed: bool = False) -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt again if Ctrl-C was pressed; call it where the work can end.
+def interrupt_check(postponed: bool = False) -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt again if Ctrl-C was pressed.
 
-    Python drops exceptions that are raised within a destructor, also KeyboardInterrupt. A run that is interrupted while
-    it closes a file would otherwise continue. With `postponed`, only the function raises.
+    Python drops exceptions that are raised within a destructor, also KeyboardInterrupt, so that a run would continue if
+    it was interrupted while it closed a file. With `postponed`, only the function raises.
     """
     pressed: list[int] = []
 
@@ -84,9 +84,9 @@ def heard(postponed: bool = False) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def unbroken() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Postpone Ctrl-C to the end of the block, so that the block is completed."""
-    with heard(postponed=True) as check:
+    with interrupt_check(postponed=True) as check:
         yield
     check()
 
@@ -106,7 +106,7 @@ def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
         def show(state: fw.State) -> None:
             nonlocal shown
             now = time.monotonic()
-            if not state.gap > 0 or now - shown < _BETWEEN:  # A gap that was not computed is NaN.
+            if not state.gap > 0 or now - shown < _UPDATE_SECONDS:  # A gap that was not computed is NaN.
                 return
             shown = now
             wanted = max(tol, rtol * state.first_gap)

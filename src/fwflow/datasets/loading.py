@@ -102,7 +102,7 @@ def load(
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
     if split == RECONSTRUCTED:
         raise DataError(
-            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
+            f"{name}, {split} split, is not published: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
             "name DIR with FWFLOW_DATA, data_dir= or --data"
         )
     if len(paths := _paths(entry, split, cached)) == len(entry.splits[split]):
@@ -118,7 +118,7 @@ def load(
         return _real(name, split, official.unpack(packed), "shipped with fwflow", origin)
     if stand_in and name in _stand_ins:
         return _stand_ins[name]()
-    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {_offline(entry)}")
+    raise DataError(f"{name}, {split} split, was not found. Get it with: fwflow data fetch {name}. {_offline(entry)}")
 
 
 def where(name: str, data_dir: str | Path | None = None) -> Path | None:

@@ -1,8 +1,8 @@
 """Catalogue of the published data sets, and the checks and the parser of their files.
 
-Every file is identified by the SHA-256 of its uncompressed content. Archives are not, as a server may pack the same
-files anew. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files. Those
-of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
+Every file is identified by the SHA-256 of its uncompressed content. Archives are not, because a server may pack the
+same files again. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files.
+Those of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
 
 Some splits ship inside the package, in packed files: NumPy arrays of 16-bit integers, the features and then the labels,
 compressed with xz (lp=1, pb=1, for two-byte numbers). They are stored by columns: the entries of a column have one
@@ -229,8 +229,8 @@ def unpack(packed: Packed) -> list[Array]:
     try:
         content = packed.path.read_bytes()
     except OSError as error:
-        raise DataError(f"{packed.path} cannot be read: {error}. Install fwflow anew") from error
+        raise DataError(f"{packed.path} cannot be read: {error}. Reinstall fwflow") from error
     if hashlib.sha256(content).hexdigest() != packed.sha256:
-        raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Install fwflow anew")
+        raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Reinstall fwflow")
     table = np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False)
     return [np.ascontiguousarray(part, dtype=np.float64) for part in (table[:, :-1], table[:, -1:])]

@@ -191,11 +191,11 @@ def _as_target(path: Path, values: Sequence[str] | Array, name: str, place: Call
         if absent:
             many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
             raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+        if not is_plain("".join(texts)):
+            return tuple(texts)
         try:
-            numbers = np.array(texts, dtype=np.float64) if is_plain("".join(texts)) else None
+            numbers = np.array(texts, dtype=np.float64)
         except ValueError:
-            numbers = None
-        if numbers is None:
             return tuple(texts)
     good = np.isfinite(numbers)
     if not good.all():
@@ -416,8 +416,8 @@ def _bad_pair(path: Path, line: int, pairs: Sequence[str]) -> InputError:
         if not known or parsed(value) is None:
             accepted = f"INDEX:VALUE, with INDEX from 0 to {_LARGEST_INDEX}"
             return InputError(f"{path}, line {line}, entry {j + 1} must be {accepted}; it is {pair!r}")
-    ((index, _),) = Counter(int(pair.partition(":")[0]) for pair in pairs).most_common(1)
-    return InputError(f"{path}, line {line} has the index {index} twice")
+    ((twice, _),) = Counter(int(pair.partition(":")[0]) for pair in pairs).most_common(1)
+    return InputError(f"{path}, line {line} has the index {twice} twice")
 
 
 def read_numpy(path: Path, wanted: Wanted) -> Table:
