@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Annotated
 
@@ -34,15 +33,13 @@ from fwflow.datasets import DataError
 __all__ = ["app", "console", "main"]
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
-_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your data": (solve, path, predict, inspect),
-    "The paper and its methods": (reproduce, compare, explore),
-}
-for panel, commands in _COMMANDS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.command("list", rich_help_panel=panel)(show)
-app.add_typer(data_app, name="data", rich_help_panel=panel)
+for command in (solve, path, predict, inspect):
+    app.command(rich_help_panel="Your data")(command)
+_PAPER = "The paper and its methods"
+for study in (reproduce, compare, explore):
+    app.command(rich_help_panel=_PAPER)(study)
+app.command("list", rich_help_panel=_PAPER)(show)
+app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 
 
 def _show_version(wanted: bool) -> None:

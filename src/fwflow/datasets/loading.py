@@ -13,6 +13,7 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
@@ -246,10 +247,9 @@ def cache_dir() -> Path | None:
     given = os.environ.get("FWFLOW_CACHE")
     if given:
         return Path(given).expanduser()
-    try:
+    with suppress(DataError):
         return Path(_pooch().os_cache("fwflow"))
-    except DataError:
-        return None
+    return None
 
 
 def _pooch() -> Any:
@@ -293,8 +293,10 @@ def fetch(name: str, progress: bool = False) -> Path:
     cache = cache_dir()
     assert cache is not None
     folder = cache / entry.folder
-    if _is_complete(entry, folder):
-        return folder
+    paths = [(file, find(file.name, folder)) for file in entry.files]
+    with suppress(DataError):
+        if all(path is not None and is_official(file, official.read(file, path)) for file, path in paths):
+            return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
@@ -307,15 +309,6 @@ def fetch(name: str, progress: bool = False) -> Path:
     except OSError as error:
         raise DataError(f"the cache {folder} cannot be written ({error}); name another with FWFLOW_CACHE") from error
     return folder
-
-
-def _is_complete(entry: Official, folder: Path) -> bool:
-    """Return whether the folder holds all official files, unchanged."""
-    paths = [(file, find(file.name, folder)) for file in entry.files]
-    try:
-        return all(path is not None and is_official(file, official.read(file, path)) for file, path in paths)
-    except DataError:
-        return False
 
 
 def _download(pooch: Any, entry: Official, folder: Path, progress: bool) -> Path:

@@ -47,11 +47,6 @@ _HEAD = 50
 _LARGEST_INDEX = 2**31 - 1
 
 
-def _row_text(i: int) -> str:
-    """Return the position of row i as text, for formats without lines."""
-    return f"row {i + 1}"
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows of numbers in named columns, and the target of each row."""
@@ -141,7 +136,7 @@ def _make_table(
     names: Sequence[str],
     features: Sequence[int],
     labels: Labels | None,
-    place: Callable[[int], str] = _row_text,
+    place: Callable[[int], str] = lambda i: f"row {i + 1}",
     implied: bool = False,
 ) -> Table:
     """Return a table; refuse entries that are not finite.
