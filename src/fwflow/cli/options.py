@@ -18,6 +18,7 @@ from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import column_names
 from fwflow.tables.problem import SETS, usage
 
+# Descriptions of numbers for error messages. The last word is the placeholder in help texts.
 _KINDS = {int: "an integer", float: "a number"}
 
 

@@ -12,7 +12,7 @@ from fwflow._numerics import dot
 from fwflow._validation import Array, number, whole
 from fwflow.datasets.dataset import Dataset
 
-#: Numbers of users and of items.
+#: Numbers of users and of items of MovieLens 100K. The constants up to `sensing` describe its ratings.
 SHAPE = (943, 1682)
 #: Numbers of ratings 1, 2, 3, 4 and 5.
 HISTOGRAM = (6110, 11370, 27145, 34174, 21201)
@@ -149,11 +149,12 @@ def _spread(quantiles: tuple[int, ...], count: int) -> Array:
 
 
 def _rates(affinity: Array, per_user: Array, per_item: Array) -> Array:
-    r"""Scale rows and columns of the affinity such that the expected numbers of meetings up to time 1, which are
-    :math:`\sum_j 1 - e^{-r_{ij}}` for user i, are about `per_user` and `per_item`.
+    r"""Scale rows and columns of the affinity to about these expected numbers of items met up to time 1.
+
+    The expected number of user i is :math:`\sum_j 1 - e^{-r_{ij}}`.
     """
     rates = affinity * per_item
-    for _ in range(8):
+    for _ in range(8):  # Number of scalings, chosen without tuning.
         rates *= (per_user / -np.expm1(-rates).sum(axis=1))[:, None]
         rates *= per_item / -np.expm1(-rates).sum(axis=0)
     return rates

@@ -42,7 +42,7 @@ class File:
         return self.rows * (12 * len(self.columns) + 2)
 
 
-#: The folder of packed files.
+#: Folder of packed files.
 FOLDER = Path(__file__).with_name("files")
 
 
@@ -81,6 +81,7 @@ class Official:
         return [file for files in self.splits.values() for file in files if file.sha256]
 
 
+# Digests of the content of UCI's files, and of the packed files.
 _SHA256 = {
     "madelon_train.data": "0b6e37711efdc7ab74250c51e7d6966bffd9f8f2b0e9971e882c3a7a380c2314",
     "madelon_train.labels": "10bffcc3b017467cb810d326b931951adcbde2b4870faf981da2991993b48689",

@@ -26,6 +26,7 @@ SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = Ma
         "box": (fw.Box, ("LO", "HI")),
     }
 )
+# Default arguments of sets. The arguments of other sets are required.
 _DEFAULTS = {"simplex": (1.0,)}
 
 
