@@ -20,7 +20,7 @@ import fwflow as fw
 from fwflow import cli
 from fwflow.reproduction import compare as compare_module
 from fwflow.reproduction import problems
-from fwflow.tables.table import MISSING
+from fwflow.tables.readers import MISSING
 from tests.cli.test_cli import main
 
 

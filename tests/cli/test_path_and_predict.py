@@ -61,8 +61,8 @@ def test_a_path_of_separable_classes_ends(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--set", "box"), "--set 'box' has no radius; accepted: 'l1', 'l2', 'linf', 'simplex'"),
-        (("--set", "l0"), "--set 'l0' is not known; accepted: 'l1', 'l2'"),
+        (("--set", "box"), "--set 'box' is no set with a radius; accepted: 'l1', 'l2', 'linf', 'simplex'"),
+        (("--set", "l0"), "--set 'l0' is no set with a radius; accepted: 'l1', 'l2'"),
         (("--radii", "0"), "--radii must be a positive count, or positive radii as in 0.5,1,2; got '0'"),
         (("--radii", "1,-2"), "--radii must be a positive count, or positive radii as in 0.5,1,2; got '1,-2'"),
         (("--out", "shop.csv"), "would overwrite the data"),
@@ -129,7 +129,7 @@ def test_of_a_path_that_is_interrupted_what_is_done_is_written(run, shop, tmp_pa
     rows = out.read_text().splitlines()
     interrupted_at(3)
     code, output, error = run(*command, "--out", out, "--plot", plot)
-    assert (code, error) == (130, f"interrupted; what is done, 2 of 3 radii, is in {out}\n")
+    assert (code, error) == (130, f"interrupted; the models of 2 of 3 radii are in {out}\n")
     assert json.loads(output)["path"] == whole[:2]
     assert out.read_text().splitlines() == rows[:3]
     assert "<svg" in plot.read_text()

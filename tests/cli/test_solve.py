@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 import fwflow as fw
 from fwflow import cli
-from fwflow.cli import running
+from fwflow.cli import models, screen
 from fwflow.tables import problem
 from fwflow.tables.model_files import FittedModel
 from tests.cli.test_cli import fails, main
@@ -241,7 +241,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_model(run, monkeypatch, shop
     monkeypatch.setattr(os, "fsync", full_disk)
     code, _, error = run(*command, "--set", "l1:1")
     assert code == 2
-    assert error.startswith("error: [Errno 28] No space left on device")
+    assert "model.npz: No space left on device; the file was not saved" in error
     assert error.count("\n") == 1
     assert out.read_bytes() == old
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.npz", "shop.csv"]
@@ -253,7 +253,7 @@ def test_a_disk_that_is_full_for_checkpoints_does_not_end_the_run(run, monkeypat
         "solve", shop, *REGRESSION, "--set", "l1:2", "--checkpoint", tmp_path / "c.npz", "--every", 0,
     )  # fmt: skip
     assert code == 0
-    assert "warning: [Errno 28] No space left on device" in error
+    assert "c.npz: No space left on device" in error
 
 
 METHODS = ["auto", "fw", "rk44", "away", "lazy-pairwise", "corrective", "apg", "polished", "flow"]
@@ -273,7 +273,7 @@ def test_resumed_runs_end_as_if_they_had_not_been_interrupted(run, monkeypatch, 
     asked = ("--loss", "logistic", "--set", "l1:20", "-m", method, "--rtol", 1e-9, "--max-iter", 40)
     command = ("solve", tmp_path / "a.npz", *asked)
     run(*command, "--out", tmp_path / "whole.npz")
-    watched, save = [], running.Checkpoints.save
+    watched, save = [], models.Checkpoints.save
 
     def interrupted(self, state):
         save(self, state)
@@ -283,7 +283,7 @@ def test_resumed_runs_end_as_if_they_had_not_been_interrupted(run, monkeypatch, 
 
     part = (*command, "--out", tmp_path / "part.npz", "--checkpoint", tmp_path / "c.npz", "--every", 0, "--resume")
     with monkeypatch.context() as patch:
-        patch.setattr(running.Checkpoints, "save", interrupted)
+        patch.setattr(models.Checkpoints, "save", interrupted)
         code, _, error = run(*part)
     assert (code, error) == (130, f"interrupted; the best model so far is in {tmp_path / 'part.npz'}\n")
     run(*part)
@@ -305,8 +305,7 @@ def test_interrupted_before_there_is_a_model(run, monkeypatch, shop, tmp_path, s
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    module = sys.modules["fwflow.cli.solve"]
-    monkeypatch.setattr(module if stage == "read_problem" else fw, stage, interrupt)
+    monkeypatch.setattr(models if stage == "read_problem" else fw, stage, interrupt)
     code, output, error = run("solve", shop, *REGRESSION, "--set", "l1:2", "--out", tmp_path / "m.npz")
     assert (code, output, error) == (130, "", "interrupted; there was no model yet, so none is written\n")
     assert not (tmp_path / "m.npz").exists()
@@ -332,7 +331,7 @@ def test_an_interrupt_within_a_destructor_is_heard(run, monkeypatch, shop, tmp_p
 
     lost, out = [], tmp_path / "m.npz"
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
-    monkeypatch.setattr(running.Checkpoints, "__call__", lambda self, state: Closed() and None)
+    monkeypatch.setattr(models.Checkpoints, "__call__", lambda self, state: Closed() and None)
     code, _, error = run("solve", shop, *REGRESSION, "--set", "l1:0.5", "--method", "fw", "--out", out)
     assert (code, error) == (130, f"interrupted; the best model so far is in {out}\n")
     assert {type(each.exc_value) for each in lost} == {KeyboardInterrupt}
@@ -340,12 +339,12 @@ def test_an_interrupt_within_a_destructor_is_heard(run, monkeypatch, shop, tmp_p
 
 
 def test_progress_is_shown_on_terminals(monkeypatch):
-    screen = Console(force_terminal=True, width=120, record=True, file=io.StringIO())
-    monkeypatch.setattr(running, "Console", lambda stderr: screen)
-    monkeypatch.setattr(running, "_BETWEEN", 0.0)
-    with running.progress(0.0, 1e-6) as show:
+    terminal = Console(force_terminal=True, width=120, record=True, file=io.StringIO())
+    monkeypatch.setattr(screen, "Console", lambda stderr: terminal)
+    monkeypatch.setattr(screen, "_UPDATE_SECONDS", 0.0)
+    with screen.progress(0.0, 1e-6) as show:
         fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=0, rtol=1e-6, callback=show)
-    text = screen.export_text()
+    text = terminal.export_text()
     assert "iterations, gap" in text
     assert "passes" in text
 

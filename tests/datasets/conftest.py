@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fwflow.datasets import archives, official
+from fwflow.datasets import loading, official
 from fwflow.datasets.official import Packed, catalogue
 from tests.datasets.files import CONTENT, Handler, Server, pack, small, zipped
 
@@ -33,7 +33,7 @@ def server(running: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     running.missing_bytes, running.announce_length = 0, True
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setitem(catalogue, "madelon", small(running.url))
-    monkeypatch.setattr(archives, "RETRIES", 0)
+    monkeypatch.setattr(loading, "RETRIES", 0)
     return running
 
 

@@ -56,7 +56,7 @@ def missing(name: str, split: str | None = None, data_dir: Path | None = None) -
     try:
         datasets.load(name, split, data_dir=data_dir)
     except DataError as error:
-        return "is not here" in str(error)
+        return "was not found" in str(error)
     return False
 
 

@@ -92,9 +92,9 @@ def test_no_byte_of_a_packed_file_can_be_changed_unnoticed(shipped: Path, monkey
     whole = shipped.read_bytes()
     for position in range(len(whole)):
         shipped.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
-        with pytest.raises(DataError, match=r"small\.npy\.xz is damaged.*Install fwflow anew"):
+        with pytest.raises(DataError, match=r"small\.npy\.xz is damaged.*Reinstall fwflow"):
             datasets.load("madelon")
     shipped.unlink()
-    with pytest.raises(DataError, match=r"small\.npy\.xz cannot be read.*Install fwflow anew"):
+    with pytest.raises(DataError, match=r"small\.npy\.xz cannot be read.*Reinstall fwflow"):
         datasets.load("madelon")
     assert [row.found for row in datasets.available() if row.name == "madelon"] == ["missing", "missing"]

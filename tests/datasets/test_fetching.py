@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fwflow import datasets
-from fwflow.datasets import DataError, archives
+from fwflow.datasets import DataError, loading
 from fwflow.datasets.official import catalogue
 from tests.datasets.files import CONTENT, Server, files_in, missing, small, zipped
 
@@ -47,9 +47,9 @@ def test_platform_cache_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     import pooch
 
     monkeypatch.delenv("FWFLOW_CACHE")
-    assert archives.cache_dir() == Path(pooch.os_cache("fwflow"))
+    assert loading.cache_dir() == Path(pooch.os_cache("fwflow"))
     monkeypatch.setitem(sys.modules, "pooch", None)
-    assert archives.cache_dir() is None
+    assert loading.cache_dir() is None
     assert datasets.load("movielens").kind == "stand-in"
     with pytest.raises(DataError, match="pooch is not installed"):
         datasets.fetch("movielens")
@@ -111,7 +111,7 @@ def test_no_byte_of_an_archive_can_be_changed_unnoticed(server: Server, cache: P
         body[position] ^= int(rng.integers(1, 256))
         archive.write_bytes(body)
         try:
-            unpacked = archives._unpack(catalogue["madelon"], archive)
+            unpacked = loading._unpack(catalogue["madelon"], archive)
         except DataError:
             continue
         expected = {Path(member).name: data for member, data in CONTENT.items() if member != "Dataset.pdf"}
@@ -138,7 +138,7 @@ def test_archive_checksum_is_checked_where_one_is_published(server: Server, monk
 
 
 def test_interrupted_download_is_retried(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "RETRIES", 2)
+    monkeypatch.setattr(loading, "RETRIES", 2)
     monkeypatch.setattr("pooch.core.time.sleep", lambda seconds: None)
     server.bodies = [b"", server.bodies[0][:100], server.bodies[0]]
     assert datasets.load("madelon", download=True).kind == "real"

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 
 import fwflow as fw
 from fwflow import datasets
-from fwflow.datasets import standins
+from fwflow.datasets import generators
 from tests.datasets.files import REAL, needs_real
 
 # Generated problems
@@ -83,7 +83,7 @@ def test_standardize_names_its_argument(A: object) -> None:
 
 
 def test_stand_in_is_seeded_and_says_what_it_is() -> None:
-    data, again, other = datasets.load("movielens"), standins.movielens(), standins.movielens(seed=0)
+    data, again, other = datasets.load("movielens"), generators.movielens(), generators.movielens(seed=0)
     assert data.kind == "stand-in"
     assert data.source.startswith("A stand-in for MovieLens 100K, generated with seed 9, not the real ratings")
     for key, array in data.arrays.items():
@@ -93,19 +93,19 @@ def test_stand_in_is_seeded_and_says_what_it_is() -> None:
 
 @pytest.mark.parametrize("seed", [0, 9])
 def test_stand_in_has_the_published_figures(seed: int) -> None:
-    data = standins.movielens(seed)
+    data = generators.movielens(seed)
     rows, cols, values = data["rows"], data["cols"], data["values"]
     assert data.shape == (943, 1682)
     assert len(np.unique(rows * 1682 + cols)) == 100_000
-    assert np.bincount(values.astype(int))[1:].tolist() == list(standins.HISTOGRAM)
+    assert np.bincount(values.astype(int))[1:].tolist() == list(generators.HISTOGRAM)
     assert set(rows) == set(range(943))
     assert set(cols) == set(range(1682))
-    for index, quantiles in ((rows, standins.PER_USER), (cols, standins.PER_ITEM)):
-        found = np.percentile(np.bincount(index), standins.PERCENTILES)
+    for index, quantiles in ((rows, generators.PER_USER), (cols, generators.PER_ITEM)):
+        found = np.percentile(np.bincount(index), generators.PERCENTILES)
         np.testing.assert_allclose(found, quantiles, rtol=0.1, atol=1)
     matrix = sp.csr_array((values - 3, (rows, cols)), data.shape)
-    leading = np.sort(svds(matrix, len(standins.SINGULAR_VALUES), return_singular_vectors=False))[::-1]
-    np.testing.assert_allclose(leading, standins.SINGULAR_VALUES, rtol=0.12)
+    leading = np.sort(svds(matrix, len(generators.SINGULAR_VALUES), return_singular_vectors=False))[::-1]
+    np.testing.assert_allclose(leading, generators.SINGULAR_VALUES, rtol=0.12)
 
 
 @needs_real
@@ -118,6 +118,6 @@ def test_momentum_gains_on_the_stand_in_what_it_gains_on_the_real_ratings() -> N
         )
         return float(np.exp(np.log(plain[1:] / accelerated[1:]).mean()))
 
-    real, generated = gain(datasets.load("movielens", data_dir=REAL)), gain(standins.movielens())
+    real, generated = gain(datasets.load("movielens", data_dir=REAL)), gain(generators.movielens())
     assert real > 1.2
     assert abs(np.log(generated / real)) < np.log(1.2)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.datasets import standins
+from fwflow.datasets import generators
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Scaled, Sum
 from fwflow.sets import lanczos
 
@@ -96,7 +96,7 @@ def test_what_the_trace_says_is_verified_at_once(shape):
 
 @pytest.mark.slow
 def test_ratings_of_943_by_1682_to_a_millionth():
-    data = standins.movielens()
+    data = generators.movielens()
     f = fw.MatrixCompletion(data["rows"], data["cols"], data["values"] - 3.0, data.shape)
     r, rows = run(f, 1000.0, tol=0, rtol=1e-6, max_iter=60)
     assert_true(rows)

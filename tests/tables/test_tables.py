@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from fwflow.tables import FORMATS, read, read_target, text
+from fwflow.tables import FORMATS, read, read_target, readers
 
 
 def write(tmp_path, content, name="a.csv"):
@@ -70,7 +70,7 @@ def test_csv_comes_back_as_it_was_written(tmp_path_factory, table, sign, end, qu
     name = "a.csv.gz" if packed else "a.csv"
     path = write(tmp_path_factory.getbasetemp(), mark + content.getvalue(), name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "_CELLS", cells)
+        patch.setattr(readers, "_CELLS", cells)
         found = read(path, names[t])
     X = np.array(rows, dtype=float)
     assert found.names == (*names[:t], *names[t + 1 :])
@@ -194,14 +194,19 @@ def test_libsvm_agrees_with_scikit_learn(tmp_path, name, zero_based):
     ("content", "message"),
     [
         ("", "is empty"),
-        ("1 1:2\n1 1:2 x\n", "line 2, entry 2 must be INDEX:VALUE; it is 'x'"),
-        ("1 1:2:3\n", "line 1, entry 1 must be INDEX:VALUE; it is '1:2:3'"),
-        ("1 1:2\n# remark\n\n1 a:2\n", "line 4, entry 1 must be INDEX:VALUE; it is 'a:2'"),
-        ("1 1:2 3:nan\n", "line 1, entry 2 must be INDEX:VALUE, finite; it is 3:nan"),
-        ("1 1:2\n1 -1:3\n", "line 2, entry 1 must be INDEX:VALUE; it is '-1:3'"),
-        ("1 1:2 1:3\n", "line 1 has the index 1 twice"),
+        ("1 1:2\n1 1:2 x\n", "line 2, entry 2 must be INDEX:VALUE, with INDEX from 0 to 2147483647; it is 'x'"),
+        ("1 1:2:3\n", "line 1, entry 1 must be INDEX:VALUE, with INDEX from 0 to 2147483647; it is '1:2:3'"),
+        (
+            "1 1:2\n# remark\n\n1 a:2\n",
+            "line 4, entry 1 must be INDEX:VALUE, with INDEX from 0 to 2147483647; it is 'a:2'",
+        ),
+        ("1 1:2 3:nan\n", "line 1, column 3 is missing; 1 row has missing cells"),
+        ("1 1:2\n1 2:5 7:-inf\n", "line 2, column 7 must be a finite number; it is -inf"),
+        (f"1 1:2\n1 {2**31}:2\n", "line 2, entry 1 must be INDEX:VALUE, with INDEX from 0 to 2147483647; it is"),
+        ("1 1:2\n1 -1:3\n", "line 2, entry 1 must be INDEX:VALUE, with INDEX from 0 to 2147483647; it is '-1:3'"),
+        ("1 2:4\n1 1:2 3:1 03:3\n", "line 2 has the index 3 twice"),
         ("1:2 3:4\n", "line 1 must begin with a label; it begins with '1:2'"),
-        (f"1 {10**30}:2\n", f"line 1, entry 1 must be INDEX:VALUE; it is '{10**30}:2'"),
+        (f"1 {10**30}:2\n", "line 1, entry 1 must be INDEX:VALUE, with INDEX from 0"),
     ],
 )
 def test_what_is_wrong_in_libsvm_is_named(tmp_path, content, message):
@@ -350,3 +355,19 @@ def test_a_file_that_is_no_gzip_file_is_named(tmp_path):
     path.write_text("a,y\n1,2\n")
     with pytest.raises(ValueError, match=r"a\.csv\.gz is not a gzip file"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.svm", f"1 1:2\n-1 {2**31 - 1}:3\n"),
+        ("a.mtx", f"%%MatrixMarket matrix coordinate real general\n3 {2**31 - 1} 1\n1 1 2\n"),
+        ("a.mtx", f"%%MatrixMarket matrix coordinate real general\n{2**31 - 1} 3 1\n1 1 2\n"),
+    ],
+)
+def test_a_small_file_cannot_declare_a_huge_sparse_matrix(monkeypatch, tmp_path, name, content):
+    assert "unpacks to more than" in refused(write(tmp_path, content, name))
+    small = write(tmp_path, content.replace(str(2**31 - 1), "300"), name)
+    assert 300 in read(small).X.shape or name == "a.svm"
+    monkeypatch.setenv("FWFLOW_MAX_UNPACKED", "2399")
+    assert "unpacks to more than 2399" in refused(small)

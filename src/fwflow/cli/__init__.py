@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Annotated
 
@@ -20,10 +19,8 @@ try:
 
     from fwflow.cli.catalogues import show
     from fwflow.cli.experiments import compare, data_app, explore, reproduce
-    from fwflow.cli.models import inspect, predict
-    from fwflow.cli.path import path
+    from fwflow.cli.models import inspect, path, predict, solve
     from fwflow.cli.screen import console
-    from fwflow.cli.solve import solve
 except ModuleNotFoundError as missing:  # The console script is installed also without the extra.
     if (missing.name or "").partition(".")[0] == "fwflow":
         raise
@@ -36,15 +33,13 @@ from fwflow.datasets import DataError
 __all__ = ["app", "console", "main"]
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
-_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your data": (solve, path, predict, inspect),
-    "The paper and its methods": (reproduce, compare, explore),
-}
-for panel, commands in _COMMANDS.items():
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
-app.command("list", rich_help_panel=panel)(show)
-app.add_typer(data_app, name="data", rich_help_panel=panel)
+for command in (solve, path, predict, inspect):
+    app.command(rich_help_panel="Your data")(command)
+_PAPER = "The paper and its methods"
+for study in (reproduce, compare, explore):
+    app.command(rich_help_panel=_PAPER)(study)
+app.command("list", rich_help_panel=_PAPER)(show)
+app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 
 
 def _show_version(wanted: bool) -> None:
@@ -74,7 +69,8 @@ def main() -> None:
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()
-        message = " ".join(str(error).splitlines())
+        plain = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        message = " ".join(plain.splitlines())
         if isinstance(error, InputError | DataError | OSError | BrokenExecutor):
             typer.echo(f"error: {message}", err=True)
             sys.exit(2)

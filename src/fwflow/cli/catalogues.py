@@ -18,6 +18,7 @@ from fwflow.methods.catalogue import AUTO, AUTO_SUMMARY, VARIANTS
 from fwflow.objectives.losses import losses
 from fwflow.steps.searches import line_searches
 
+# Plain text for commands of LaTeX; other commands lose their backslash.
 _SIGNS = {
     **{r"\{": "{", r"\}": "}", r"\|": "|", r"\;": " ", r"\,": " ", r"\le": "<=", r"\ge": ">=", r"\infty": "inf"},
     **{r"\pm": "+-", r"\circ": "*", r"\dots": "...", r"\varphi": "phi", r"\succeq": ">=", r"\preceq": "<="},

@@ -14,7 +14,7 @@ from fwflow import datasets
 from fwflow._validation import InputError
 from fwflow.cli import options
 from fwflow.cli.options import plain
-from fwflow.cli.screen import continued, print_table
+from fwflow.cli.screen import on_interrupt, print_table
 
 DataFolderOption = Annotated[
     Path | None,
@@ -23,7 +23,7 @@ DataFolderOption = Annotated[
     ),
 ]
 
-# Consequence of Ctrl-C, for the message of `continued`.
+# Consequence of Ctrl-C, for the message of `on_interrupt`.
 _INTERRUPTED = "finished results are kept; run the same command again to continue"
 
 
@@ -61,7 +61,7 @@ def reproduce(
         if not (experiment and field and value):
             raise InputError(f"--set {text!r}: expected EXPERIMENT.SETTING=VALUE, for example E4.iterations=50")
         overrides.setdefault(experiment, {})[field] = _toml_value(value)
-    with continued(_INTERRUPTED):
+    with on_interrupt(_INTERRUPTED):
         page = run([name.upper() for name in experiments or ()], out, quick=quick, overrides=overrides, workers=workers)
     typer.echo(f"report: {page}")
 
@@ -131,7 +131,7 @@ def compare(
                 raise InputError(f"{option.opts[0]} is for data files; the built-in problem {problem!r} is fixed")
         described = {}
     use_data(data)
-    with continued(_INTERRUPTED):
+    with on_interrupt(_INTERRUPTED):
         table, page = run(
             problem,
             methods or ["fw", "midpoint", "rk44"],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Number of coefficients of a path that the legend names, chosen without tuning.
-_NAMED = 10
+_LEGEND_SIZE = 10
 
 
 def check(path: Path | None) -> None:
@@ -54,8 +54,8 @@ def paths(radii: Sequence[float], coefficients: Array, names: Sequence[str], con
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     size = np.abs(coefficients).max(axis=0)
-    for rank, j in enumerate(np.argsort(-size, kind="stable")[: max(_NAMED, int(np.count_nonzero(size)))]):
-        named = {"label": _plain(names[j])} if rank < _NAMED else {"color": "0.7", "lw": 0.7, "zorder": 1}
+    for rank, j in enumerate(np.argsort(-size, kind="stable")[: max(_LEGEND_SIZE, int(np.count_nonzero(size)))]):
+        named = {"label": _plain(names[j])} if rank < _LEGEND_SIZE else {"color": "0.7", "lw": 0.7, "zorder": 1}
         axes.semilogx(radii, coefficients[:, j], **named)
     axes.set(xlabel=f"radius of the {constraint} set", ylabel="coefficient")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +16,9 @@ from fwflow.methods import methods
 from fwflow.objectives.losses import find_loss, losses
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import column_names
-from fwflow.tables.problem import SETS, find_set, parse_set, read_problem, usage
+from fwflow.tables.problem import SETS, usage
 
-__all__ = ["find_set", "parse_set", "read_problem"]
-
+# Descriptions of numbers for error messages. The last word is the placeholder in help texts.
 _KINDS = {int: "an integer", float: "a number"}
 
 
@@ -28,11 +27,9 @@ def plain(kind: type[int] | type[float], least: float | None = None) -> Any:
 
     def parse(value: Any) -> Any:
         try:
-            number = kind(value) if is_plain(str(value)) else None
+            number = kind(value if is_plain(str(value)) else "")  # Neither kind accepts an empty text.
         except ValueError:
-            number = None
-        if number is None:
-            raise typer.BadParameter(f"{value!r} is not {_KINDS[kind]}")
+            raise typer.BadParameter(f"{value!r} is not {_KINDS[kind]}") from None
         if least is not None and not number >= least:
             raise typer.BadParameter(f"{value} is not at least {least}")
         return number
@@ -40,8 +37,13 @@ def plain(kind: type[int] | type[float], least: float | None = None) -> Any:
     return {"parser": parse, "metavar": _KINDS[kind].split()[-1].upper()}
 
 
-def _complete(names: Collection[str]) -> Callable[[str], list[str]]:
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+def _named(description: str, names: Collection[str], *flags: str) -> Any:
+    """Return an option for a name, which the shell completes."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return typer.Option(*flags, help=description, autocompletion=complete)
 
 
 def _complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -74,39 +76,30 @@ HeaderOption = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether the first row holds names (default: detected).")
 ]
 LossOption = Annotated[
-    str,
-    typer.Option(
-        help=", ".join(f"{name} (two classes)" if kind.labels else name for name, kind in losses.items()) + ".",
-        autocompletion=_complete([*losses]),
-    ),
+    str, _named(", ".join(f"{n} (two classes)" if kind.labels else n for n, kind in losses.items()) + ".", losses)
 ]
 RhoOption = Annotated[float, typer.Option(help="Residual above which the huber loss is linear.", **plain(float))]
 InterceptOption = Annotated[bool, typer.Option("--intercept", help="Also fit a constant term, without constraint.")]
 SetOption = Annotated[
     str,
-    typer.Option(
+    _named(
+        f"Constraint set of the coefficients: {', '.join(map(usage, SETS))}. R is the radius.",
+        [f"{name}:" for name in SETS],
         "--set",
-        help=f"Constraint set of the coefficients: {', '.join(map(usage, SETS))}. R is the radius.",
-        autocompletion=_complete([f"{name}:" for name in SETS]),
     ),
 ]
 #: Names of the sets whose only argument is a radius.
 FAMILIES = tuple(name for name, (_, parameters) in SETS.items() if parameters == ("R",))
 FamilyOption = Annotated[
-    str,
-    typer.Option(
-        "--set",
-        help=f"Constraint set of the coefficients, without its radius: {', '.join(FAMILIES)}.",
-        autocompletion=_complete(FAMILIES),
-    ),
+    str, _named(f"Constraint set of the coefficients, without its radius: {', '.join(FAMILIES)}.", FAMILIES, "--set")
 ]
 MethodOption = Annotated[
     str,
-    typer.Option(
+    _named(
+        "Optimisation method. fwflow list methods and fwflow list tableaus show the names.",
+        [*methods, *fw.tableaus],
         "--method",
         "-m",
-        help="Optimisation method. fwflow list methods and fwflow list tableaus show the names.",
-        autocompletion=_complete([*methods, *fw.tableaus]),
     ),
 ]
 TolOption = Annotated[

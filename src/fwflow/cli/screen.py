@@ -1,9 +1,11 @@
-"""Output and interrupts: results go to the standard output, all other messages to the standard error."""
+"""Output, progress and interrupts: results go to the standard output, all other messages to the standard error."""
 
 from __future__ import annotations
 
 import json
+import math
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,10 +13,16 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+import fwflow as fw
+
 console = Console()
+
+# Seconds between two updates of the progress bar, chosen without tuning.
+_UPDATE_SECONDS = 0.1
 
 
 def note(text: str) -> None:
@@ -41,8 +49,8 @@ def print_json(fields: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def continued(consequence: str) -> Iterator[None]:
-    """End the command after Ctrl-C with exit code 130 and a message on the consequence."""
+def on_interrupt(consequence: str) -> Iterator[None]:
+    """End the command after Ctrl-C with exit code 130 and a message that describes the consequence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -51,11 +59,11 @@ def continued(consequence: str) -> Iterator[None]:
 
 
 @contextmanager
-def heard(postponed: bool = False) -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt again if Ctrl-C was pressed; call it where the work can end.
+def interrupt_check(postponed: bool = False) -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt again if Ctrl-C was pressed.
 
-    Python drops exceptions that are raised within a destructor, also KeyboardInterrupt. A run that is interrupted while
-    it closes a file would otherwise continue. With `postponed`, only the function raises.
+    Python drops exceptions that are raised within a destructor, also KeyboardInterrupt, so that a run would continue if
+    it was interrupted while it closed a file. With `postponed`, only the function raises.
     """
     pressed: list[int] = []
 
@@ -76,8 +84,36 @@ def heard(postponed: bool = False) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def unbroken() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Postpone Ctrl-C to the end of the block, so that the block is completed."""
-    with heard(postponed=True) as check:
+    with interrupt_check(postponed=True) as check:
         yield
     check()
+
+
+@contextmanager
+def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
+    """Yield a callback that shows, on terminals, the gap on a logarithmic scale from the first gap to the tolerance."""
+    errors = Console(stderr=True)
+    if not errors.is_terminal:
+        yield lambda state: None
+        return
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=errors, transient=True) as bars:
+        task = bars.add_task("0 iterations", total=1.0)
+        shown = 0.0
+
+        def show(state: fw.State) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if not state.gap > 0 or now - shown < _UPDATE_SECONDS:  # A gap that was not computed is NaN.
+                return
+            shown = now
+            wanted = max(tol, rtol * state.first_gap)
+            whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
+            done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
+            gap = f"gap {state.gap:.1e} of {wanted:.0e}"
+            text = f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"
+            bars.update(task, completed=min(max(done, 0.0), 1.0), description=text)
+
+        yield show

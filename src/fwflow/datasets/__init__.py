@@ -9,10 +9,9 @@ downloaded unless requested. Downloads need the extra ``data``.
 array([0., 1.])
 """
 
-from fwflow.datasets.archives import fetch
 from fwflow.datasets.dataset import DataError, Dataset, standardize
 from fwflow.datasets.generators import sensing, triangle
-from fwflow.datasets.loading import Available, available, load, where
+from fwflow.datasets.loading import Available, available, fetch, load, where
 
 __all__ = [
     "Available",

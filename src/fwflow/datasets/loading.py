@@ -1,25 +1,38 @@
-"""Search for a data set in the user's directory, the cache, a download, the package and the stand-ins."""
+"""Search for a data set in the user's directory, the cache, a download, the package and the stand-ins.
+
+No downloaded content is trusted before its SHA-256 is verified: a file is unpacked under a temporary name and then
+renamed, and a cached file is verified again whenever it is read. Only the files of the catalogue are unpacked, under
+the names in the catalogue; paths inside an archive are never used.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
+import tempfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, NamedTuple
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from fwflow._storage import replacing
 from fwflow._validation import Array, InputError, suggest
-from fwflow.datasets import generators, official, standins
-from fwflow.datasets.archives import cache_dir, fetch, offline
+from fwflow.datasets import generators, official
 from fwflow.datasets.dataset import DataError, Dataset, Kind
-from fwflow.datasets.official import RECONSTRUCTED, RECONSTRUCTED_FILE, Official, catalogue
+from fwflow.datasets.official import RECONSTRUCTED, RECONSTRUCTED_FILE, File, Official, catalogue, find, is_official
 from fwflow.tables import read as read_table
 
 #: Generated data sets by name.
 generated: Mapping[str, Callable[[], Dataset]] = {"sensing": generators.sensing, "triangle": generators.triangle}
-_stand_ins: Mapping[str, Callable[[], Dataset]] = {"movielens": standins.movielens}
+_stand_ins: Mapping[str, Callable[[], Dataset]] = {"movielens": generators.movielens}
+
+#: Number of further attempts after a failed download, and seconds to wait for a response, chosen without tuning.
+RETRIES = 2
+TIMEOUT = 30.0
 
 
 def load(
@@ -80,20 +93,20 @@ def load(
         return generated[name]()
     entry = catalogue[name]
     split = entry.default if split is None else split
-    if split not in _splits(name):
-        raise InputError(f"split={split!r} is not known; {suggest(split, _splits(name))}")
+    if split not in entry.splits:
+        raise InputError(f"split={split!r} is not known; {suggest(split, entry.splits)}")
 
     given, cached = _folders(entry, data_dir)
     if paths := _paths(entry, split, given):
-        if len(paths) < len(_names(entry, split)):
-            raise DataError(f"{given} holds only a part of {name}, {split} split. {offline(entry)}")
+        if len(paths) < len(entry.splits[split]):
+            raise DataError(f"{given} holds only a part of {name}, {split} split. {_offline(entry)}")
         return _reconstructed(paths[0]) if split == RECONSTRUCTED else _read(name, split, paths, pinned=False)
     if split == RECONSTRUCTED:
         raise DataError(
-            f"{name}, {split} split, is no official file: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
+            f"{name}, {split} split, is not published: put {RECONSTRUCTED_FILE} into DIR/{entry.folder}/ and "
             "name DIR with FWFLOW_DATA, data_dir= or --data"
         )
-    if len(paths := _paths(entry, split, cached)) == len(_names(entry, split)):
+    if len(paths := _paths(entry, split, cached)) == len(entry.splits[split]):
         try:
             return _read(name, split, paths, pinned=True)
         except DataError:
@@ -106,7 +119,7 @@ def load(
         return _real(name, split, official.unpack(packed), "shipped with fwflow", origin)
     if stand_in and name in _stand_ins:
         return _stand_ins[name]()
-    raise DataError(f"{name}, {split} split, is not here. Get it with: fwflow data fetch {name}. {offline(entry)}")
+    raise DataError(f"{name}, {split} split, was not found. Get it with: fwflow data fetch {name}. {_offline(entry)}")
 
 
 def where(name: str, data_dir: str | Path | None = None) -> Path | None:
@@ -144,7 +157,7 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
     >>> [row.found for row in datasets.available() if row.name == "triangle"]
     ['generated']
     """
-    rows = [_available(name, split, data_dir) for name in catalogue for split in _splits(name)]
+    rows = [_available(name, split, data_dir) for name in catalogue for split in catalogue[name].splits]
     return rows + [Available(name, "", "generated", None, 0, "none") for name in generated]
 
 
@@ -152,7 +165,7 @@ def _available(name: str, split: str, data_dir: str | Path | None) -> Available:
     entry = catalogue[name]
     for folder in _folders(entry, data_dir):
         paths = _paths(entry, split, folder)
-        if len(paths) == len(_names(entry, split)):
+        if len(paths) == len(entry.splits[split]):
             found: Kind = "stand-in" if split == RECONSTRUCTED else "real"
             return Available(name, split, found, folder, sum(path.stat().st_size for path in paths), entry.terms)
     packed = entry.embedded.get(split)
@@ -168,17 +181,9 @@ def _check(name: str) -> str:
     return name
 
 
-def _splits(name: str) -> tuple[str, ...]:
-    return (*catalogue[name].splits, *((RECONSTRUCTED,) if name == "gisette" else ()))
-
-
-def _names(entry: Official, split: str) -> list[str]:
-    return [RECONSTRUCTED_FILE] if split == RECONSTRUCTED else [file.name for file in entry.splits[split]]
-
-
 def _paths(entry: Official, split: str, folder: Path | None) -> list[Path]:
     """Return the paths of the files of a split that are in the folder."""
-    found = () if folder is None else (official.find(name, folder) for name in _names(entry, split))
+    found = () if folder is None else (find(file.name, folder) for file in entry.splits[split])
     return [path for path in found if path is not None]
 
 
@@ -200,7 +205,7 @@ def _read(name: str, split: str, paths: Sequence[Path], pinned: bool) -> Dataset
     tables, remarks = [], []
     for file, path in zip(catalogue[name].splits[split], paths, strict=True):
         content = official.read(file, path)
-        if not official.is_official(file, content):
+        if not is_official(file, content):
             if pinned:
                 raise DataError(f"{path} is damaged: it is not the official file. Repair it: fwflow data fetch {name}")
             unknown = "differs from the official file, and only its structure was checked"
@@ -235,3 +240,119 @@ def _reconstructed(path: Path) -> Dataset:
         shape=(6000, 5000),
         arrays={"A": A.astype(np.float64, copy=False), "b": np.asarray(b)},
     )
+
+
+def cache_dir() -> Path | None:
+    """Return ``FWFLOW_CACHE``, or the cache directory of the platform, or None without pooch, which finds it."""
+    given = os.environ.get("FWFLOW_CACHE")
+    if given:
+        return Path(given).expanduser()
+    with suppress(DataError):
+        return Path(_pooch().os_cache("fwflow"))
+    return None
+
+
+def _pooch() -> Any:
+    try:
+        return importlib.import_module("pooch")
+    except ModuleNotFoundError as error:
+        raise DataError(f"{error.name} is not installed; it comes with pip install 'fwflow[data]'") from error
+
+
+def _offline(entry: Official) -> str:
+    """Return the advice for a machine without internet, for the end of an error message."""
+    files = ", ".join(file.name for file in entry.files)
+    return (
+        f"Without internet, put the official files ({files}; plain or .gz) into DIR/{entry.folder}/ and name DIR "
+        "with FWFLOW_DATA, data_dir= or --data."
+    )
+
+
+def fetch(name: str, progress: bool = False) -> Path:
+    """Download a data set into the cache, unless it is there already, and return its folder.
+
+    The cache is ``FWFLOW_CACHE``, or the cache directory of the platform. It has the layout of a ``FWFLOW_DATA``
+    directory, so it can be copied to a machine without internet.
+
+    Parameters
+    ----------
+    name : {"madelon", "gisette", "movielens"}
+    progress : bool
+        Show a progress bar.
+
+    Raises
+    ------
+    DataError
+        The download failed, the archive is damaged, a file is not the official one, or the cache cannot be written.
+        The cache is then unchanged.
+    """
+    if name not in catalogue:
+        raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")
+    entry = catalogue[name]
+    pooch = _pooch()
+    cache = cache_dir()
+    assert cache is not None
+    folder = cache / entry.folder
+    paths = [(file, find(file.name, folder)) for file in entry.files]
+    with suppress(DataError):
+        if all(path is not None and is_official(file, official.read(file, path)) for file, path in paths):
+            return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as temporary:
+            archive = _download(pooch, entry, Path(temporary), progress)
+            for file, content in _unpack(entry, archive).items():
+                with replacing(folder / file, "wb") as unpacked:
+                    unpacked.write(content)
+    except DataError as error:
+        raise DataError(f"{error}. {_offline(entry)}") from error.__cause__
+    except OSError as error:
+        raise DataError(f"the cache {folder} cannot be written ({error}); name another with FWFLOW_CACHE") from error
+    return folder
+
+
+def _download(pooch: Any, entry: Official, folder: Path, progress: bool) -> Path:
+    http = pooch.HTTPDownloader(progressbar=progress, timeout=TIMEOUT, chunk_size=2**16)
+
+    def complete_archive(url: str, output_file: str, caller: Any) -> None:
+        http(url, output_file, caller)
+        if not zipfile.is_zipfile(output_file):  # The index is at the end of an archive.
+            raise InputError("the downloaded file is not a complete zip archive")
+
+    name = "archive.zip"
+    manager = pooch.create(
+        path=folder,
+        base_url="",
+        registry={name: entry.archive_hash},
+        urls={name: entry.url},
+        retry_if_failed=RETRIES,
+    )
+    log = pooch.get_logger()
+    level = log.level
+    log.setLevel("WARNING")
+    try:
+        return Path(manager.fetch(name, downloader=complete_archive))
+    except (OSError, ValueError) as error:  # Errors of requests are OSErrors.
+        raise DataError(f"{entry.url} could not be downloaded: {error}") from error
+    finally:
+        log.setLevel(level)
+
+
+def _unpack(entry: Official, archive: Path) -> dict[str, bytes]:
+    """Return the verified content of the expected files."""
+    try:
+        with zipfile.ZipFile(archive) as members:
+            return {file.name: _member(file, members) for file in entry.files}
+    except Exception as error:  # A damaged archive makes zipfile raise errors of many kinds.
+        raise DataError(f"{entry.url} is damaged: {error}") from error
+
+
+def _member(file: File, members: zipfile.ZipFile) -> bytes:
+    found = [member for member in members.infolist() if PurePosixPath(member.filename).name == file.name]
+    if len(found) != 1:
+        raise DataError(f"the archive holds {len(found)} files named {file.name}; exactly one is expected")
+    with members.open(found[0]) as stream:
+        content = stream.read(file.limit + 1)
+    if not is_official(file, content):
+        raise DataError(f"{file.name} is not the official file; its SHA-256 is not {file.sha256}")
+    return content

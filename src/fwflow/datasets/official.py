@@ -1,8 +1,8 @@
 """Catalogue of the published data sets, and the checks and the parser of their files.
 
-Every file is identified by the SHA-256 of its uncompressed content. Archives are not, as a server may pack the same
-files anew. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files. Those
-of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
+Every file is identified by the SHA-256 of its uncompressed content. Archives are not, because a server may pack the
+same files again. The digests of Madelon, of MovieLens and of Gisette's validation labels were computed from the files.
+Those of the other three Gisette files are the ones on which independent public loaders of the UCI files agree.
 
 Some splits ship inside the package, in packed files: NumPy arrays of 16-bit integers, the features and then the labels,
 compressed with xz (lp=1, pb=1, for two-byte numbers). They are stored by columns: the entries of a column have one
@@ -32,7 +32,7 @@ class File:
     """Text file of integers, with the number of lines and, for each column, the range of accepted values."""
 
     name: str
-    sha256: str
+    sha256: str  # Empty if the file was never published.
     rows: int
     columns: Sequence[range]
 
@@ -42,7 +42,7 @@ class File:
         return self.rows * (12 * len(self.columns) + 2)
 
 
-#: The folder of packed files.
+#: Folder of packed files.
 FOLDER = Path(__file__).with_name("files")
 
 
@@ -77,9 +77,11 @@ class Official:
 
     @property
     def files(self) -> list[File]:
-        return [file for files in self.splits.values() for file in files]
+        """All published files."""
+        return [file for files in self.splits.values() for file in files if file.sha256]
 
 
+# Digests of the content of UCI's files, and of the packed files.
 _SHA256 = {
     "madelon_train.data": "0b6e37711efdc7ab74250c51e7d6966bffd9f8f2b0e9971e882c3a7a380c2314",
     "madelon_train.labels": "10bffcc3b017467cb810d326b931951adcbde2b4870faf981da2991993b48689",
@@ -94,6 +96,10 @@ _SHA256 = {
     "gisette_valid.npy.xz": "276124259a9fff239faa74d3a02ed35fcd0f53f69928d9e4266daeba1fb31cee",
 }
 
+#: Split and file of a reconstruction of Gisette's training split, which is never used as "train".
+RECONSTRUCTED = "train-reconstructed"
+RECONSTRUCTED_FILE = "gisette_train_reconstructed.npz"
+
 
 def _uci(
     name: str, number: int, doi: str, columns: int, rows: Mapping[str, int], embedded: Mapping[str, tuple[str, ...]]
@@ -102,6 +108,15 @@ def _uci(
 
     `embedded` has the origin, and perhaps a remark, of each split that ships. The first one is the default split.
     """
+    splits = {
+        split: [
+            File(file := f"{name}_{split}.data", _SHA256[file], count, [range(1000)] * columns),
+            File(file := f"{name}_{split}.labels", _SHA256[file], count, [range(-1, 2, 2)]),
+        ]
+        for split, count in rows.items()
+    }
+    if name == "gisette":
+        splits[RECONSTRUCTED] = [File(RECONSTRUCTED_FILE, "", rows["train"], ())]
     return Official(
         title=name.capitalize(),
         folder=name,
@@ -109,13 +124,7 @@ def _uci(
         archive_hash=None,
         terms=f"UCI, doi:{doi}; Guyon, Gunn, Ben-Hur, Dror 2004; CC BY 4.0",
         default=next(iter(embedded)),
-        splits={
-            split: [
-                File(file := f"{name}_{split}.data", _SHA256[file], count, [range(1000)] * columns),
-                File(file := f"{name}_{split}.labels", _SHA256[file], count, [range(-1, 2, 2)]),
-            ]
-            for split, count in rows.items()
-        },
+        splits=splits,
         arrays=lambda tables: {"A": tables[0], "b": tables[1][:, 0]},
         embedded={
             split: Packed(file := f"{name}_{split}.npy.xz", _SHA256[file], *texts) for split, texts in embedded.items()
@@ -169,10 +178,6 @@ known_variants: Mapping[str, str] = {
     "ce0bc1b23970598f7bf1552802ebe8f798ab65a1c2e7f0b2ecd63f8eacc28b4b": f"was {RECOVERED[0]}: {RECOVERED[1]}",
 }
 
-#: Split and file of a reconstruction of Gisette's training split, which is never used as "train".
-RECONSTRUCTED = "train-reconstructed"
-RECONSTRUCTED_FILE = "gisette_train_reconstructed.npz"
-
 
 def find(name: str, folder: Path) -> Path | None:
     """Return the path of a file in a folder, plain or gzipped."""
@@ -225,8 +230,8 @@ def unpack(packed: Packed) -> list[Array]:
     try:
         content = packed.path.read_bytes()
     except OSError as error:
-        raise DataError(f"{packed.path} cannot be read: {error}. Install fwflow anew") from error
+        raise DataError(f"{packed.path} cannot be read: {error}. Reinstall fwflow") from error
     if hashlib.sha256(content).hexdigest() != packed.sha256:
-        raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Install fwflow anew")
+        raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Reinstall fwflow")
     table = np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False)
     return [np.ascontiguousarray(part, dtype=np.float64) for part in (table[:, :-1], table[:, -1:])]

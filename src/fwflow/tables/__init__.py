@@ -10,15 +10,13 @@ environment variable ``FWFLOW_MAX_UNPACKED`` sets another number of bytes.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from fwflow._validation import InputError, suggest
-from fwflow.tables.arrays import read_mtx, read_numpy, read_parquet
-from fwflow.tables.table import Table, Target, Wanted
-from fwflow.tables.text import names_of_csv, read_csv, read_libsvm
+from fwflow.tables import readers
+from fwflow.tables.readers import Table, Target, Wanted
 
 __all__ = ["FORMATS", "Table", "Target", "column_names", "read", "read_target"]
 
@@ -27,17 +25,18 @@ Reader = Callable[[Path, Wanted], Table]
 #: Readers by the suffix of the file name, before an optional ``.gz``.
 FORMATS: MappingProxyType[str, Reader] = MappingProxyType(
     {
-        ".csv": read_csv,
-        ".tsv": read_csv,
-        ".svm": read_libsvm,
-        ".libsvm": read_libsvm,
-        ".txt": read_libsvm,
-        ".parquet": read_parquet,
-        ".npz": read_numpy,
-        ".mtx": read_mtx,
+        ".csv": readers.read_csv,
+        ".tsv": readers.read_csv,
+        ".svm": readers.read_libsvm,
+        ".libsvm": readers.read_libsvm,
+        ".txt": readers.read_libsvm,
+        ".parquet": readers.read_parquet,
+        ".npz": readers.read_numpy,
+        ".mtx": readers.read_mtx,
     }
 )
-_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": read_csv, ".npy": read_numpy}
+# Readers of files that hold only a target.
+_TARGETS: dict[str, Reader] = {**FORMATS, ".txt": readers.read_csv, ".npy": readers.read_numpy}
 
 
 def read(
@@ -95,21 +94,21 @@ def read_target(path: str | Path, header: bool | None = None) -> Target:
 
 def column_names(path: str | Path) -> list[str]:
     """Return the column names of a CSV file. For other formats the list is empty, as it would take reading the file."""
-    return names_of_csv(Path(path)) if FORMATS.get(_suffix(Path(path))) is read_csv else []
+    return readers.names_of_csv(Path(path)) if FORMATS.get(_suffix(Path(path))) is readers.read_csv else []
 
 
 def _suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
 
 
-def _read(path: Path, wanted: Wanted, readers: Any) -> Table:
+def _read(path: Path, wanted: Wanted, formats: Mapping[str, Reader]) -> Table:
     suffix = _suffix(path)
     if path.is_dir():
-        raise InputError(f"{path} is a folder; give a file that ends in {', '.join(readers)}")
-    if suffix not in readers:
-        raise InputError(f"{path}: unknown file suffix {suffix!r}; {suggest(suffix, readers)}, also with .gz")
+        raise InputError(f"{path} is a folder; give a file that ends in {', '.join(formats)}")
+    if suffix not in formats:
+        raise InputError(f"{path}: unknown file suffix {suffix!r}; {suggest(suffix, formats)}, also with .gz")
     try:
-        return readers[suffix](path, wanted)
+        return formats[suffix](path, wanted)
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path} is truncated or damaged: {error}") from error
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""Problems in the words of the command line: a linear model from a data file, and a set such as ``l1:10``."""
+"""Problems described by options of the command line: a linear model from a data file, and a set such as ``l1:10``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import fwflow as fw
 from fwflow._validation import Array, InputError, parsed, suggest
 from fwflow.objectives.losses import find_loss, losses
 from fwflow.tables import read, read_target
-from fwflow.tables.table import Target, as_text
+from fwflow.tables.readers import Target, as_text
 
 #: Sets by name: the constructor and the names of its arguments. The radius is the last argument.
 SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = MappingProxyType(
@@ -26,6 +26,7 @@ SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = Ma
         "box": (fw.Box, ("LO", "HI")),
     }
 )
+# Default arguments of sets. The arguments of other sets are required.
 _DEFAULTS = {"simplex": (1.0,)}
 
 
@@ -35,23 +36,18 @@ def parse_set(text: str) -> fw.ConstraintSet:
     >>> parse_set("box:0,1")
     Box(0.0, 1.0)
     """
-    name, _, rest = text.partition(":")
-    make, parameters = find_set(name, text)
-    numbers = tuple(map(parsed, rest.split(","))) if rest else _DEFAULTS.get(name.lower(), ())
+    name, _, rest = text.lower().partition(":")
+    if name not in SETS:
+        raise InputError(f"--set {text!r} is not known; {suggest(name, SETS)}; for example l1:10")
+    make, parameters = SETS[name]
+    numbers = tuple(map(parsed, rest.split(","))) if rest else _DEFAULTS.get(name, ())
     if len(numbers) != len(parameters) or None in numbers:
-        example = f"{name.lower()}:{'0,1' if len(parameters) == 2 else '10'}"
-        raise InputError(f"--set {text!r} must be {usage(name.lower())}, with numbers; for example {example}")
+        example = f"{name}:{'0,1' if len(parameters) == 2 else '10'}"
+        raise InputError(f"--set {text!r} must be {usage(name)}, with numbers; for example {example}")
     try:
         return make(*numbers)
     except ValueError as error:
         raise InputError(f"--set {text!r}: {error}") from error
-
-
-def find_set(name: str, text: str) -> tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]:
-    """Return the entry of `SETS` for a name in any case; `text` is the whole option, for the error message."""
-    if name.lower() not in SETS:
-        raise InputError(f"--set {text!r} is not known; {suggest(name.lower(), SETS)}; for example l1:10")
-    return SETS[name.lower()]
 
 
 def usage(name: str) -> str:
