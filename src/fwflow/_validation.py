@@ -189,6 +189,11 @@ def parsed(text: str) -> float | None:
         return None
 
 
+def one_line(error: Exception) -> str:
+    """Return the message of an error, or its class if it has none, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def describe(value: object) -> str:
     """Return the type and a short form of a value, for an error message."""
     text = " ".join(repr(value).split())

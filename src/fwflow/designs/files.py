@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._storage.files import check_unpacked, unpacked_limit
-from fwflow._validation import Array, InputError
+from fwflow._validation import Array, InputError, one_line
 from fwflow.designs.base import DataCost, DataLost
 from fwflow.designs.blocked import READ_COST, BlockedDesign, Term
 
@@ -106,7 +106,7 @@ class ZarrStore(FileDesign):
         try:
             self._array: Any = zarr.open_array(path, mode="r")
         except Exception as error:  # Zarr and its parsers raise errors of many kinds
-            raise InputError(f"{path} is not a Zarr store with one array: {_line(error)}") from error
+            raise InputError(f"{path} is not a Zarr store with one array: {one_line(error)}") from error
         if self._array.ndim != 2:
             raise InputError(f"{path} must hold a matrix; it holds an array of shape {self._array.shape}")
         (m, n), (height, width) = self._array.shape, self._array.chunks
@@ -180,7 +180,7 @@ def _metadata(path: Path, read: Callable[[Path], Any]) -> Any:
     try:
         return read(path)
     except ValueError as error:  # Arrow's own errors are ValueErrors
-        raise InputError(f"{path} is not a Parquet file that can be read: {_line(error)}") from error
+        raise InputError(f"{path} is not a Parquet file that can be read: {one_line(error)}") from error
 
 
 def _dtype(kind: Any) -> np.dtype[Any] | None:
@@ -189,11 +189,6 @@ def _dtype(kind: Any) -> np.dtype[Any] | None:
         return np.dtype(kind.to_pandas_dtype())
     except (NotImplementedError, TypeError):
         return None
-
-
-def _line(error: Exception) -> str:
-    """Return the message of an error in one line."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> FileDesign:
