@@ -66,10 +66,6 @@ class Design(ABC):
         columns = (self.column(int(j)) for j in indices)
         return DenseVertex(Sum(tuple(map(Scaled, map(float, values), columns))).to_dense(self.dtype))
 
-    def from_columns(self, x: Array, columns: Any) -> Vertex:
-        """Return ``A[:, columns] @ x``. Unlike `combined`, a run counts it as a share of a pass over the data."""
-        return self.combined(np.asarray(columns), x)
-
     def rmatmat(self, R: Array) -> Array | None:
         """Return ``R @ A``, one vector per row of R, if one pass over the data suffices for all; else None."""
         return None

@@ -33,14 +33,8 @@ _PREFETCH_BYTES, _PREFETCH_COLUMNS = 2**26, 255
 class BlockedDesign(Design):
     """Grid of dense or sparse blocks that are read anew for every product. Columns are kept.
 
-    The entries are not checked beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``.
-
-    Parameters
-    ----------
-    heights, widths : sequences of int
-        Heights of the rows and widths of the columns of the grid.
-    dtype : dtype
-        Type of the blocks. Products are in double precision unless it is float32.
+    The entries are not checked beforehand: NaN or infinite ones end a run with ``Status.NUMERICAL``. Products are in
+    double precision unless the type of the blocks is float32.
     """
 
     data_cost = DataCost(remote=True)

@@ -135,9 +135,3 @@ class CentredDesign(DesignWrapper):
     def double(self) -> Design | None:
         doubled = self.design.double()
         return None if doubled is None else CentredDesign(doubled, self.centre)
-
-
-def centred(design: Design, A: Any) -> Design:
-    """Return a design with the columns of its matrix A that are far from zero moved next to zero."""
-    centre = Centre.of(A)
-    return CentredDesign(design, centre) if len(centre.places) else design

@@ -76,10 +76,6 @@ class CountedDesign(DesignWrapper):
             self._check("some_columns", product[0], dot(column, r), norm(column) * norm(r))
         return product
 
-    def from_columns(self, x: Array, columns: Any) -> Vertex:
-        self.counts.n_design += len(columns) / self.shape[1]
-        return self.design.from_columns(x, columns)
-
     def some_rows(self, rows: Array) -> Any | None:
         """Return some rows. They count twice, because they and their transpose are both multiplied by a vector."""
         found = self.design.some_rows(rows)

@@ -14,20 +14,32 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.designs.base import DataCost, Design
-from fwflow.designs.centred import centred
+from fwflow.designs.centred import Centre, CentredDesign
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex
 
 
-class DenseDesign(Design):
+class _InMemory(Design):
+    """Matrix in memory."""
+
+    A: Any
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.A)
+
+    def centred(self) -> Design:
+        centre = Centre.of(self.A)
+        return CentredDesign(self, centre) if len(centre.places) else self
+
+
+class DenseDesign(_InMemory):
     """NumPy matrix. Integers, booleans and extended precision are converted once to float64.
 
     Other input is not copied: BLAS computes ``A.T @ r`` at memory speed in either memory order.
     """
 
     def __init__(self, A: ArrayLike, name: str = "A") -> None:
-        self.A: Array = finite_array(A, name, ndim=2)
-        self.shape: tuple[int, int] = self.A.shape
-        self.dtype: np.dtype[Any] = self.A.dtype
+        self.A = finite_array(A, name, ndim=2)
+        self.shape, self.dtype = self.A.shape, self.A.dtype
         # The shares of columns are measured: in a matrix stored by rows, every entry of a column takes a cache line.
         self.data_cost = DataCost(self.A.size, column_share=0.2 if self.A.flags.f_contiguous else 0.02)
 
@@ -36,9 +48,6 @@ class DenseDesign(Design):
 
     def rmatvec(self, r: Array) -> Array:
         return dot(r, self.A)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.A)
 
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
@@ -57,9 +66,6 @@ class DenseDesign(Design):
 
     def column_norms(self) -> Array | None:
         return np.sqrt(np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64))
-
-    def centred(self) -> Design:
-        return centred(self, self.A)
 
     def double(self) -> Design:
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)
@@ -90,7 +96,7 @@ class _DoubledDesign(Design):
         return DenseVertex(self.A[:, j].astype(np.float64))
 
 
-class SparseDesign(Design):
+class SparseDesign(_InMemory):
     """SciPy sparse matrix in CSC form, so that ``A.T @ r`` reads the data in order and a column is a slice.
 
     CSC input in canonical form is not copied. Any other format is converted once, into a copy.
@@ -111,8 +117,7 @@ class SparseDesign(Design):
             raise ValueError(f"{name} must be finite; it has NaN or infinite entries")
         self.A = columns
         self._transpose = columns.T  # CSR, sharing memory
-        self.shape: tuple[int, int] = columns.shape
-        self.dtype: np.dtype[Any] = columns.dtype
+        self.shape, self.dtype = columns.shape, columns.dtype
         # Measured: a stored entry takes three times as long as one of a dense matrix, and extracting columns takes
         # about as long as multiplying them.
         self.data_cost = DataCost(3 * columns.nnz, column_share=0.2)
@@ -138,14 +143,8 @@ class SparseDesign(Design):
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])
         return np.sqrt(dot(squares, np.ones(self.shape[0])))
 
-    def centred(self) -> Design:
-        return centred(self, self.A)
-
     def double(self) -> Design:
         return self if self.dtype == np.float64 else SparseDesign(self.A.astype(np.float64))
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.A)
 
     def column(self, j: int) -> SparseVertex:
         stored = slice(self.A.indptr[j], self.A.indptr[j + 1])

@@ -107,10 +107,14 @@ class Objective(ABC):
     factored: bool = False
     #: Whether f is known to be convex. If not, methods make sure that f decreases.
     convex: bool = False
+    #: Whether f is quadratic, so that `model` returns f itself.
+    quadratic: bool = False
     #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
     #: Number that no value of f is below. Minus infinity: unknown.
     lower_bound: float = -np.inf
+    #: Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere.
+    domain: Callable[[Point], bool] | None = None
     data_cost: DataCost = DataCost()
     #: Map to the image that points carry. None: f is a function of x itself.
     image_map: ImageMap | None = None
@@ -118,19 +122,9 @@ class Objective(ABC):
     cache: dict[Any, Any] | None = None
 
     @property
-    def quadratic(self) -> bool:
-        """Whether f is quadratic, so that `model` returns f itself."""
-        return False
-
-    @property
     def trusted(self) -> bool:
         """Whether the gradient is known to be that of the values. If not, a run compares both at its solution."""
         return ours(self)
-
-    @property
-    def domain(self) -> Callable[[Point], bool] | None:
-        """Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere."""
-        return None
 
     @property
     def finite_sum(self) -> FiniteSum | None:

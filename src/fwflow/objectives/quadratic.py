@@ -51,6 +51,8 @@ class Quadratic(DesignImage):
     array([1., 0., 0.])
     """
 
+    quadratic = True
+
     def __init__(self, H: Any, b: ArrayLike | None = None) -> None:
         super().__init__(H, "H")
         rows, n = self.design.shape
@@ -81,10 +83,6 @@ class Quadratic(DesignImage):
         slope0 = float(dot(image_of(start) - self.b, d))
         curvature = float(dot(image_of(end) - image_of(start), d))
         return parabola(value0, slope0, curvature, float(dot(d, d)))
-
-    @property
-    def quadratic(self) -> bool:
-        return True
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))
