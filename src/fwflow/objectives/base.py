@@ -44,6 +44,20 @@ class Line:
     quadratic: bool = False
 
 
+def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
+    """Return the line of a quadratic function."""
+    return Line(
+        value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
+        slope=lambda gamma: slope0 + gamma * curvature,
+        second=lambda gamma: curvature,
+        value0=value0,
+        slope0=slope0,
+        norm2=norm2,
+        curvature=curvature,
+        quadratic=True,
+    )
+
+
 class ImageMap(ABC):
     """Linear map from x to its image, for objectives that depend on x only through the image.
 
