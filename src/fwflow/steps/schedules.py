@@ -19,19 +19,14 @@ __all__ = ["ConstantSchedule", "LogOpenLoop", "OpenLoop", "Schedule"]
 class Schedule(ABC):
     """Mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
 
+    #: Length of a step in time.
+    delta = 1.0
+    #: Number of the first step.
+    k0 = 0
+
     @abstractmethod
     def gamma(self, t: float) -> float:
         """Return the mixing coefficient at time t."""
-
-    @property
-    def delta(self) -> float:
-        """Length of a step in time."""
-        return 1.0
-
-    @property
-    def k0(self) -> int:
-        """Number of the first step."""
-        return 0
 
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
         r"""Return :math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""

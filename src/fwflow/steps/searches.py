@@ -18,8 +18,6 @@ from fwflow.objectives.base import Line
 #: Public names of fwflow.
 __all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "ShortStep"]
 
-EPSILON = sys.float_info.epsilon
-
 
 class TimeIsUp(Exception):
     """The time limit of the run has passed; raised inside of loops that only an exception can leave."""
@@ -84,7 +82,7 @@ class Aggressive(LineSearch):
             return min(limit, gamma), None
         if self.shrink is None:
             return min(limit, max(gamma, self._without_increase(line, limit))), None
-        trial, lower = limit, line.value0 - 4 * EPSILON * abs(line.value0)
+        trial, lower = limit, line.value0 - 4 * sys.float_info.epsilon * abs(line.value0)
         while trial > gamma and not line.value(trial) < lower:
             trial *= self.shrink
         return min(limit, max(gamma, trial)), None
