@@ -35,7 +35,7 @@ class Design(ABC):
     """Matrix of a linear model. `matvec` and `rmatvec` are passes over the data; `column` is not.
 
     A new design needs these three methods, `shape` and `dtype`. The other members are optional, and their defaults
-    mean "not offered". A run compares each offered member with `column` when it first uses it. Arguments may be
+    mean "not available". A run compares each other member with `column` when it first uses it. Arguments may be
     read-only arrays. Products are copied, so a design may return the same buffer again; columns are kept.
     """
 
@@ -120,7 +120,7 @@ class Counts:
 
 
 class CountedDesign(DesignWrapper):
-    """Design that counts the passes over the data of another one.
+    """Design that counts the passes over the data of another design.
 
     A subclass that overrides only the products of a design inherits optional members that no longer fit. Therefore the
     first result of each optional member is compared with a column.

@@ -27,7 +27,8 @@ _FAR = 1 / 64
 # Columns whose spread is at most this many units in the last place count as constant: the rounding error of a
 # prediction from such a column is as large as the variation that it explains.
 _ULPS = 16
-# Number of rows that are examined first. Columns with a large spread among them need no full examination.
+# Number of rows that are examined first (chosen without tuning). Columns with a large spread in them are not examined
+# further.
 _FIRST_ROWS = 16
 
 
@@ -233,7 +234,7 @@ def _narrow(X: Array) -> Array:
 
 
 class CentredDesign(DesignWrapper):
-    """Design with some of the columns of another one moved next to zero; only these columns are copied."""
+    """Design with some columns of another design moved next to zero; only these columns are copied."""
 
     def __init__(self, design: Design, centre: Centre) -> None:
         super().__init__(design)

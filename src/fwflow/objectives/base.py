@@ -1,4 +1,4 @@
-"""Interface of objectives, and the objective on a segment, which line searches work on."""
+"""Interface of objectives, and objectives on a segment for line searches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Line:
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
-    """Return the line of a quadratic function."""
+    """Return a quadratic function on a segment."""
     return Line(
         value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
         slope=lambda gamma: slope0 + gamma * curvature,
@@ -109,7 +109,7 @@ class FiniteSum:
 class Objective(ABC):
     """Smooth function. `value` and `gradient` suffice; all other members are optional.
 
-    The defaults mean "not offered" or "unknown". Arrays of points are read-only, and gradients become read-only, so
+    The defaults mean "not available" or "unknown". Arrays of points are read-only, and gradients become read-only, so
     `gradient` returns a new array at each call. Data may be changed between two runs, not during a run.
     """
 

@@ -17,7 +17,7 @@ from fwflow._validation import Array
 from fwflow.points.point import Atom, Point
 from fwflow.points.vertices import Shape, Vertex
 
-# The numbers below are chosen without tuning.
+# The next four numbers, of `Secants`, are chosen without tuning.
 # Largest number of pairs that are kept, and of entries in their steps (32 MB, and as much for the changes).
 _PAIRS, _NUMBERS = 60, 2**22
 # Least cosine of the angle between a step and the change of the gradient for which a pair is used.
@@ -40,7 +40,7 @@ class Model:
     #: Minus the derivative at the image zero.
     pull: Array
 
-    #: Whether the sides of an atom depend on the model, so that another model computes them anew.
+    #: Whether the sides of an atom depend on the model, so that they are computed again for every model.
     moving = False
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
