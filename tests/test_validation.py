@@ -44,9 +44,9 @@ def test_parts_are_found_by_name_or_are_objects_already():
     assert validation.find(own, "loss", kinds, fw.objectives.Loss) is own
     assert validation.find("squared", "loss", kinds, fw.objectives.Loss) == fw.objectives.Squared()
     assert validation.find("huber", "loss", kinds, fw.objectives.Loss, lambda kind: kind(rho=2.0)) == own
-    with pytest.raises(InputError, match="^loss='hubr' is not known; did you mean 'huber'"):
+    with pytest.raises(InputError, match=r"^loss='hubr' is not known; did you mean 'huber'"):
         validation.find("hubr", "loss", kinds, fw.objectives.Loss)
-    with pytest.raises(InputError, match="^loss must be a name or a Loss; got 3$"):
+    with pytest.raises(InputError, match=r"^loss must be a name or a Loss; got 3$"):
         validation.find(3, "loss", kinds, fw.objectives.Loss)
 
 

@@ -312,10 +312,11 @@ def save(value: Any, path: str | Path) -> None:
         os.fsync(file.fileno())
 
 
-def _npy(name: str, arrays: list[Array]) -> bytes:
+def _npy(name: str, arrays: list[Array]) -> memoryview:
+    """Return the content of an ``.npy`` file with the entries of all arrays."""
     content = io.BytesIO()
     np.save(content, np.concatenate([array.reshape(-1) for array in arrays]).astype(_little(name), copy=False))
-    return content.getvalue()
+    return content.getbuffer()
 
 
 def _little(name: str) -> np.dtype[Any]:

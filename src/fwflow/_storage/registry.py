@@ -63,7 +63,8 @@ def storable(
         taken = by_name[name].cls if name in by_name else cls
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
-        by_name[name] = by_class[cls] = Kind(name, cls, attributes, make, valid)
+        factory = getattr(cls, make) if make else cls
+        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid)
         return cls
 
     return register
@@ -76,7 +77,7 @@ class Kind:
     name: str
     cls: type[Any]
     named: tuple[str, ...]
-    make: str
+    factory: Callable[..., Any]
     valid: Callable[[Any], bool] | None
 
     @cached_property
@@ -91,15 +92,11 @@ class Kind:
         try:
             hints = get_type_hints(self.cls)
             if self.named:
-                hints |= get_type_hints(self._factory if self.make else self.cls.__init__)
+                hints |= get_type_hints(self.cls.__init__ if self.factory is self.cls else self.factory)
         except NameError:  # a class inside a function, whose annotations cannot be resolved
             return (Any,) * len(self.attributes)
-        names = [*inspect.signature(self._factory).parameters] if self.named else self.attributes
+        names = [*inspect.signature(self.factory).parameters] if self.named else self.attributes
         return tuple(hints.get(name, Any) for name in names[: len(self.attributes)])
-
-    @property
-    def _factory(self) -> Callable[..., Any]:
-        return getattr(self.cls, self.make) if self.make else self.cls
 
     def fault(self, values: Sequence[Any], seen: Seen) -> tuple[str, str] | None:
         """Return the first attribute that does not fit its annotation, and a description of the fault."""
@@ -111,7 +108,7 @@ class Kind:
 
     def made(self, values: Sequence[Any]) -> Any:
         """Return the object with these attributes."""
-        return self._factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
+        return self.factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
 
 
 by_name: dict[str, Kind] = {}
