@@ -128,7 +128,7 @@ class CountedDesign(DesignWrapper):
 
     def __init__(self, design: Design, counts: Counts) -> None:
         super().__init__(design)
-        self.counts = counts
+        self.counts, self._middle = counts, self.shape[1] // 2
         self._checked: set[str] = set()
 
     def matvec(self, x: Array) -> Array:
@@ -151,43 +151,39 @@ class CountedDesign(DesignWrapper):
 
     def rmatmat(self, R: Array) -> Array | None:
         product = self.design.rmatmat(R)
-        if product is None:
-            return None
-        self.counts.n_design += 1
-        if "rmatmat" not in self._checked:
-            column = self._dense(self._middle)
-            size = norm(column) * max(map(norm, R))
-            self._check("rmatmat", product[:, self._middle], dot(R, column), size)
+        if product is not None:
+            self.counts.n_design += 1
+            if "rmatmat" not in self._checked:
+                column = self._dense(self._middle)
+                size = norm(column) * max(map(norm, R))
+                self._check("rmatmat", product[:, self._middle], dot(R, column), size)
         return product
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
         product = self.design.some_columns(r, columns)
-        if product is None:
-            return None
-        self.counts.n_design += len(columns) / self.shape[1]
-        if "some_columns" not in self._checked and r.any():
-            column = self._dense(int(columns[0]))
-            self._check("some_columns", product[0], dot(column, r), norm(column) * norm(r))
+        if product is not None:
+            self.counts.n_design += len(columns) / self.shape[1]
+            if "some_columns" not in self._checked and r.any():
+                column = self._dense(int(columns[0]))
+                self._check("some_columns", product[0], dot(column, r), norm(column) * norm(r))
         return product
 
     def some_rows(self, rows: Array) -> Any | None:
         """Return some rows. They count twice, because they and their transpose are both multiplied by a vector."""
         found = self.design.some_rows(rows)
-        if found is None:
-            return None
-        self.counts.n_design += 2 * len(rows) / self.shape[0]
-        if "some_rows" not in self._checked and len(rows):
-            expected = self._dense(self._middle)[rows[:1]]
-            self._check("some_rows", dot(found[:1, [self._middle]], np.ones(1)), expected, norm(expected))
+        if found is not None:
+            self.counts.n_design += 2 * len(rows) / self.shape[0]
+            if "some_rows" not in self._checked and len(rows):
+                expected = self._dense(self._middle)[rows[:1]]
+                self._check("some_rows", dot(found[:1, [self._middle]], np.ones(1)), expected, norm(expected))
         return found
 
     def column_norms(self) -> Array | None:
         norms = self.design.column_norms()
-        if norms is None:
-            return None
-        self.counts.n_design += 1
-        expected = norm(self._dense(self._middle))
-        self._check("column_norms", norms[self._middle], expected, expected)
+        if norms is not None:
+            self.counts.n_design += 1
+            expected = norm(self._dense(self._middle))
+            self._check("column_norms", norms[self._middle], expected, expected)
         return norms
 
     def double(self) -> Design | None:
@@ -197,10 +193,6 @@ class CountedDesign(DesignWrapper):
         column = self._dense(self._middle)
         self._check("double", doubled.column(self._middle).to_dense(), column, float(np.abs(column).max()))
         return CountedDesign(doubled, self.counts)
-
-    @property
-    def _middle(self) -> int:
-        return self.shape[1] // 2
 
     def _dense(self, j: int) -> Array:
         return self.design.column(j).to_dense()
