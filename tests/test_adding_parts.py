@@ -161,7 +161,7 @@ class Copy:
         self.insert("tests/catalogue.py", '    "spectraplex": lambda', minimum)
 
     def add_loss(self):
-        self.insert("src/fwflow/objectives/losses.py", "@dataclass(frozen=True, eq=False)\nclass Ahead", LOSS.lstrip())
+        self.insert("src/fwflow/objectives/losses.py", "class Ahead", LOSS.lstrip())
         self.insert(
             "src/fwflow/objectives/losses.py", '        "huber": Huber', '        "pseudo-huber": PseudoHuber,\n'
         )

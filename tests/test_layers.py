@@ -16,10 +16,11 @@ SOURCE = ROOT / "src" / "fwflow"
 #: Where the core may ask an object for a member by name, how often, and why.
 ALLOWED_LOOKUPS = {
     "designs": 1,  # an argument that looks like SciPy's LinearOperator gets an error that helps
+    "_validation": 1,  # the field of a frozen dataclass that is checked
     "_fingerprints": 1,  # the fields of a dataclass, by their names
     "objectives.screening": 2,  # a lazy gradient stands for an array: NumPy passes names of methods
     "_storage.registry": 1,  # the class method that a registration names
-    "_storage.table": 1,  # the attributes that a registration names
+    "_storage.archive": 1,  # the attributes that a registration names
 }
 
 

@@ -1,5 +1,6 @@
 """Checks of arguments: the values that are accepted, and errors that name the argument and what was given."""
 
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
@@ -35,6 +36,36 @@ def test_a_suggestion_names_the_nearest_name_and_all_names():
     assert "'squared', 'logistic'" in text
     assert "did you mean" not in validation.suggest("zzz", ["squared", "logistic"])
     assert "did you mean" not in validation.suggest(None, ["squared"])
+
+
+def test_parts_are_found_by_name_or_are_objects_already():
+    kinds = {"squared": fw.objectives.Squared, "huber": fw.objectives.Huber}
+    own = fw.objectives.Huber(2.0)
+    assert validation.find(own, "loss", kinds, fw.objectives.Loss) is own
+    assert validation.find("squared", "loss", kinds, fw.objectives.Loss) == fw.objectives.Squared()
+    assert validation.find("huber", "loss", kinds, fw.objectives.Loss, lambda kind: kind(rho=2.0)) == own
+    with pytest.raises(InputError, match=r"^loss='hubr' is not known; did you mean 'huber'"):
+        validation.find("hubr", "loss", kinds, fw.objectives.Loss)
+    with pytest.raises(InputError, match=r"^loss must be a name or a Loss; got 3$"):
+        validation.find(3, "loss", kinds, fw.objectives.Loss)
+
+
+def test_numbers_of_frozen_dataclasses_become_python_floats():
+    @dataclass(frozen=True)
+    class Half:
+        share: float
+
+        def __post_init__(self):
+            validation.check_number(self, "share", "be at most a half", lambda x: x <= 0.5)
+
+    assert type(Half(np.float32(0.5)).share) is float
+    with pytest.raises(InputError, match=r"^share must be at most a half; got float 0\.75$"):
+        Half(0.75)
+
+
+def test_messages_of_errors_fit_on_one_line():
+    assert validation.one_line(ValueError("one\n  two")) == "one two"
+    assert validation.one_line(KeyError()) == "KeyError"
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.longdouble, np.int8, np.uint64, bool])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from numbers import Real
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,17 @@ def suggest(name: object, accepted: Iterable[str]) -> str:
     close = difflib.get_close_matches(str(name), names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}accepted: {', '.join(map(repr, names))}"
+
+
+def find(value: Any, name: str, kinds: Mapping[str, Any], base: type[Any], make: Callable[[Any], Any] = call) -> Any:
+    """Return an object of the class `base` itself, or ``make(kinds[value])`` for the name of a kind."""
+    if isinstance(value, base):
+        return value
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a name or a {base.__name__}; got {value!r}")
+    if value not in kinds:
+        raise InputError(f"{name}={value!r} is not known; {suggest(value, kinds)}")
+    return make(kinds[value])
 
 
 def float_dtype(dtype: Any) -> np.dtype[Any]:
@@ -133,6 +145,11 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
     return result
 
 
+def check_number(owner: object, field: str, wanted: str, accepts: Callable[[float], bool]) -> None:
+    """Replace a field of a frozen dataclass by the Python float that `number` makes of it."""
+    object.__setattr__(owner, field, number(getattr(owner, field), field, wanted, accepts))
+
+
 def whole(value: Any, name: str, least: int) -> int:
     """Return an integer of at least `least`."""
     at_least = f"be an integer of at least {least}"
@@ -170,6 +187,11 @@ def parsed(text: str) -> float | None:
         return float(text) if is_plain(text) else None
     except ValueError:
         return None
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error, or its class if it has none, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def describe(value: object) -> str:

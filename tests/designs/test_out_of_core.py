@@ -12,7 +12,7 @@ import zarr
 
 import fwflow as fw
 from fwflow import designs
-from fwflow.designs import files
+from fwflow.designs import blocked
 from tests.catalogue import design, targets
 
 M, N = 60, 14
@@ -50,7 +50,7 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(files, "_BLOCK", 2000)
+    monkeypatch.setattr(blocked, "_BLOCK", 2000)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_missing_extra_is_named(kind, module, tmp_path, monkeypatch):
         designs.open(tmp_path / kind)
 
 
-class Watched(files.NpyFile):
+class Watched(blocked.NpyFile):
     """Notes which blocks are read."""
 
     def __init__(self, path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.methods import corrective
-from fwflow.objectives.secants import Secants
+from fwflow.objectives.quadratic_models import Secants
 
 
 def entropy_like(n: int, seed: int) -> tuple[fw.Smooth, np.ndarray, np.ndarray]:

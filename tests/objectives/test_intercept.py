@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.objectives.intercepts import optimal_intercept
+from fwflow.objectives.image_based import optimal_intercept
 from fwflow.objectives.losses import Huber, Logistic, Squared
 from tests.catalogue import labels, targets
 

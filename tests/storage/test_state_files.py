@@ -28,7 +28,7 @@ from hypothesis.extra import numpy as hnp
 
 import fwflow as fw
 from fwflow import _storage as storage
-from fwflow._storage import archive, table
+from fwflow._storage import archive
 from fwflow._storage.registry import by_class, by_name
 from fwflow.methods.implicit_flow import Sliding
 from fwflow.methods.restricted.atoms import Atoms
@@ -325,7 +325,7 @@ def layouts(array, how):
 
 arrays = st.builds(
     lambda array, how, write: (layouts(array, how), write),
-    hnp.arrays(st.sampled_from(table.TYPES), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)),
+    hnp.arrays(st.sampled_from(archive.TYPES), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)),
     st.sampled_from(["c", "fortran", "reversed", "strided", "part", "transposed"]),
     st.booleans(),
 ).map(lambda drawn: (np.asarray(drawn[0]), drawn[1]))
@@ -354,11 +354,11 @@ def test_products_round_as_before(how):
 
 
 def round_trip(value):
-    writer = table.Writer()
+    writer = archive.Writer()
     root = writer.value(value)
     document = json.loads(json.dumps([writer.table, root]))
     numbers = {name: np.concatenate([a.reshape(-1) for a in kept]) for name, kept in writer.arrays.items()}
-    return table.Reader(numbers).read(*document)
+    return archive.Reader(numbers).read(*document)
 
 
 plain = (
@@ -402,7 +402,7 @@ def test_what_is_shared_stays_shared():
     assert one is two
     one.values[0][0] = 5
     assert shared[0] == 0
-    assert "cache" not in str(table.Writer().value(memory))
+    assert "cache" not in str(archive.Writer().value(memory))
 
 
 @pytest.mark.parametrize("stopped", [0, 7])
@@ -418,7 +418,7 @@ def test_numpy_reads_the_file_without_pickle(tmp_path):
     state.save(tmp_path / "run.npz")
     with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
         assert json.loads(file["state.json"])["format"] == "fwflow state"
-        assert set(file) <= {"state.json", *table.TYPES}
+        assert set(file) <= {"state.json", *archive.TYPES}
         numbers = file["float64"]
     assert all(value in numbers for value in state.x)
 

@@ -30,13 +30,8 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file for writing that replaces `path` when the block ends without an error.
 
     The temporary file is in the same folder and has a name that no other file has. As with `open`, links are followed,
-    a file that is replaced keeps its permissions, and devices and pipes are written to directly.
-
-    Parameters
-    ----------
-    path : str or Path
-    mode : {"w", "wb", "w+", "wb+"}
-        Text is written in UTF-8 with unchanged line ends.
+    a file that is replaced keeps its permissions, and devices and pipes are written to directly. Text is written in
+    UTF-8 with unchanged line ends.
     """
     named, path = str(path), Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}

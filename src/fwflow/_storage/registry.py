@@ -1,17 +1,24 @@
-"""Registry of the classes whose objects may be part of a state."""
+"""Registry of the classes whose objects may be part of a state, and the check of values against annotations."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from fwflow._storage.annotations import Seen, fits
+import numpy as np
+
 from fwflow._validation import Array
 
 T = TypeVar("T")
+
+#: Results of `fits` by the identity of the value and the annotation.
+Seen = dict[tuple[int, Any], bool]
+
+_PLAIN = {type(None), bool, int, float, str, bytes}
 
 
 def storable(
@@ -56,7 +63,8 @@ def storable(
         taken = by_name[name].cls if name in by_name else cls
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
-        by_name[name] = by_class[cls] = Kind(name, cls, attributes, make, valid)
+        factory = getattr(cls, make) if make else cls
+        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid)
         return cls
 
     return register
@@ -69,7 +77,7 @@ class Kind:
     name: str
     cls: type[Any]
     named: tuple[str, ...]
-    make: str
+    factory: Callable[..., Any]
     valid: Callable[[Any], bool] | None
 
     @cached_property
@@ -84,15 +92,11 @@ class Kind:
         try:
             hints = get_type_hints(self.cls)
             if self.named:
-                hints |= get_type_hints(self._factory if self.make else self.cls.__init__)
+                hints |= get_type_hints(self.cls.__init__ if self.factory is self.cls else self.factory)
         except NameError:  # a class inside a function, whose annotations cannot be resolved
             return (Any,) * len(self.attributes)
-        names = [*inspect.signature(self._factory).parameters] if self.named else self.attributes
+        names = [*inspect.signature(self.factory).parameters] if self.named else self.attributes
         return tuple(hints.get(name, Any) for name in names[: len(self.attributes)])
-
-    @property
-    def _factory(self) -> Callable[..., Any]:
-        return getattr(self.cls, self.make) if self.make else self.cls
 
     def fault(self, values: Sequence[Any], seen: Seen) -> tuple[str, str] | None:
         """Return the first attribute that does not fit its annotation, and a description of the fault."""
@@ -104,7 +108,7 @@ class Kind:
 
     def made(self, values: Sequence[Any]) -> Any:
         """Return the object with these attributes."""
-        return self._factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
+        return self.factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
 
 
 by_name: dict[str, Kind] = {}
@@ -115,3 +119,42 @@ def places_within(places: Array, size: int) -> bool:
     """Return whether an array holds indices from 0 to ``size - 1``."""
     whole = places.ndim == 1 and places.dtype.kind in "iu"
     return whole and (not len(places) or bool(places.min() >= 0 and places.max() < size))
+
+
+def fits(value: Any, hint: Any, seen: Seen) -> bool:
+    """Return whether a value and its contents have the type of an annotation.
+
+    `seen` keeps results by identity, so that parts that are shared many times are checked once. Annotations that do not
+    describe data (a protocol, a type variable) accept every value.
+    """
+    if hint is Any:
+        return True
+    if hint is float:
+        return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is None:
+        return not isinstance(hint, type) or isinstance(hint, type(Protocol)) or isinstance(value, hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, arg, seen) for arg in args)
+    if origin is Literal:
+        return value in args
+    if not isinstance(origin, type) or not isinstance(value, origin):
+        return not isinstance(origin, type)
+    if (id(value), hint) not in seen:
+        seen[id(value), hint] = _contents_fit(value, origin, args, seen)
+    return seen[id(value), hint]
+
+
+def _contents_fit(value: Any, origin: type[Any], args: tuple[Any, ...], seen: Seen) -> bool:
+    if issubclass(origin, tuple) and Ellipsis not in args:
+        return len(value) == len(args) and all(fits(item, arg, seen) for item, arg in zip(value, args, strict=True))
+    if issubclass(origin, Mapping):
+        return all(fits(key, args[0], seen) and fits(item, args[1], seen) for key, item in value.items())
+    if issubclass(origin, Iterable) and not isinstance(value, np.ndarray):
+        of_type = {type(item): item for item in value}  # one plain value of each type is enough
+        return all(fits(item, args[0], seen) for item in (of_type.values() if of_type.keys() <= _PLAIN else value))
+    return True

@@ -6,10 +6,9 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from fwflow.designs.base import DataCost, DataLost, Design
-from fwflow.designs.counted import CountedDesign, Counts
+from fwflow.designs.base import CountedDesign, Counts, DataCost, DataLost, Design
+from fwflow.designs.blocked import open
 from fwflow.designs.distributed import Distributed, is_dask_array
-from fwflow.designs.files import open
 from fwflow.designs.in_memory import DenseDesign, SparseDesign
 
 __all__ = [

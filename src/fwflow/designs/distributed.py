@@ -17,7 +17,8 @@ from fwflow.designs.blocked import READ_COST, BlockedDesign, Term, stored_bytes
 
 # Number of partial sums that one task adds (chosen without tuning).
 _FAN = 8
-# Largest share of the memory that persisted chunks take; the rest is for products and other processes.
+# Largest share of the memory that persisted chunks take (chosen without tuning); products and other processes need the
+# rest.
 _SHARE = 0.5
 # Cost of a round trip to the workers, in entries of a dense matrix in memory (chosen without tuning).
 _ROUND_TRIP = 30_000_000

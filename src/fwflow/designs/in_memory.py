@@ -1,8 +1,13 @@
-"""Dense and sparse design matrices in memory."""
+"""Dense and sparse design matrices in memory, and their columns centred in models with an intercept.
+
+With an intercept, the derivative along a constant column is zero. Computed from the column as it is, it is the rounding
+error of large terms instead, and a large set follows this error far away. A centred column does not have this error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,21 +18,42 @@ from numpy.typing import ArrayLike
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, float_dtype
-from fwflow.designs.base import DataCost, Design
-from fwflow.designs.centred import centred
+from fwflow.designs.base import DataCost, Design, DesignWrapper
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex
 
+# Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers this
+# close to each other is exact, and columns with a larger spread lose less than two decimal digits.
+_FAR = 1 / 64
+# Columns whose spread is at most this many units in the last place count as constant: the rounding error of a
+# prediction from such a column is as large as the variation that it explains.
+_ULPS = 16
+# Number of rows that are examined first (chosen without tuning). Columns with a large spread in them are not examined
+# further.
+_FIRST_ROWS = 16
 
-class DenseDesign(Design):
+
+class _InMemory(Design):
+    """Matrix in memory."""
+
+    A: Any
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.A)
+
+    def centred(self) -> Design:
+        centre = Centre.of(self.A)
+        return CentredDesign(self, centre) if len(centre.places) else self
+
+
+class DenseDesign(_InMemory):
     """NumPy matrix. Integers, booleans and extended precision are converted once to float64.
 
     Other input is not copied: BLAS computes ``A.T @ r`` at memory speed in either memory order.
     """
 
     def __init__(self, A: ArrayLike, name: str = "A") -> None:
-        self.A: Array = finite_array(A, name, ndim=2)
-        self.shape: tuple[int, int] = self.A.shape
-        self.dtype: np.dtype[Any] = self.A.dtype
+        self.A = finite_array(A, name, ndim=2)
+        self.shape, self.dtype = self.A.shape, self.A.dtype
         # The shares of columns are measured: in a matrix stored by rows, every entry of a column takes a cache line.
         self.data_cost = DataCost(self.A.size, column_share=0.2 if self.A.flags.f_contiguous else 0.02)
 
@@ -36,9 +62,6 @@ class DenseDesign(Design):
 
     def rmatvec(self, r: Array) -> Array:
         return dot(r, self.A)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.A)
 
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
@@ -57,9 +80,6 @@ class DenseDesign(Design):
 
     def column_norms(self) -> Array | None:
         return np.sqrt(np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64))
-
-    def centred(self) -> Design:
-        return centred(self, self.A)
 
     def double(self) -> Design:
         return self if self.dtype == np.float64 else _DoubledDesign(self.A)
@@ -90,7 +110,7 @@ class _DoubledDesign(Design):
         return DenseVertex(self.A[:, j].astype(np.float64))
 
 
-class SparseDesign(Design):
+class SparseDesign(_InMemory):
     """SciPy sparse matrix in CSC form, so that ``A.T @ r`` reads the data in order and a column is a slice.
 
     CSC input in canonical form is not copied. Any other format is converted once, into a copy.
@@ -111,8 +131,7 @@ class SparseDesign(Design):
             raise ValueError(f"{name} must be finite; it has NaN or infinite entries")
         self.A = columns
         self._transpose = columns.T  # CSR, sharing memory
-        self.shape: tuple[int, int] = columns.shape
-        self.dtype: np.dtype[Any] = columns.dtype
+        self.shape, self.dtype = columns.shape, columns.dtype
         # Measured: a stored entry takes three times as long as one of a dense matrix, and extracting columns takes
         # about as long as multiplying them.
         self.data_cost = DataCost(3 * columns.nnz, column_share=0.2)
@@ -138,14 +157,8 @@ class SparseDesign(Design):
         squares = sp.csr_array((self.A.data.astype(np.float64) ** 2, self.A.indices, self.A.indptr), self.shape[::-1])
         return np.sqrt(dot(squares, np.ones(self.shape[0])))
 
-    def centred(self) -> Design:
-        return centred(self, self.A)
-
     def double(self) -> Design:
         return self if self.dtype == np.float64 else SparseDesign(self.A.astype(np.float64))
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.A)
 
     def column(self, j: int) -> SparseVertex:
         stored = slice(self.A.indptr[j], self.A.indptr[j + 1])
@@ -163,3 +176,113 @@ class SparseDesign(Design):
             return DenseVertex(total)
         rows = np.flatnonzero(total)
         return SparseVertex(rows, total[rows], (m,))
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """Columns that are far from zero, and the constant to subtract from each."""
+
+    places: Array
+    values: Array
+    #: For each column, whether it varies by rounding only.
+    constant: Array
+
+    @staticmethod
+    def of(X: Any) -> Centre:
+        """Find the columns of an array or a sparse matrix that are far from zero."""
+        if sp.issparse(X):  # A column with an implicit zero is not far from zero.
+            places = np.flatnonzero(np.diff(X.tocsc().indptr) == X.shape[0])
+            X = X.tocsc()[:, places].toarray()
+        else:
+            places = np.flatnonzero(_narrow(X[:_FIRST_ROWS]))
+            X = X if len(places) == X.shape[1] else X[:, places]
+        narrow = _narrow(X)
+        low, high = X.min(axis=0)[narrow], X.max(axis=0)[narrow]
+        size = np.maximum(np.abs(low), np.abs(high))
+        # The midpoint in this form is exact for constant columns.
+        values = low + (high - low) / 2
+        return Centre(places[narrow], values, high - low <= _ULPS * np.finfo(low.dtype).eps * size)
+
+    def taken_from(self, X: Any) -> Any:
+        """Return an array or a CSC matrix with the columns moved. Constant columns become zero."""
+        if not len(self.places):
+            return X
+        X = X.copy()
+        if not sp.issparse(X):
+            X[:, self.places] = X[:, self.places] - self.values
+            X[:, self.places[self.constant]] = 0
+            return X
+        for j, value, constant in zip(self.places, self.values, self.constant, strict=True):
+            own = slice(X.indptr[j], X.indptr[j + 1])
+            X.data[own] = 0 if constant else X.data[own] - value
+        return X
+
+    def product(self, X: Any, coef: Array) -> Array:
+        """Return ``taken_from(X) @ coef.T`` without a copy of X; constant columns count with their differences."""
+        rest = coef.copy()
+        rest[..., self.places] = 0
+        near = X[:, self.places]
+        near = near.toarray() if sp.issparse(near) else near
+        return np.asarray(dot(X, rest.T) + dot(near - self.values, coef[..., self.places].T))
+
+
+def _narrow(X: Array) -> Array:
+    """Return for each column whether its spread is small relative to its largest modulus, which is not zero."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    return (high / 2 - low / 2 <= _FAR / 2 * size) & (size > 0)
+
+
+class CentredDesign(DesignWrapper):
+    """Design with some columns of another design moved next to zero; only these columns are copied."""
+
+    def __init__(self, design: Design, centre: Centre) -> None:
+        super().__init__(design)
+        self.centre = centre
+        columns = np.stack([design.column(int(j)).to_dense(design.dtype) for j in centre.places], axis=1)
+        self._block = columns - centre.values
+        self._at = {int(j): i for i, j in enumerate(centre.places)}
+
+    def matvec(self, x: Array) -> Array:
+        rest = np.array(x)
+        rest[self.centre.places] = 0
+        return self.design.matvec(rest) + dot(self._block, x[self.centre.places])
+
+    def rmatvec(self, r: Array) -> Array:
+        return self._replaced(self.design.rmatvec(r), dot(r, self._block))
+
+    def rmatmat(self, R: Array) -> Array | None:
+        product = self.design.rmatmat(R)
+        return None if product is None else self._replaced(product, dot(R, self._block))
+
+    def _replaced(self, entries: Array, moved: Array) -> Array:
+        """Return a copy with the entries of the moved columns replaced."""
+        entries = np.array(entries)
+        entries[..., self.centre.places] = moved
+        return entries
+
+    def column(self, j: int) -> Vertex:
+        return DenseVertex(self._block[:, self._at[j]]) if j in self._at else self.design.column(j)
+
+    def combined(self, indices: Array, values: Array) -> Vertex:
+        moved = any(int(j) in self._at for j in indices)
+        return super().combined(indices, values) if moved else self.design.combined(indices, values)
+
+    def some_columns(self, r: Array, columns: Any) -> Array | None:
+        product = self.design.some_columns(r, columns)
+        if product is None:
+            return None
+        product = np.array(product)
+        for place, j in enumerate(columns):
+            if int(j) in self._at:
+                product[place] = dot(r, self._block[:, self._at[int(j)]])
+        return product
+
+    def column_norms(self) -> Array | None:
+        norms = self.design.column_norms()
+        squares = np.einsum("ij,ij->j", self._block, self._block, dtype=np.float64)
+        return None if norms is None else self._replaced(norms, np.sqrt(squares))
+
+    def double(self) -> Design | None:
+        doubled = self.design.double()
+        return None if doubled is None else CentredDesign(doubled, self.centre)

@@ -22,7 +22,7 @@ from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
-from fwflow.objectives.secants import Secants
+from fwflow.objectives.quadratic_models import Secants
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.steps.searches import ExactSearch, LineSearch

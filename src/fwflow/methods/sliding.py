@@ -17,8 +17,7 @@ from fwflow.methods.problem import Problem
 from fwflow.methods.projected import MOST_SMOOTHNESS, low_smoothness, value_or_infinity
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.descent import Place, descent
-from fwflow.objectives.base import Line, NumericalTrouble, Objective
-from fwflow.objectives.quadratic import parabola
+from fwflow.objectives.base import Line, NumericalTrouble, Objective, parabola
 from fwflow.points.point import Point
 
 # A step first tries this fraction of the last smoothness constant. Chosen without tuning.

@@ -2,9 +2,9 @@
 
 from fwflow.objectives.base import ImageMap, Line, Objective
 from fwflow.objectives.completion import MatrixCompletion
+from fwflow.objectives.image_based import Quadratic
 from fwflow.objectives.linear_model import LinearModel
 from fwflow.objectives.losses import Huber, Logistic, Loss, Squared
-from fwflow.objectives.quadratic import Quadratic
 from fwflow.objectives.smooth import Smooth
 
 __all__ = [

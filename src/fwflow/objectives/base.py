@@ -1,4 +1,4 @@
-"""Interface of objectives, and the objective on a segment, which line searches work on."""
+"""Interface of objectives, and objectives on a segment for line searches."""
 
 from __future__ import annotations
 
@@ -42,6 +42,20 @@ class Line:
     curvature: float | None
     #: Whether the second derivative is constant and equal to `curvature`.
     quadratic: bool = False
+
+
+def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
+    """Return a quadratic function on a segment."""
+    return Line(
+        value=lambda gamma: value0 + gamma * slope0 + 0.5 * gamma**2 * curvature,
+        slope=lambda gamma: slope0 + gamma * curvature,
+        second=lambda gamma: curvature,
+        value0=value0,
+        slope0=slope0,
+        norm2=norm2,
+        curvature=curvature,
+        quadratic=True,
+    )
 
 
 class ImageMap(ABC):
@@ -95,7 +109,7 @@ class FiniteSum:
 class Objective(ABC):
     """Smooth function. `value` and `gradient` suffice; all other members are optional.
 
-    The defaults mean "not offered" or "unknown". Arrays of points are read-only, and gradients become read-only, so
+    The defaults mean "not available" or "unknown". Arrays of points are read-only, and gradients become read-only, so
     `gradient` returns a new array at each call. Data may be changed between two runs, not during a run.
     """
 
@@ -107,10 +121,14 @@ class Objective(ABC):
     factored: bool = False
     #: Whether f is known to be convex. If not, methods make sure that f decreases.
     convex: bool = False
+    #: Whether f is quadratic, so that `model` returns f itself.
+    quadratic: bool = False
     #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
     #: Number that no value of f is below. Minus infinity: unknown.
     lower_bound: float = -np.inf
+    #: Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere.
+    domain: Callable[[Point], bool] | None = None
     data_cost: DataCost = DataCost()
     #: Map to the image that points carry. None: f is a function of x itself.
     image_map: ImageMap | None = None
@@ -118,19 +136,9 @@ class Objective(ABC):
     cache: dict[Any, Any] | None = None
 
     @property
-    def quadratic(self) -> bool:
-        """Whether f is quadratic, so that `model` returns f itself."""
-        return False
-
-    @property
     def trusted(self) -> bool:
         """Whether the gradient is known to be that of the values. If not, a run compares both at its solution."""
         return ours(self)
-
-    @property
-    def domain(self) -> Callable[[Point], bool] | None:
-        """Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere."""
-        return None
 
     @property
     def finite_sum(self) -> FiniteSum | None:

@@ -1,8 +1,9 @@
-"""Objectives that depend on x through a linear map: the map of a design matrix, and sums of losses of an image."""
+"""Objectives that depend on x through a linear map: quadratics, and sums of losses with or without an intercept."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Self
@@ -14,19 +15,22 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, length, quietly
 from fwflow._validation import Array, InputError, finite_array, suggest
 from fwflow.designs import CountedDesign, Counts, Design, as_design
-from fwflow.objectives.base import ImageMap, Line, Objective
-from fwflow.objectives.intercepts import average, optimal_intercept
+from fwflow.objectives.base import ImageMap, Line, NumericalTrouble, Objective, parabola
 from fwflow.objectives.losses import Ahead, Loss, find_loss
-from fwflow.objectives.quadratic_models import CentredModel, Model
+from fwflow.objectives.quadratic_models import CentredModel, CoordinateModel, Model
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Vertex, read_only
 
+_EPS = float(np.finfo(np.float64).eps)
+# Largest number of steps. The search range doubles, so that this number of steps reaches all floating-point numbers.
+_MOST = 2000
+
 
 class DesignMap(ImageMap):
-    """Product of a design matrix with x. A run keeps the images of recurring vertices in `cache`."""
+    """Product of a design matrix with x. A run keeps the images of recurring vertices in `cache`, and has `counts`."""
 
-    def __init__(self, design: Design, cache: dict[Any, Any] | None = None) -> None:
-        self.design, self.size, self._cache = design, design.shape[0], cache
+    def __init__(self, design: Design, cache: dict[Any, Any] | None = None, counts: Counts | None = None) -> None:
+        self.design, self.size, self._cache, self._counts = design, design.shape[0], cache, counts
 
     def of_point(self, point: Point) -> Point:
         return Point(point.x, self._product(point.x))
@@ -48,7 +52,9 @@ class DesignMap(ImageMap):
         return found[0] if len(found) == 1 else Sum(tuple(found))
 
     def of_block(self, block: SparseVertex) -> Vertex:
-        return self.design.from_columns(block.values, block.indices)
+        if self._counts is not None:
+            self._counts.n_design += len(block.indices) / self.design.shape[1]
+        return self.design.combined(block.indices, block.values)
 
     def _combined(self, indices: Any, values: Any) -> Vertex:
         if len(indices) == 1:
@@ -97,7 +103,7 @@ class DesignImage(Objective):
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)
-        watched.image_map = DesignMap(CountedDesign(self._run_design(), counts), watched.cache)
+        watched.image_map = DesignMap(CountedDesign(self._run_design(), counts), watched.cache, counts)
         return watched
 
     def precise(self) -> Objective:
@@ -148,6 +154,63 @@ def image_rounding(moved: Array, z: Array, vertex: Lifted) -> float:
     return float(np.finfo(z.dtype).eps) * sum(length(moved * image) for image in images)
 
 
+class Quadratic(DesignImage):
+    r"""Quadratic :math:`f(x) = \tfrac12 x^T H x - b^T x` with symmetric H, dense or sparse.
+
+    Points carry H x, so that a gradient is one subtraction and a one-hot vertex costs one column of H. Convexity is
+    not checked; without it the gap still measures stationarity.
+
+    Parameters
+    ----------
+    H : (n, n) array, SciPy sparse matrix, or Design
+    b : (n,) array_like, optional
+        Zero by default.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> r = fw.minimize(fw.Quadratic(np.eye(3), [3.0, 0.0, 0.0]), fw.Simplex(), line_search="exact")
+    >>> r.x
+    array([1., 0., 0.])
+    """
+
+    quadratic = True
+
+    def __init__(self, H: Any, b: ArrayLike | None = None) -> None:
+        super().__init__(H, "H")
+        rows, n = self.design.shape
+        if rows != n:
+            raise ValueError(f"H must be square; its shape is {self.design.shape}")
+        self.b = np.zeros(n, self.dtype) if b is None else self._target(b, "H")
+        probe = read_only(np.random.default_rng(0).standard_normal(n).astype(self.design.dtype))
+        left, right = np.array(self.design.matvec(probe)), self.design.rmatvec(probe)
+        if np.abs(left - right).max() > 1e2 * np.finfo(self.design.dtype).eps * np.abs(left).max():
+            raise ValueError("H must be symmetric; (H + H.T) / 2 gives the same function")
+
+    def value(self, point: Point) -> float:
+        return float(np.vdot(point.x, 0.5 * image_of(point) - self.b))
+
+    def gradient(self, point: Point) -> Array:
+        return image_of(point) - self.b
+
+    def partial(self, point: Point, place: slice) -> Array:
+        return image_of(point)[place] - self.b[place]
+
+    def rounding(self, point: Point, vertex: Lifted) -> float:
+        moved = np.abs(image_of(point)) + np.abs(self.b)
+        eps = float(np.finfo(moved.dtype).eps)
+        return eps * sum(length(moved * np.ravel(side)) for side in (point.x, vertex.coordinates.to_dense(moved.dtype)))
+
+    def along(self, start: Point, end: Point, value0: float) -> Line:
+        d = np.ravel(end.x - start.x)
+        slope0 = float(dot(image_of(start) - self.b, d))
+        curvature = float(dot(image_of(end) - image_of(start), d))
+        return parabola(value0, slope0, curvature, float(dot(d, d)))
+
+    def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
+        return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))
+
+
 class LossOfImage(Objective):
     """Sum of losses of an image that is linear in x; subclasses supply the linear map.
 
@@ -167,6 +230,7 @@ class LossOfImage(Objective):
         """Check and keep the loss, the data b and the weights."""
         self.loss, self.b = find_loss(loss, rho), b
         self.loss.check(b)
+        self.quadratic, self.lower_bound = self.loss.quadratic, 0.0 if self.loss.nonnegative else -np.inf
         total = float(len(b))
         if weights is not None:
             self.weights = read_only(finite_array(weights, "weights", ndim=1, dtype=b.dtype))
@@ -183,14 +247,6 @@ class LossOfImage(Objective):
         watched = super().counted_by(counts)
         watched.b = read_only(self.b)  # A user's loss must not change it.
         return watched
-
-    @property
-    def quadratic(self) -> bool:
-        return self.loss.quadratic
-
-    @property
-    def lower_bound(self) -> float:  # type: ignore[override]
-        return 0.0 if self.loss.nonnegative else -np.inf
 
     @property
     def trusted(self) -> bool:
@@ -299,3 +355,51 @@ class LossOfImage(Objective):
         twin = copy.copy(self)
         twin.loss = Ahead(self.loss, (1 - share) * image_of(point), share)
         return twin
+
+
+def average(entries: Array, weights: Array | None) -> float:
+    """Return the weighted mean of some numbers, or 0 if no weight is positive."""
+    if weights is None:
+        return float(entries.mean(dtype=np.float64))
+    total = float(weights.sum(dtype=np.float64))
+    return float(dot(weights, entries)) / total if total > 0 else 0.0
+
+
+@quietly  # `root` raises an error for an image that overflows in single precision.
+def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
+    r"""Return the c that minimises :math:`\sum_i w_i \ell(z_i + c, b_i)`; the search starts from `guess`."""
+
+    def total(entries: Array) -> float:
+        return float(entries.sum() if weights is None else dot(weights, entries))
+
+    def derivatives(c: float) -> tuple[float, float, float]:
+        first, second = loss.derivative(z + c, b), loss.second(z + c, b)
+        return total(first), total(second), total(np.abs(first) + second * np.abs(z))
+
+    if loss.quadratic:
+        slope, curvature, _ = derivatives(0.0)
+        return -slope / curvature if curvature > 0 else 0.0
+    return root(derivatives, average(b - z, weights) if guess is None else guess)
+
+
+def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -> float:
+    """Return the zero of an increasing function, by Newton's method with bisection as a safeguard.
+
+    ``derivatives(c)`` is the function, its derivative, and the sum of the moduli of its terms.
+    """
+    lower, upper, reach, before = -math.inf, math.inf, 1.0, math.inf
+    for _ in range(_MOST):
+        slope, curvature, size = derivatives(c)
+        if abs(slope) <= 4 * _EPS * size:
+            return c
+        lower, upper = (c, upper) if slope < 0 else (lower, c)
+        target = c - slope / curvature if curvature > 0 else math.copysign(math.inf, -slope)
+        if math.isinf(upper - lower):
+            target = min(max(target, c - reach), c + reach)
+            reach *= 2
+        elif not lower < target < upper or abs(slope) > before / 2:
+            target = lower + (upper - lower) / 2
+        if target in (lower, upper):
+            return c
+        c, before = target, abs(slope)
+    raise NumericalTrouble("the optimal intercept is infinite: the loss decreases without end as it grows")

@@ -105,9 +105,8 @@ class LinearModel(DesignImage, LossOfImage):
     def gradient(self, point: Point) -> Array | LazyGradient:
         if self._screen is not None:
             return LazyGradient(self.dual(point), self.shape, ref(self._screen))
-        g = np.array(
-            self.design.rmatvec(self.dual(point)), dtype=self.dtype
-        )  # A design may return the same buffer again.
+        # A design may return the same buffer again.
+        g = np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)
         freeze(g)
         return g
 

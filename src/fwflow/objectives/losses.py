@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fwflow._numerics import namespace
-from fwflow._validation import Array, InputError, ours, positive, suggest
+from fwflow._validation import Array, InputError, find, ours, positive
 
 
 class Loss(ABC):
@@ -145,25 +145,12 @@ class Huber(EntrywiseLoss):
         return (abs(z - b) <= self.rho).astype(z.dtype)
 
 
-@dataclass(frozen=True, eq=False)
 class Ahead(Loss):
     """Another loss at ``start + share * z``, as a function of z."""
 
-    loss: Loss
-    start: Array
-    share: float
-
-    @property
-    def curvature(self) -> float:  # type: ignore[override]
-        return self.share**2 * self.loss.curvature
-
-    @property
-    def quadratic(self) -> bool:  # type: ignore[override]
-        return self.loss.quadratic
-
-    @property
-    def labels(self) -> bool:  # type: ignore[override]
-        return self.loss.labels
+    def __init__(self, loss: Loss, start: Array, share: float) -> None:
+        self.loss, self.start, self.share = loss, start, share
+        self.curvature, self.quadratic = share**2 * loss.curvature, loss.quadratic
 
     def value(self, z: Array, b: Array) -> float:
         return self.loss.value(self.start + self.share * z, b)
@@ -190,11 +177,8 @@ losses: Mapping[str, type[Any]] = MappingProxyType(
 
 def find_loss(loss: str | Loss, rho: float) -> Loss:
     """Return the loss of that name, or the object itself; losses with a parameter get ``rho``."""
-    if not isinstance(loss, str):
-        if not isinstance(loss, Loss):
-            raise InputError(f"loss must be a name or a Loss; got {loss!r}")
-        return loss
-    if loss not in losses:
-        raise InputError(f"loss={loss!r} is not known; {suggest(loss, losses)}")
-    kind = losses[loss]
-    return kind(rho=rho) if "rho" in kind.__dataclass_fields__ else kind()
+
+    def make(kind: Any) -> Loss:
+        return kind(rho=rho) if "rho" in kind.__dataclass_fields__ else kind()
+
+    return find(loss, "loss", losses, Loss, make)

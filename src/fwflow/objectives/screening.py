@@ -47,7 +47,7 @@ Score = Callable[[Array], Array]
 
 
 def is_worthwhile(design: Design) -> bool:
-    """Return whether a design offers single columns, and a pass over it costs more than bounds."""
+    """Return whether a design returns single columns, and a pass over its data costs more than bounds."""
     cost = design.data_cost.of_pass
     if cost is None or cost < max(LEAST_COST, LEAST_COST_PER_COLUMN * design.shape[1]):
         return False

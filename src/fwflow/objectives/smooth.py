@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -62,12 +62,13 @@ class Smooth(Objective):
         for name, optional in (("hess_product", hess_product), ("domain", domain)):
             if optional is not None and not callable(optional):
                 raise ValueError(f"{name} must be callable; got {describe(optional)}")
-        self.fun, self.grad, self._domain, self.hess_product = fun, grad, domain, hess_product
+        self.fun, self.grad, self.hess_product = fun, grad, hess_product
+        self.domain = None if domain is None else partial(_inside, domain)
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = None if shape is None else shape_of(shape, "shape")
 
     def fingerprint(self) -> str:
-        given = (self.grad is True, self.hess_product is not None, self._domain is not None)
+        given = (self.grad is True, self.hess_product is not None, self.domain is not None)
         return fingerprint(self, self.shape, self.smoothness, *given)
 
     def value(self, point: Point) -> float:
@@ -105,19 +106,15 @@ class Smooth(Objective):
             raise ValueError(f"fun must return (value, gradient) with grad=True; it returned {describe(answer)}")
         return self._scalar(answer[0]), self._checked(answer[1], point)
 
-    @property
-    def domain(self) -> Callable[[Point], bool] | None:
-        return None if self._domain is None else self._inside
-
-    def _inside(self, point: Point) -> bool:
-        assert self._domain is not None
-        answer = self._domain(point.x.copy())
-        if np.shape(answer) or np.asarray(answer).dtype.kind not in "biuf":
-            raise ValueError(f"domain must return True or False; it returned {describe(answer)}")
-        return bool(answer)
-
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         return None if self.hess_product is None else _CurvedModel(self.hess_product, point, gradient)
+
+
+def _inside(domain: Callable[[Array], bool], point: Point) -> bool:
+    answer = domain(point.x.copy())
+    if np.shape(answer) or np.asarray(answer).dtype.kind not in "biuf":
+        raise ValueError(f"domain must return True or False; it returned {describe(answer)}")
+    return bool(answer)
 
 
 class _CurvedModel(CoordinateModel):
@@ -137,9 +134,7 @@ class _CurvedModel(CoordinateModel):
     def pull(self) -> Array:
         return self._hessian(flat(self._at.coordinates)) - flat(DenseVertex(np.asarray(self._gradient(self._at))))
 
-    @property
-    def moving(self) -> bool:
-        return True
+    moving = True
 
     def _hessian(self, v: Array) -> Array:
         x = self._at.x

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
-from fwflow.designs.centred import Centre
+from fwflow.designs.in_memory import Centre
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses

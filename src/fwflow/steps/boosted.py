@@ -50,14 +50,11 @@ class Boosted(Momentum):
 
     rounds: int = 20
     least: float = 1e-3
+    uses_iterate = True
 
     def __post_init__(self) -> None:
         whole(self.rounds, "rounds", 1)
         number(self.least, "least", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
-
-    @property
-    def uses_iterate(self) -> bool:
-        return True
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         if x_bar.factored:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from fwflow._validation import InputError, number, suggest
+from fwflow._validation import check_number, find
 from fwflow.points.point import Atom, Lifted, Point
 
 #: Public names of fwflow.
@@ -26,15 +26,10 @@ class Momentum(ABC):
     these.
     """
 
-    @property
-    def uses_iterate(self) -> bool:
-        """Whether the first stage uses the gradient at the iterate, so that the trace needs no further gradient."""
-        return False
-
-    @property
-    def linear(self) -> bool:
-        """Whether only sums and multiples of gradients are used. Gradients then need not be arrays."""
-        return False
+    #: Whether the first stage uses the gradient at the iterate, so that the trace needs no further gradient.
+    uses_iterate: bool = False
+    #: Whether only sums and multiples of gradients are used. Gradients then need not be arrays.
+    linear: bool = False
 
     @abstractmethod
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
@@ -56,9 +51,7 @@ class Nesterov(Momentum):
     The initial values are v = x and theta = 0.
     """
 
-    @property
-    def linear(self) -> bool:
-        return True
+    linear = True
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Lifted, Any]:
         if memory is None:
@@ -71,7 +64,22 @@ class Nesterov(Momentum):
 
 
 @dataclass(frozen=True)
-class GradientAveraging(Momentum):
+class _Averaging(Momentum):
+    """Average in which the newest term has the weight gamma^a."""
+
+    exponent: float = 0.5
+    uses_iterate = True
+    linear = True
+
+    def __post_init__(self) -> None:
+        check_number(self, "exponent", "lie in (0, 1]", lambda x: 0 < x <= 1)
+
+    def _weight(self, gamma: float) -> float:
+        # With gamma > 1 the average consists of the new term only.
+        return min(1.0, float(gamma**self.exponent))
+
+
+class GradientAveraging(_Averaging):
     r"""Vertex of the oracle for an average of gradients.
 
     .. math:: \theta \leftarrow (1-\gamma_i^a)\theta + \gamma_i^a\nabla f(\bar x_i), \quad v = \mathrm{LMO}(\theta)
@@ -79,50 +87,22 @@ class GradientAveraging(Momentum):
     A larger exponent a in (0, 1] gives old gradients more weight.
     """
 
-    exponent: float = 0.5
-
-    @property
-    def uses_iterate(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", _exponent(self.exponent))
-
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Lifted, Any]:
-        rate = _rate(gamma, self.exponent)
-        g = gradient(x_bar)
-        theta = g if memory is None else (1 - rate) * memory + rate * g
+        weight, g = self._weight(gamma), gradient(x_bar)
+        theta = g if memory is None else (1 - weight) * memory + weight * g
         return oracle(theta), theta
 
 
-@dataclass(frozen=True)
-class LMOAveraging(Momentum):
+class LMOAveraging(_Averaging):
     r"""Average of vertices, :math:`\bar s \leftarrow (1-\gamma_i^a)\bar s + \gamma_i^a s_i`.
 
     Averages do not jump like vertices, which reduces the zig-zagging of Frank-Wolfe (Chen & Sun, "Reducing
     Discretization Error in the Frank-Wolfe Method", AISTATS 2023).
     """
 
-    exponent: float = 0.5
-
-    @property
-    def uses_iterate(self) -> bool:
-        return True
-
-    @property
-    def linear(self) -> bool:
-        return True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "exponent", _exponent(self.exponent))
-
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
         s = oracle(gradient(x_bar))
-        average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(_rate(gamma, self.exponent), s)])
+        average = x_bar.mix([(1.0, s)]) if memory is None else memory.mix([(self._weight(gamma), s)])
         return average, average
 
 
@@ -130,15 +110,6 @@ def extrapolation(t: Any, sqrt: Callable[[Any], Any] = math.sqrt) -> tuple[Any, 
     """Return the next t of FISTA and the weight of its extrapolation (Beck & Teboulle 2009, equations 4.2 and 4.3)."""
     following = (1 + sqrt(1 + 4 * t**2)) / 2
     return following, (t - 1) / following
-
-
-def _exponent(value: float) -> float:
-    return number(value, "exponent", "lie in (0, 1]", lambda x: 0 < x <= 1)
-
-
-def _rate(gamma: float, exponent: float) -> float:
-    # With gamma > 1 the average consists of the new term only.
-    return min(1.0, float(gamma**exponent))
 
 
 #: Momentum objects by name.
@@ -149,10 +120,4 @@ momenta: Mapping[str, Any] = MappingProxyType(
 
 def find_momentum(momentum: str | Momentum | None) -> Momentum | None:
     """Return the momentum of that name, or the object itself."""
-    if not isinstance(momentum, str):
-        if not isinstance(momentum, Momentum | None):
-            raise InputError(f"momentum must be a name or a Momentum; got {momentum!r}")
-        return momentum
-    if momentum not in momenta:
-        raise InputError(f"momentum={momentum!r} is not known; {suggest(momentum, momenta)}")
-    return momenta[momentum]()
+    return None if momentum is None else find(momentum, "momentum", momenta, Momentum)

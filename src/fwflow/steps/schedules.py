@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fwflow._numerics import namespace
-from fwflow._validation import number, positive
+from fwflow._validation import check_number, number, positive
 from fwflow.tableau.scheme import Tableau, is_convex
 
 #: Public names of fwflow.
@@ -19,19 +19,14 @@ __all__ = ["ConstantSchedule", "LogOpenLoop", "OpenLoop", "Schedule"]
 class Schedule(ABC):
     """Mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
 
+    #: Length of a step in time.
+    delta = 1.0
+    #: Number of the first step.
+    k0 = 0
+
     @abstractmethod
     def gamma(self, t: float) -> float:
         """Return the mixing coefficient at time t."""
-
-    @property
-    def delta(self) -> float:
-        """Length of a step in time."""
-        return 1.0
-
-    @property
-    def k0(self) -> int:
-        """Number of the first step."""
-        return 0
 
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
         r"""Return :math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
@@ -71,10 +66,10 @@ class OpenLoop(Schedule):
     k0: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "c", number(self.c, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf))
+        check_number(self, "c", "be at least 1 and finite", lambda x: 1 <= x < math.inf)
         object.__setattr__(self, "delta", positive(self.delta, "delta"))
-        at_least_0 = number(self.k0, "k0", "be at least 0 and whole", lambda x: 0 <= x < math.inf and x == int(x))
-        object.__setattr__(self, "k0", int(at_least_0))
+        check_number(self, "k0", "be at least 0 and whole", lambda x: 0 <= x < math.inf and x == int(x))
+        object.__setattr__(self, "k0", int(self.k0))
 
     def gamma(self, t: float) -> float:
         return self.c / (self.c + t)
@@ -105,7 +100,7 @@ class ConstantSchedule(Schedule):
     value: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", number(self.value, "value", "lie in (0, 1]", lambda x: 0 < x <= 1))
+        check_number(self, "value", "lie in (0, 1]", lambda x: 0 < x <= 1)
 
     def gamma(self, t: float) -> float:
         return self.value

@@ -12,13 +12,11 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-from fwflow._validation import InputError, number, suggest
+from fwflow._validation import InputError, check_number, find
 from fwflow.objectives.base import Line
 
 #: Public names of fwflow.
 __all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "ShortStep"]
-
-EPSILON = sys.float_info.epsilon
 
 
 class TimeIsUp(Exception):
@@ -77,16 +75,14 @@ class Aggressive(LineSearch):
 
     def __post_init__(self) -> None:
         if self.shrink is not None:
-            object.__setattr__(
-                self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
-            )
+            check_number(self, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
             return min(limit, gamma), None
         if self.shrink is None:
             return min(limit, max(gamma, self._without_increase(line, limit))), None
-        trial, lower = limit, line.value0 - 4 * EPSILON * abs(line.value0)
+        trial, lower = limit, line.value0 - 4 * sys.float_info.epsilon * abs(line.value0)
         while trial > gamma and not line.value(trial) < lower:
             trial *= self.shrink
         return min(limit, max(gamma, trial)), None
@@ -173,12 +169,8 @@ class Armijo(LineSearch):
     descends = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "sigma", number(self.sigma, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1)
-        )
-        object.__setattr__(
-            self, "shrink", number(self.shrink, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
-        )
+        check_number(self, "sigma", "be at least 0 and less than 1", lambda x: 0 <= x < 1)
+        check_number(self, "shrink", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0:
@@ -204,10 +196,8 @@ class Adaptive(LineSearch):
     descends = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "relax", number(self.relax, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1))
-        object.__setattr__(
-            self, "grow", number(self.grow, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf)
-        )
+        check_number(self, "relax", "lie in (0, 1]", lambda x: 0 < x <= 1)
+        check_number(self, "grow", "be greater than 1 and finite", lambda x: 1 < x < math.inf)
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         if line.slope0 >= 0 or line.norm2 == 0:
@@ -216,9 +206,8 @@ class Adaptive(LineSearch):
         if memory is None:
             trial = 1e-3 * limit
             memory = (line.slope(trial) - line.slope0) / (trial * line.norm2)
-        M = (
-            self.relax * memory if memory > 1e-100 * least else least
-        )  # An estimate may be zero, or negative by rounding.
+        # An estimate may be zero, or negative by rounding.
+        M = self.relax * memory if memory > 1e-100 * least else least
         for _ in range(100):
             step = min(limit, -line.slope0 / (M * line.norm2))
             if line.slope(step) <= 0 and _finite(line, step):
@@ -247,10 +236,4 @@ line_searches: Mapping[str, Any] = MappingProxyType(
 
 def find_line_search(search: str | LineSearch | None) -> LineSearch | None:
     """Return the line search of that name, or the object itself."""
-    if not isinstance(search, str):
-        if not isinstance(search, LineSearch | None):
-            raise InputError(f"line_search must be a name or a LineSearch; got {search!r}")
-        return search
-    if search not in line_searches:
-        raise InputError(f"line_search={search!r} is not known; {suggest(search, line_searches)}")
-    return line_searches[search]()
+    return None if search is None else find(search, "line_search", line_searches, LineSearch)

@@ -14,8 +14,7 @@ from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.flow_events import minimise_quadratic
 from fwflow.methods.restricted.working_set import WorkingSet, centred
 from fwflow.objectives.base import NumericalTrouble
-from fwflow.objectives.quadratic_models import stacked
-from fwflow.objectives.secants import Secants
+from fwflow.objectives.quadratic_models import Secants, stacked
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex
