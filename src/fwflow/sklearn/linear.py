@@ -415,27 +415,12 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
 class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     r"""Regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
 
+    The other parameters and the attributes are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
         Sum r of the coefficients.
-    loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
-    fit_intercept, warm_start : bool
-        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    coef_, intercept_ : (n_features,) array, float
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -451,6 +436,8 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
 class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
     r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso as a constrained problem.
 
+    The other parameters and the attributes are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
@@ -459,23 +446,6 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
         Features of each group, or the group of each feature. By default each feature is a group.
     p : float
         Norm of a group; larger than 1, and may be infinite.
-    loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
-    fit_intercept, warm_start : bool
-        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    coef_, intercept_ : (n_features,) array, float
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -531,33 +501,8 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
 class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
     r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group holds its features for all classes.
 
-    Parameters
-    ----------
-    radius : float
-        Bound r on the sum of the norms of the groups.
-    groups : sequence, optional
-        Features of each group, or the group of each feature. By default each feature is a group.
-    p : float
-        Norm of a group; larger than 1, and may be infinite.
-    class_weight : dict or "balanced", optional
-        Weights of the classes in the loss.
-    fit_intercept, warm_start : bool
-        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    classes_ : (n_classes,) array
-    coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
-        For more than two classes, the intercepts sum to zero.
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
+    `radius`, `groups` and `p` are those of `GroupRegression`. The other parameters and the attributes are those of
+    `L1Classifier`.
 
     Examples
     --------
