@@ -223,7 +223,7 @@ class Switching(Method):
             return proposal._replace(memory=replace(memory, trial=again))
         fell = (
             f"reduced the gap only by a factor of {trial.before / trial.best:.3g}"
-            if progress
+            if 0 < progress < math.inf
             else "did not reduce the gap"
         )
         why = f"{name} {fell} in its last {trial.steps} steps"
