@@ -137,7 +137,7 @@ def path(
         C = as_set(ball(radius))
         problem = Problem(f, C, Counts())
         threshold = max(tol, rtol * problem.evaluate(f.point(C.start(f.shape, f.dtype))).gap) if rtol else tol
-        return _minimised(f, C, before, tol=threshold, **options)
+        return minimised(f, C, before, tol=threshold, **options)
 
     results: list[Result] = []
     try:
@@ -198,7 +198,7 @@ def chosen_radii(
     def solved(radius: float, before: Any, gap: float) -> _Bound:
         start = starts(radius)
         given = options | {"tol": max(gap, noise), "max_iter": _MAX_ITER, "progress": False}
-        result = _minimised(f, as_set(ball(radius)), before if start is None else start, **given)
+        result = minimised(f, as_set(ball(radius)), before if start is None else start, **given)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return _Bound.of(f, result, radius)
@@ -261,7 +261,7 @@ def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
     shape = f.shape if f.shape is not None else problem.constraint.shape
     if shape is None:
         raise InputError("radii='auto' needs an objective or a set of known shape; give radii")
-    zero = f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
+    zero = origin(f, shape)
     value0, known = problem.value(zero), problem.evaluate(zero)
     line = problem.along(zero, zero.mix([(1.0, known.vertex)]), value0, known.gradient)
     if known.gap <= problem.rounding(zero, known) or not line.norm2 > 0:
@@ -275,7 +275,12 @@ def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
     return _FIRST * step, known.gap, value0
 
 
-def _minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
+def origin(f: Objective, shape: Any) -> Point:
+    """Return zero as a point of f."""
+    return f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
+
+
+def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
     """Minimise from x, with corrective steps if x has few nonzero entries and no method is given."""
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"

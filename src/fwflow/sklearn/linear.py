@@ -23,10 +23,9 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.centred import Centre
-from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
-from fwflow.run.paths import moved_inside, sparse_mixture
+from fwflow.run.paths import minimised, origin
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
@@ -43,11 +42,6 @@ class Samples:
     X: Any
     y: Array
     weights: Array | None
-
-    def rows(self, chosen: Array) -> Samples:
-        """Return the samples with the given indices."""
-        X = sp.csc_array(sp.csr_array(self.X)[chosen]) if sp.issparse(self.X) else self.X[chosen]
-        return Samples(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,30 +106,24 @@ class BallEstimator(BaseEstimator):
                 positive(value, name)
         whole(self.max_iter, "max_iter", 0)
 
-    def _fit(self, task: Samples, radius: float, start: Any = None) -> fw.Result:
+    def _options(self, f: fw.Objective, dtype: Any = np.float64) -> dict[str, Any]:
+        """Return the options of a run in the given data type; `tol` is relative to the loss at zero coefficients."""
+        tol = max(self.tol * f.value(origin(f, f.shape)), float(np.finfo(dtype).tiny)) if self.tol else 0.0
+        return {"method": self.method, "tol": tol, "rtol": self.rtol, "max_iter": self.max_iter}
+
+    def _fit(self, task: Samples, corners: CornerPath | None, radius: float, start: Any) -> fw.Result:
         """Minimise the loss for one radius, set all attributes, and return the result."""
         f = self._objective(task)
-        result = self._minimised(f, self._ball(radius, f.shape), start)
+        corner = None if corners is None else corners.at(radius)
+        result = minimised(f, self._ball(radius, f.shape), start if corner is None else corner, **self._options(f))
+        if not result.success and result.status is not fw.Status.PRECISION:
+            warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=3)
         self._keep(f, result.x)
-        self.n_iter_, self.dual_gap_, self.trace_ = result.nit, result.gap, result.trace
-        self.method_ = result.method
+        self.n_iter_ = result.nit + (0 if corners is None else corners.passed(radius))
+        self.dual_gap_, self.trace_, self.method_ = result.gap, result.trace, result.method
         # The images of the vertices are dropped because each is as long as the data.
         active = result.active_set
         self.active_set_ = active and ActiveSet(Atoms(atom.bare() for atom in active.atoms), active.weights)
-        return result
-
-    def _minimised(self, f: fw.Objective, C: fw.ConstraintSet, start: Any, **options: Any) -> fw.Result:
-        null = f.value(f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape)))
-        given = {"method": self.method, "tol": self.tol, "rtol": self.rtol, "max_iter": self.max_iter} | options
-        if given["tol"]:
-            given["tol"] = max(given["tol"] * null, float(np.finfo(np.float64).tiny))
-        start = moved_inside(C, start)
-        mixture = sparse_mixture(f, C, start) if given["method"] == "auto" else None
-        if mixture is not None:
-            start, given["method"] = mixture, Corrective()
-        result = fw.minimize(f, C, start, **given)
-        if not result.success and result.status is not fw.Status.PRECISION:
-            warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)
         return result
 
 
@@ -175,7 +163,7 @@ class FixedRadius(BallEstimator):
             Weights of the samples in the loss. A weight of 2 counts as a sample that occurs twice.
         """
         task = self._task(X, y, sample_weight)
-        self._fit(task, self.radius, self._earlier(task))
+        self._fit(task, None, self.radius, self._earlier(task))
         return self
 
 
@@ -227,12 +215,14 @@ class LinearEstimator(BallEstimator):
 
     def _centred(self, task: Samples) -> Samples:
         """Drop samples of weight zero, and with an intercept shift features that are far from zero."""
+        X = task.X
         if task.weights is not None and not task.weights.all():
-            task = task.rows(np.flatnonzero(task.weights))
+            kept = np.flatnonzero(task.weights)
+            X = sp.csc_array(sp.csr_array(X)[kept]) if sp.issparse(X) else X[kept]
+            task = Samples(X, task.y[kept], task.weights[kept])
         self._centre = None
         if not self.fit_intercept:
             return task
-        X = task.X
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

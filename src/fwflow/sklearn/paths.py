@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-import fwflow as fw
 from fwflow._validation import Array
 from fwflow.run import paths
 from fwflow.run.trace import progress_bar
@@ -127,20 +126,12 @@ def fitter(
 ) -> Callable[[Array], Iterator[Any]]:
     """Return a function of radii that fits the model at one radius after the other, and yields after each fit."""
     if backend == "numpy":
-        return partial(paths.followed, fit=partial(_fit, model, task, corners))
+        return partial(paths.followed, fit=partial(model._fit, task, corners))
     if backend != "jax":
         raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
     from fwflow.sklearn.devices import DevicePath
 
-    return DevicePath.of(model, task).along
-
-
-def _fit(model: BallEstimator, task: Samples, corners: CornerPath | None, radius: float, before: Any) -> fw.Result:
-    start = None if corners is None else corners.at(radius)
-    result = model._fit(task, radius, before if start is None else start)
-    if corners is not None:
-        model.n_iter_ += corners.passed(radius)
-    return result
+    return DevicePath(model, task).along
 
 
 def chosen_radii(
@@ -148,6 +139,5 @@ def chosen_radii(
 ) -> Array:
     """Return the radii in ascending order."""
     f: Any = model._objective(task)
-    starts = {} if corners is None else {"starts": corners.at}
-    options = {"method": model.method, **starts}
+    options = {"method": model.method} if corners is None else {"method": model.method, "starts": corners.at}
     return paths.chosen_radii(f, lambda radius: model._ball(radius, f.shape), radii, count, eps, **options)[0]
