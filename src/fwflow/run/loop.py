@@ -19,7 +19,6 @@ from fwflow.methods.auto import advice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
-from fwflow.points.point import Point
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.stopping import Limits, flat, slow
@@ -243,7 +242,7 @@ def _run(
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
-                    verified = _verify(problem, state, known)
+                    verified = verify(problem, state, state.point, known)
                     if verified.within(threshold):
                         status = Status.TOLERANCE
                         break
@@ -275,7 +274,7 @@ def _run(
                     point = problem.objective.refresh(point)
                 state.advance(proposal, point, state.hint if known is None else known.vertex, check)
                 bar.update()
-            verified = verified or _verify(problem, state, known)
+            verified = verified or verify(problem, state, state.point, known)
             return _finish(
                 problem, method, state, limits, *_judged(problem, method, state, limits, status, verified, detail)
             )
@@ -291,10 +290,10 @@ def _run(
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     rounding = problem.rounding(state.point, known)
-    ended = state.progress.stuck or flat(state.trace, _eps(state.point))
+    ended = state.progress.stuck or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
     if not ended and not (state.progress.exhausted and known.gap <= rounding):
         return None
-    verified = _verify(problem, state, known)
+    verified = verify(problem, state, state.point, known)
     if verified.gap <= _ROUNDING_TIMES * rounding:
         return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
@@ -308,12 +307,12 @@ def _judged(
     None in place of the verified point stands for the best iterate.
     """
     threshold, best = limits.threshold(state.first_gap), None
-    rise = state.fun - state.best_fun
-    if state.best is not state.point and rise > _ROUNDED * _eps(state.point) * abs(state.fun):
+    rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
+    if state.best is not state.point and rise > _ROUNDED * eps * abs(state.fun):
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
-        member = best is None or feasible(problem, best, state.best_inside) is not False
+        member = best is None or feasible(problem, state, best) is not False
         verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
         return Status.INCONSISTENT, verified, verified.doubt
@@ -361,23 +360,19 @@ def _finish(
     if verified is None:
         last = state.fun if state.best is None else state.best_fun
         try:
-            verified = _verify(problem, state, None, point)
+            verified = verify(problem, state, point, None)
         except (NumericalTrouble, DataLost):
             with suppress(NumericalTrouble, DataLost):  # the value may be unknown if the gradient failed at the start
                 last = problem.value(point)
-            inside = feasible(problem, point, state.has_inside(point))
-            verified = Verified(point, last, math.nan, math.nan, inside)
+            verified = Verified(point, last, math.nan, math.nan, feasible(problem, state, point))
         except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
-    counts = state.counts
     return Result(
         x=verified.point.x.copy(),
         fun=verified.fun,
         gap=verified.gap,
         nit=state.k,
-        n_grad=counts.n_grad,
-        n_lmo=counts.n_lmo,
-        n_design=counts.n_design,
+        **vars(state.counts),
         status=status,
         success=verified.within(limits.threshold(state.first_gap)),
         message=status.value + detail,
@@ -386,13 +381,3 @@ def _finish(
         active_set=method.active_set(state.memory) if point is state.point else None,
         state=state,
     )
-
-
-def _eps(point: Point) -> float:
-    return float(np.finfo(point.x.dtype).eps)
-
-
-def _verify(problem: Problem, state: State, known: Evaluation | None, point: Point | None = None) -> Verified:
-    """Verify the iterate, or another point of the run."""
-    point = state.point if point is None else point
-    return verify(problem, point, known, state.has_inside(point), state.first_gap)

@@ -13,7 +13,6 @@ from fwflow._validation import Array, InputError, describe, finite_array, number
 from fwflow.designs import Counts
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.atoms import ActiveSet
 from fwflow.methods.sequence import decomposed
 from fwflow.objectives.base import Objective
 from fwflow.points.gradients import as_gradient
@@ -281,25 +280,20 @@ def origin(f: Objective, shape: Any) -> Point:
 
 
 def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
-    """Minimise from x, with corrective steps if x has few nonzero entries and no method is given."""
+    """Minimise from x, moved into the set, with corrective steps if they are cheap there and no method is given."""
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
-    mixture = None if chosen or f.image_map is None else sparse_mixture(f, C, start)
-    if mixture is not None:
-        start, options = mixture, options | {"method": Corrective()}
+    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _FEW * start.size
+    if sparse and not chosen and f.image_map is not None:
+        mixture = decomposed(Problem(f, C, Counts()), Point(start))
+        if mixture is not None:
+            start, options = mixture, options | {"method": Corrective()}
     return minimize(f, C, start, **options)
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:
-    """Return x if it is a member, else its projection; None if the set offers none."""
+    """Return x if it is a member, else its projection; None if the set has no projection."""
     if x is None or isinstance(x, LowRank):
         return x
     x = np.asarray(x)
     return x if C.contains(x, slack(Point(x))) else C.project(x)
-
-
-def sparse_mixture(f: Objective, C: ConstraintSet, x: Any) -> ActiveSet | None:
-    """Return x as a mixture of vertices if corrective steps on its few nonzero entries are cheap; else None."""
-    if not isinstance(x, np.ndarray) or not 0 < np.count_nonzero(x) ** 2 <= _FEW * x.size:
-        return None
-    return decomposed(Problem(f, C, Counts()), Point(x))
