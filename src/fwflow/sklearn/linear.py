@@ -237,6 +237,10 @@ class LinearEstimator(BallEstimator):
         shift = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
         self.intercept_ = constants - shift
 
+    def _kept(self) -> Any:
+        coef = vars(self).get("coef_")
+        return coef[0] if coef is not None and coef.ndim == 2 and len(coef) == 1 else coef
+
     def _decision(self, X: Any) -> Array:
         """Return the linear predictions for the data that a user gives."""
         check_is_fitted(self)
@@ -286,9 +290,6 @@ class LinearRegressor(Regressor, LinearEstimator):
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
         self._keep_linear(x, f.intercept_at(x) + self._level)
 
-    def _kept(self) -> Any:
-        return vars(self).get("coef_")
-
     def predict(self, X: Any) -> Array:
         """Return the predicted numbers."""
         return self._decision(X)
@@ -331,10 +332,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self._keep_linear(x, f.intercepts_at(x))
         if self._centre is not None:
             self.intercept_ -= self.intercept_.mean()  # adding a constant to all classes changes no probability
-
-    def _kept(self) -> Any:
-        coef = vars(self).get("coef_")
-        return coef if coef is None or len(coef) > 1 else coef[0]
 
     def _losses(self, X: Any, y: Array) -> Array:
         places = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
@@ -405,7 +402,7 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
 class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     r"""Regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
 
-    The other parameters and the attributes are those of `L1Regression`.
+    The parameters and attributes that are not listed here are those of `L1Regression`.
 
     Parameters
     ----------
@@ -426,7 +423,7 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
 class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
     r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso as a constrained problem.
 
-    The other parameters and the attributes are those of `L1Regression`.
+    The parameters and attributes that are not listed here are those of `L1Regression`.
 
     Parameters
     ----------
@@ -452,29 +449,20 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
 class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
     r"""Logistic regression with :math:`\|\beta\|_1 \le r`; multinomial, with one ball, for more than two classes.
 
+    The parameters and attributes that are not listed here are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
         Bound r on the l1 norm of all coefficients.
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
-    fit_intercept, warm_start : bool
-        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
     classes_ : (n_classes,) array
     coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
         For more than two classes, the intercepts sum to zero.
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
