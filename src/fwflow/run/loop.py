@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
 from fwflow._validation import InputError, whole
@@ -22,7 +23,6 @@ from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.stopping import Limits, flat, slow
-from fwflow.run.trace import progress_bar
 from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
@@ -225,7 +225,8 @@ def _run(
     verified: Verified | None = None
     detail = ""
     uses_iterate, wanted = method.uses_iterate, limits.wanted
-    with progress_bar(limits.max_iter, progress) as bar:
+    # tqdm starts a thread even for a bar that is disabled, so there is none unless it is shown.
+    with tqdm(total=limits.max_iter) if progress else nullcontext() as bar:
         try:
             while True:
                 known, untrue = state.known, False
@@ -237,7 +238,8 @@ def _run(
                 new = _record(problem, state, time.perf_counter() - started)
                 if new and known is not None:
                     state.progress = state.progress.seen(known.gap)
-                bar.show(state.fun, state.gap)
+                if bar is not None:
+                    bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
@@ -273,7 +275,8 @@ def _run(
                 if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
                     point = problem.objective.refresh(point)
                 state.advance(proposal, point, state.hint if known is None else known.vertex, check)
-                bar.update()
+                if bar is not None:
+                    bar.update()
             verified = verified or verify(problem, state, state.point, known)
             return _finish(
                 problem, method, state, limits, *_judged(problem, method, state, limits, status, verified, detail)

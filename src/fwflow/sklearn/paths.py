@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
+from tqdm.auto import tqdm
 
 from fwflow._validation import Array, describe, number
 from fwflow.run import paths
-from fwflow.run.trace import progress_bar
 from fwflow.sklearn.completion import Completion
 from fwflow.sklearn.linear import (
     BallEstimator,
@@ -122,11 +122,9 @@ def radius_path(
     """
     model = clone(L1Regression() if estimator is None else estimator)
     fits = _Fits(model, X, y, sample_weight, backend)
-    chosen, found = fits.radii(radii, n_radii, eps), []
-    with progress_bar(len(chosen), progress, " radii") as bar:
-        for _ in fits.along(chosen):
-            found.append((model.coef_, model.intercept_, model.dual_gap_, model.n_iter_))
-            bar.update()
+    chosen = fits.radii(radii, n_radii, eps)
+    fitted = tqdm(fits.along(chosen), total=len(chosen), unit=" radii") if progress else fits.along(chosen)
+    found = [(model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in fitted]
     return RadiusPath(chosen, *(np.array(part) for part in zip(*found, strict=True)))
 
 
@@ -184,12 +182,8 @@ class RadiusSearch(BallEstimator):
         weights = checked_weights(sample_weight, len(y))
         folds = [delayed(_fold)(clone(self), X, y, weights, *split, self.radii_) for split in self._splits(X, y)]
         jobs = 1 if self.backend == "jax" else self.n_jobs
-        losses = []
-        with progress_bar(len(folds), self.progress, " folds") as bar:
-            for fold_losses in Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds):
-                losses.append(fold_losses)
-                bar.update()
-        self.losses_ = np.array(losses)
+        losses = Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds)
+        self.losses_ = np.array(list(tqdm(losses, total=len(folds), unit=" folds") if self.progress else losses))
         self.mean_losses_ = np.nanmean(self.losses_, axis=0)
         counts = np.isfinite(self.losses_).sum(axis=0)
         self.standard_errors_ = np.nanstd(self.losses_, axis=0) / np.sqrt(np.maximum(counts - 1, 1))
