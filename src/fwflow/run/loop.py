@@ -34,14 +34,14 @@ from fwflow.tableau.scheme import Tableau
 # Number of steps after which carried images are computed again from x. A step multiplies earlier rounding by 1 - gamma,
 # so errors hardly accumulate; one pass over the data in 200 is a cheap safeguard.
 _REFRESH_EVERY = 200
-# A gap up to this multiple of the estimated rounding counts as rounding. Chosen without tuning, as are the others.
-_ROUNDING_TIMES = 1e3
-# Differences of function values up to this many units in the last place count as rounding.
-_ROUNDED = 64
-# Below this share of the first gap, every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
-_NEAR = 1e-4
-# The message mentions the best iterate if f has risen since by this share of its decrease from the start.
-_FAR = 0.1
+# Multiple of the estimated rounding up to which a gap counts as rounding. Chosen without tuning, as are the others.
+_GAP_ROUNDING = 1e3
+# Units in the last place up to which a difference of function values counts as rounding.
+_VALUE_ULPS = 64
+# Share of the first gap below which every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
+_CHECK_SHARE = 1e-4
+# Increase of f since the best iterate, as a share of its decrease from the start, from which the message mentions it.
+_NOTABLE_RISE = 0.1
 
 _UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
 _ROUNDED_AWAY = " The gap of a convex function excludes that, so rounding is larger than the gap."
@@ -152,7 +152,7 @@ def minimize(
     if state is not None and x0 is not None:
         raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
     if not isinstance(state, State | None):
-        raise InputError(f"state must be a State, such as result.state; got {type(state).__name__}")
+        raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
 
     state = _begin(f, C, x0) if state is None else _resumed(state, f, C)
     problem = Problem(f.counted_by(state.counts), C, state.counts, time.perf_counter() + limits.max_time)
@@ -261,7 +261,7 @@ def _run(
                     break
                 check = False
                 if known is not None and wanted:
-                    check = known.gap <= _NEAR * state.first_gap or state.k & (state.k - 1) == 0
+                    check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
                     if check and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
                         break
@@ -278,9 +278,8 @@ def _run(
                 if bar is not None:
                     bar.update()
             verified = verified or verify(problem, state, state.point, known)
-            return _finish(
-                problem, method, state, limits, *_judged(problem, method, state, limits, status, verified, detail)
-            )
+            ended = _judged(problem, method, state, limits, status, verified, detail)
+            return _finish(problem, method, state, limits, *ended)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
@@ -297,7 +296,7 @@ def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, V
     if not ended and not (state.progress.exhausted and known.gap <= rounding):
         return None
     verified = verify(problem, state, state.point, known)
-    if verified.gap <= _ROUNDING_TIMES * rounding:
+    if verified.gap <= _GAP_ROUNDING * rounding:
         return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
@@ -311,7 +310,7 @@ def _judged(
     """
     threshold, best = limits.threshold(state.first_gap), None
     rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
-    if state.best is not state.point and rise > _ROUNDED * eps * abs(state.fun):
+    if state.best is not state.point and rise > _VALUE_ULPS * eps * abs(state.fun):
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
@@ -329,7 +328,7 @@ def _judged(
     if best is not None and not solved:
         if method.descends:
             return status, None, detail
-        if rise > _FAR * abs(state.trace["fun"][0] - state.best_fun):
+        if rise > _NOTABLE_RISE * abs(state.trace["fun"][0] - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail
 

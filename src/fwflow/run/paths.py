@@ -35,8 +35,9 @@ _ACCURACY, _MAX_ITER = 0.1, 1000
 _DOUBLINGS, _BISECTIONS = 60, 4
 # Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
-# Corrective steps on k coefficients cost O(k^2 m), a product with the data O(n m): they pay up to k^2 = _FEW n.
-_FEW = 10
+# Corrective steps on k of n coefficients cost O(k^2 m), a product with the data O(n m). They are used if k^2 is at most
+# this multiple of n.
+_MAX_WORK = 10
 
 Ball = Callable[[float], ConstraintSet]
 
@@ -53,7 +54,7 @@ class PathResult:
         One for each radius; fewer if the path was interrupted.
     lower_bound : float
         Certified lower bound of f over all balls up to 1000 times the last radius, or over all balls if it is the
-        known lower bound of f, such as zero for the losses.
+        known lower bound of f, for example zero for the losses.
     """
 
     radii: Array
@@ -118,7 +119,7 @@ def path(
     from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
     ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
 
-    The bounds hold for sets without the origin too, such as simplices, where v may rise again.
+    The bounds hold for sets without the origin too, for example simplices, where v may rise again.
 
     Examples
     --------
@@ -146,7 +147,7 @@ def path(
         if not results:
             raise
     last = _Bound.of(f, results[-1], float(chosen[len(results) - 1]))
-    return PathResult(chosen, tuple(results), max(lower, last.least(last.radius, _HORIZON * last.radius)))
+    return PathResult(chosen, tuple(results), max(lower, last.lowest(last.radius, _HORIZON * last.radius)))
 
 
 def followed(radii: Array, fit: Callable[[float, Any], Result]) -> Iterator[Result]:
@@ -179,7 +180,7 @@ def chosen_radii(
 ) -> tuple[Array, float]:
     """Return the radii in ascending order, and a lower bound of f over larger balls; `path` describes both.
 
-    ``starts(radius)`` is a point close to the minimiser, None if there is none but the minimiser before.
+    ``starts(radius)`` is a point close to the minimiser; None stands for the minimiser of the radius before.
     """
     n_radii = whole(n_radii, "n_radii", 1)
     eps = number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
@@ -206,17 +207,17 @@ def chosen_radii(
         return max(eps * (value0 - bound.fun), noise)
 
     def ends(bound: _Bound, last: _Bound) -> bool:
-        """Whether the path may end at a radius, given the bound at which the search ended."""
+        """Return whether the path may end at a radius, given the bound at which the search ended."""
         top = _HORIZON * last.radius
-        least = max(bound.least(bound.radius, top), last.least(bound.radius, top))
-        return bound.fun - min(least, bound.least(bound.radius, 2 * bound.radius)) <= allowed(bound)
+        lower = max(bound.lowest(bound.radius, top), last.lowest(bound.radius, top))
+        return bound.fun - min(lower, bound.lowest(bound.radius, 2 * bound.radius)) <= allowed(bound)
 
     found = [solved(first, None, _ACCURACY * eps * first * slope)]
     for _ in range(_DOUBLINGS):
         last = found[-1]
         if not math.isfinite(last.gap) or last.radius > largest / 2 or ends(last, last):
             break
-        if last.fun - last.least(last.radius, 2 * last.radius) <= allowed(last):
+        if last.fun - last.lowest(last.radius, 2 * last.radius) <= allowed(last):
             found[-1] = last = solved(last.radius, last.x, _ACCURACY * allowed(last) / _HORIZON)
             if ends(last, last) or not last.reached:
                 break
@@ -228,7 +229,7 @@ def chosen_radii(
     for _ in range(_BISECTIONS if end else 0):
         middle = solved(math.sqrt(below.radius * above.radius), below.x, _ACCURACY * allowed(above))
         below, above = (below, middle) if ends(middle, last) else (middle, above)
-    return np.geomspace(first, above.radius, n_radii), last.least(above.radius, _HORIZON * last.radius)
+    return np.geomspace(first, above.radius, n_radii), last.lowest(above.radius, _HORIZON * last.radius)
 
 
 class _Bound(NamedTuple):
@@ -248,8 +249,8 @@ class _Bound(NamedTuple):
         rate = (result.gap - as_gradient(f.gradient(point)).inner(point)) / radius
         return cls(radius, result.x, result.fun, result.gap, rate, f.lower_bound, result.success)
 
-    def least(self, start: float, end: float) -> float:
-        """Lower bound of v on an interval of radii: a line is lowest at an end."""
+    def lowest(self, start: float, end: float) -> float:
+        """Return a lower bound of v on an interval of radii; the line is lowest at one of its ends."""
         rise = max((start - self.radius) * self.rate, (end - self.radius) * self.rate)
         return max(self.lower_bound, self.fun - self.gap - rise)
 
@@ -283,7 +284,7 @@ def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
     """Minimise from x, moved into the set, with corrective steps if they are cheap there and no method is given."""
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
-    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _FEW * start.size
+    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _MAX_WORK * start.size
     if sparse and not chosen and f.image_map is not None:
         mixture = decomposed(Problem(f, C, Counts()), Point(start))
         if mixture is not None:

@@ -96,9 +96,9 @@ class CornerPath:
             return False
         k, rate = len(self._active), self._rate
         d = dot(self._inverse[:k, :k], self._signs)
-        turn = dot(d, self._products[:k])
+        change = dot(d, self._products[:k])
         with np.errstate(divide="ignore", invalid="ignore"):
-            closing = np.stack([1 - turn, 1 + turn])
+            closing = np.stack([1 - change, 1 + change])
             reached = np.where(
                 closing > 1e-12, np.stack([rate - self._c, rate + self._c]).clip(min=0) / closing, np.inf
             )
@@ -108,7 +108,7 @@ class CornerPath:
             gone = np.where(d * self._signs < 0, -self._x / d, np.inf)
         side, j = divmod(int(reached.argmin()), reached.shape[1])
         step = min(float(reached[side, j]), float(gone.min(initial=np.inf)), rate)
-        self._x, self._c, self._rate = self._x + step * d, self._c - step * turn, rate - step
+        self._x, self._c, self._rate = self._x + step * d, self._c - step * change, rate - step
         self._dropped = None
         if self._rate <= _ROUNDING * self.corners[0].rate:
             self.finished = True

@@ -19,7 +19,7 @@ from fwflow.sklearn.linear import BallEstimator, Samples
 
 
 class DevicePath:
-    """A model without a radius, with its data on the device; an error for a model that JAX does not support."""
+    """Model with its data on a device, to be fitted for many radii. A model that JAX does not support is an error."""
 
     def __init__(self, model: BallEstimator, task: Samples) -> None:
         f, name = model._objective(task), type(model).__name__
