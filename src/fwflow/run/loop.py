@@ -278,8 +278,8 @@ def _run(
                 if bar is not None:
                     bar.update()
             verified = verified or verify(problem, state, state.point, known)
-            ended = _judged(problem, method, state, limits, status, verified, detail)
-            return _finish(problem, method, state, limits, *ended)
+            judged = _judged(problem, method, state, limits, status, verified, detail)
+            return _finish(problem, method, state, limits, *judged)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
