@@ -189,3 +189,31 @@ def test_a_start_is_moved_inside():
     assert paths.moved_inside(fw.L1Ball(1.0), inside) is inside
     np.testing.assert_allclose(paths.moved_inside(fw.L1Ball(1.0), outside), [1.0, 0.0])
     assert paths.moved_inside(fw.ConvexHull(np.eye(2)), outside) is None
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_the_origin_is_zero_in_the_form_of_the_objective(factored):
+    f = fw.MatrixCompletion([0, 1], [1, 0], [2.0, 4.0], (2, 3)) if factored else fw.LinearModel(A, B)
+    zero = paths.origin(f, f.shape)
+    assert zero.factored is factored
+    assert f.value(zero) == pytest.approx((2.0**2 + 4.0**2) / 2 if factored else np.mean(B**2) / 2)
+
+
+@pytest.mark.parametrize(
+    ("start", "options", "method"),
+    [
+        (np.eye(N)[0], {}, "Corrective"),
+        (np.eye(N)[0], {"method": "fw"}, "fw"),
+        (np.eye(N)[0], {"line_search": "exact"}, "fw"),
+        (np.full(N, 1 / (2 * N)), {}, "Corrective"),
+        (None, {}, "apg"),
+    ],
+)
+def test_sparse_starts_are_continued_with_corrective_steps_if_no_method_is_given(start, options, method):
+    result = paths.minimised(fw.LinearModel(A, B), fw.L1Ball(1.0), start, max_iter=1, **options)
+    assert str(result.method) == method
+
+
+def test_a_run_starts_at_the_projection_of_an_outside_point():
+    result = paths.minimised(fw.LinearModel(A, B), fw.L1Ball(1.0), 3 * np.eye(N)[2], max_iter=0)
+    np.testing.assert_allclose(result.x, np.eye(N)[2])

@@ -112,7 +112,7 @@ def test_paths_begin_at_their_minimisers_and_verify_them(weights, dtype):
 def test_a_path_that_is_lost_is_found_by_runs(monkeypatch):
     y = TALL[:, 0] - 2 * TALL[:, 3] + RNG.standard_normal(60)
     whole = L1RegressionCV(n_radii=5).fit(TALL, y)
-    monkeypatch.setattr(linear.CornerPath, "_settle", lambda path: setattr(path, "lost", len(path.corners) > 2))
+    monkeypatch.setattr(linear.CornerPath, "_correct", lambda path: setattr(path, "lost", len(path.corners) > 2))
     lost = L1RegressionCV(whole.radii_).fit(TALL, y)
     assert lost.dual_gap_ <= 1e-8 * y.var() / 2
     np.testing.assert_allclose(lost.losses_, whole.losses_, rtol=1e-5)

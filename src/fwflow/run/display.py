@@ -10,9 +10,10 @@ import numpy as np
 
 from fwflow._validation import Array
 
-# Size and margins of the plot in pixels, and the largest number of points of its line. Chosen by eye.
+# Size of the plot, and the left, upper, right and lower edge of its frame, in pixels. Chosen by eye.
 _WIDTH, _HEIGHT = 340, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 8, 34
+_LEFT, _TOP, _RIGHT, _BOTTOM = 52, 8, 330, 156
+# Largest number of points of the line, chosen by eye.
 _POINTS = 200
 
 
@@ -44,20 +45,19 @@ def convergence(k: Array, gap: Array) -> str:
     right, low = max(float(x[-1]), 1e-9), math.floor(y.min())
     high = max(math.ceil(y.max()), low + 1)
     few = np.unique(np.searchsorted(x, np.linspace(0.0, right, _POINTS)).clip(0, x.size - 1))
-    across = _LEFT + (_WIDTH - _LEFT - _RIGHT) * x[few] / right
-    down = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - y[few]) / (high - low)
+    across, down = np.interp(x[few], [0, right], [_LEFT, _RIGHT]), np.interp(y[few], [low, high], [_BOTTOM, _TOP])
     points = " ".join(f"{a:.1f},{d:.1f}" for a, d in zip(across, down, strict=True))
     line = f"<polyline points='{points}' fill='none' stroke='#1f77b4' stroke-width='1.8'/>"
     if few.size == 1:
         line = f"<circle cx='{across[0]:.1f}' cy='{down[0]:.1f}' r='3' fill='#1f77b4'/>"
     label = f"The gap falls to {gap[shown][-1]:.1e} in {int(k[shown][-1])} iterations"
+    middle = (_TOP + _BOTTOM) // 2
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='{_HEIGHT}' role='img' "
         f"viewBox='0 0 {_WIDTH} {_HEIGHT}' font-size='11' fill='currentColor'><title>{label}</title>"
-        f"{_rules(right, low, high)}{line}"
-        f"<text x='{(_LEFT + _WIDTH - _RIGHT) / 2:.0f}' y='{_HEIGHT - 4}' text-anchor='middle'>iteration</text>"
-        f"<text x='11' y='{(_TOP + _HEIGHT - _BOTTOM) / 2:.0f}' text-anchor='middle' "
-        f"transform='rotate(-90 11 {(_TOP + _HEIGHT - _BOTTOM) / 2:.0f})'>gap</text></svg>"
+        f"{_grid(right, low, high)}{line}"
+        f"<text x='{(_LEFT + _RIGHT) // 2}' y='{_HEIGHT - 4}' text-anchor='middle'>iteration</text>"
+        f"<text x='11' y='{middle}' text-anchor='middle' transform='rotate(-90 11 {middle})'>gap</text></svg>"
     )
 
 
@@ -65,20 +65,17 @@ def _cell(value: object) -> str:
     return f"<td style='text-align:left'>{'…' if value is None else escape(str(value))}</td>"
 
 
-def _rules(right: float, low: int, high: int) -> str:
+def _grid(right: float, low: int, high: int) -> str:
     """Return the frame and at most six grid lines in each direction, at powers of ten."""
-    drawn = []
-    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    width, height = _RIGHT - _LEFT, _BOTTOM - _TOP
+    drawn = f"<rect x='{_LEFT}' y='{_TOP}' width='{width}' height='{height}' fill='none' stroke='currentColor'/>"
     for power in range(low, high + 1, max(1, math.ceil((high - low) / 5))):
         at = _TOP + height * (high - power) / (high - low)
-        drawn.append(f"<path d='M{_LEFT} {at:.1f}h{width}' stroke='currentColor' stroke-opacity='.15'/>")
-        drawn.append(
-            f"<text x='{_LEFT - 5}' y='{at + 4:.1f}' text-anchor='end'>"
-            f"10<tspan dy='-4' font-size='8'>{power}</tspan></text>"
-        )
+        text = f"10<tspan dy='-4' font-size='8'>{power}</tspan>"
+        drawn += f"<path d='M{_LEFT} {at:.1f}h{width}' stroke='currentColor' stroke-opacity='.15'/>"
+        drawn += f"<text x='{_LEFT - 5}' y='{at + 4:.1f}' text-anchor='end'>{text}</text>"
     for power in range(0, math.floor(right) + 1, max(1, math.ceil(right / 5))):
         at = _LEFT + width * power / right
-        drawn.append(f"<path d='M{at:.1f} {_TOP}v{height}' stroke='currentColor' stroke-opacity='.15'/>")
-        drawn.append(f"<text x='{at:.1f}' y='{_HEIGHT - _BOTTOM + 14}' text-anchor='middle'>{10**power}</text>")
-    frame = f"<rect x='{_LEFT}' y='{_TOP}' width='{width}' height='{height}' fill='none' stroke='currentColor'/>"
-    return "".join(drawn) + frame
+        drawn += f"<path d='M{at:.1f} {_TOP}v{height}' stroke='currentColor' stroke-opacity='.15'/>"
+        drawn += f"<text x='{at:.1f}' y='{_BOTTOM + 14}' text-anchor='middle'>{10**power}</text>"
+    return drawn

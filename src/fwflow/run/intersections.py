@@ -106,8 +106,7 @@ def alternate(
     """
     first, second = as_set(C1), as_set(C2)
     tol, rtol = positive(tol, "tol"), number(rtol, "rtol", "lie strictly between 0 and 1", lambda x: 0 < x < 1)
-    known = [C.shape for C in (first, second) if C.shape is not None]
-    own = shape_of(shape, "shape") if shape is not None else known[0] if known else None
+    own = first.shape or second.shape if shape is None else shape_of(shape, "shape")
     if own is None:
         raise ValueError("shape is needed: neither set has a known shape")
     n = math.prod(own)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
 from fwflow._validation import InputError, whole
@@ -19,11 +20,9 @@ from fwflow.methods.auto import advice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
-from fwflow.points.point import Point
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.stopping import Limits, flat, slow
-from fwflow.run.trace import progress_bar
 from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
@@ -35,14 +34,14 @@ from fwflow.tableau.scheme import Tableau
 # Number of steps after which carried images are computed again from x. A step multiplies earlier rounding by 1 - gamma,
 # so errors hardly accumulate; one pass over the data in 200 is a cheap safeguard.
 _REFRESH_EVERY = 200
-# A gap up to this multiple of the estimated rounding counts as rounding. Chosen without tuning, as are the others.
-_ROUNDING_TIMES = 1e3
-# Differences of function values up to this many units in the last place count as rounding.
-_ROUNDED = 64
-# Below this share of the first gap, every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
-_NEAR = 1e-4
-# The message mentions the best iterate if f has risen since by this share of its decrease from the start.
-_FAR = 0.1
+# Multiple of the estimated rounding up to which a gap counts as rounding. Chosen without tuning, as are the others.
+_GAP_ROUNDING = 1e3
+# Units in the last place up to which a difference of function values counts as rounding.
+_VALUE_ULPS = 64
+# Share of the first gap below which every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
+_CHECK_SHARE = 1e-4
+# Increase of f since the best iterate, as a share of its decrease from the start, from which the message mentions it.
+_NOTABLE_RISE = 0.1
 
 _UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
 _ROUNDED_AWAY = " The gap of a convex function excludes that, so rounding is larger than the gap."
@@ -153,7 +152,7 @@ def minimize(
     if state is not None and x0 is not None:
         raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
     if not isinstance(state, State | None):
-        raise InputError(f"state must be a State, such as result.state; got {type(state).__name__}")
+        raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
 
     state = _begin(f, C, x0) if state is None else _resumed(state, f, C)
     problem = Problem(f.counted_by(state.counts), C, state.counts, time.perf_counter() + limits.max_time)
@@ -226,7 +225,8 @@ def _run(
     verified: Verified | None = None
     detail = ""
     uses_iterate, wanted = method.uses_iterate, limits.wanted
-    with progress_bar(limits.max_iter, progress) as bar:
+    # tqdm starts a thread even for a bar that is disabled, so there is none unless it is shown.
+    with tqdm(total=limits.max_iter) if progress else nullcontext() as bar:
         try:
             while True:
                 known, untrue = state.known, False
@@ -238,12 +238,13 @@ def _run(
                 new = _record(problem, state, time.perf_counter() - started)
                 if new and known is not None:
                     state.progress = state.progress.seen(known.gap)
-                bar.show(state.fun, state.gap)
+                if bar is not None:
+                    bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
-                    verified = _verify(problem, state, known)
+                    verified = verify(problem, state, state.point, known)
                     if verified.within(threshold):
                         status = Status.TOLERANCE
                         break
@@ -260,7 +261,7 @@ def _run(
                     break
                 check = False
                 if known is not None and wanted:
-                    check = known.gap <= _NEAR * state.first_gap or state.k & (state.k - 1) == 0
+                    check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
                     if check and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
                         break
@@ -274,11 +275,11 @@ def _run(
                 if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
                     point = problem.objective.refresh(point)
                 state.advance(proposal, point, state.hint if known is None else known.vertex, check)
-                bar.update()
-            verified = verified or _verify(problem, state, known)
-            return _finish(
-                problem, method, state, limits, *_judged(problem, method, state, limits, status, verified, detail)
-            )
+                if bar is not None:
+                    bar.update()
+            verified = verified or verify(problem, state, state.point, known)
+            judged = _judged(problem, method, state, limits, status, verified, detail)
+            return _finish(problem, method, state, limits, *judged)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
@@ -291,11 +292,11 @@ def _run(
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     rounding = problem.rounding(state.point, known)
-    ended = state.progress.stuck or flat(state.trace, _eps(state.point))
+    ended = state.progress.stuck or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
     if not ended and not (state.progress.exhausted and known.gap <= rounding):
         return None
-    verified = _verify(problem, state, known)
-    if verified.gap <= _ROUNDING_TIMES * rounding:
+    verified = verify(problem, state, state.point, known)
+    if verified.gap <= _GAP_ROUNDING * rounding:
         return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
@@ -308,12 +309,12 @@ def _judged(
     None in place of the verified point stands for the best iterate.
     """
     threshold, best = limits.threshold(state.first_gap), None
-    rise = state.fun - state.best_fun
-    if state.best is not state.point and rise > _ROUNDED * _eps(state.point) * abs(state.fun):
+    rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
+    if state.best is not state.point and rise > _VALUE_ULPS * eps * abs(state.fun):
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
-        member = best is None or feasible(problem, best, state.best_inside) is not False
+        member = best is None or feasible(problem, state, best) is not False
         verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
         return Status.INCONSISTENT, verified, verified.doubt
@@ -327,7 +328,7 @@ def _judged(
     if best is not None and not solved:
         if method.descends:
             return status, None, detail
-        if rise > _FAR * abs(state.trace["fun"][0] - state.best_fun):
+        if rise > _NOTABLE_RISE * abs(state.trace["fun"][0] - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail
 
@@ -361,23 +362,19 @@ def _finish(
     if verified is None:
         last = state.fun if state.best is None else state.best_fun
         try:
-            verified = _verify(problem, state, None, point)
+            verified = verify(problem, state, point, None)
         except (NumericalTrouble, DataLost):
             with suppress(NumericalTrouble, DataLost):  # the value may be unknown if the gradient failed at the start
                 last = problem.value(point)
-            inside = feasible(problem, point, state.has_inside(point))
-            verified = Verified(point, last, math.nan, math.nan, inside)
+            verified = Verified(point, last, math.nan, math.nan, feasible(problem, state, point))
         except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
-    counts = state.counts
     return Result(
         x=verified.point.x.copy(),
         fun=verified.fun,
         gap=verified.gap,
         nit=state.k,
-        n_grad=counts.n_grad,
-        n_lmo=counts.n_lmo,
-        n_design=counts.n_design,
+        **vars(state.counts),
         status=status,
         success=verified.within(limits.threshold(state.first_gap)),
         message=status.value + detail,
@@ -386,13 +383,3 @@ def _finish(
         active_set=method.active_set(state.memory) if point is state.point else None,
         state=state,
     )
-
-
-def _eps(point: Point) -> float:
-    return float(np.finfo(point.x.dtype).eps)
-
-
-def _verify(problem: Problem, state: State, known: Evaluation | None, point: Point | None = None) -> Verified:
-    """Verify the iterate, or another point of the run."""
-    point = state.point if point is None else point
-    return verify(problem, point, known, state.has_inside(point), state.first_gap)

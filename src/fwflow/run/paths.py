@@ -13,7 +13,6 @@ from fwflow._validation import Array, InputError, describe, finite_array, number
 from fwflow.designs import Counts
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.atoms import ActiveSet
 from fwflow.methods.sequence import decomposed
 from fwflow.objectives.base import Objective
 from fwflow.points.gradients import as_gradient
@@ -36,8 +35,9 @@ _ACCURACY, _MAX_ITER = 0.1, 1000
 _DOUBLINGS, _BISECTIONS = 60, 4
 # Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
-# Corrective steps on k coefficients cost O(k^2 m), a product with the data O(n m): they pay up to k^2 = _FEW n.
-_FEW = 10
+# Corrective steps on k of n coefficients cost O(k^2 m), a product with the data O(n m). They are used if k^2 is at most
+# this multiple of n.
+_MAX_WORK = 10
 
 Ball = Callable[[float], ConstraintSet]
 
@@ -54,7 +54,7 @@ class PathResult:
         One for each radius; fewer if the path was interrupted.
     lower_bound : float
         Certified lower bound of f over all balls up to 1000 times the last radius, or over all balls if it is the
-        known lower bound of f, such as zero for the losses.
+        known lower bound of f, for example zero for the losses.
     """
 
     radii: Array
@@ -119,7 +119,7 @@ def path(
     from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
     ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
 
-    The bounds hold for sets without the origin too, such as simplices, where v may rise again.
+    The bounds hold for sets without the origin too, for example simplices, where v may rise again.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def path(
         C = as_set(ball(radius))
         problem = Problem(f, C, Counts())
         threshold = max(tol, rtol * problem.evaluate(f.point(C.start(f.shape, f.dtype))).gap) if rtol else tol
-        return _minimised(f, C, before, tol=threshold, **options)
+        return minimised(f, C, before, tol=threshold, **options)
 
     results: list[Result] = []
     try:
@@ -147,7 +147,7 @@ def path(
         if not results:
             raise
     last = _Bound.of(f, results[-1], float(chosen[len(results) - 1]))
-    return PathResult(chosen, tuple(results), max(lower, last.least(last.radius, _HORIZON * last.radius)))
+    return PathResult(chosen, tuple(results), max(lower, last.lowest(last.radius, _HORIZON * last.radius)))
 
 
 def followed(radii: Array, fit: Callable[[float, Any], Result]) -> Iterator[Result]:
@@ -180,7 +180,7 @@ def chosen_radii(
 ) -> tuple[Array, float]:
     """Return the radii in ascending order, and a lower bound of f over larger balls; `path` describes both.
 
-    ``starts(radius)`` is a point close to the minimiser, None if there is none but the minimiser before.
+    ``starts(radius)`` is a point close to the minimiser; None stands for the minimiser of the radius before.
     """
     n_radii = whole(n_radii, "n_radii", 1)
     eps = number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
@@ -198,7 +198,7 @@ def chosen_radii(
     def solved(radius: float, before: Any, gap: float) -> _Bound:
         start = starts(radius)
         given = options | {"tol": max(gap, noise), "max_iter": _MAX_ITER, "progress": False}
-        result = _minimised(f, as_set(ball(radius)), before if start is None else start, **given)
+        result = minimised(f, as_set(ball(radius)), before if start is None else start, **given)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return _Bound.of(f, result, radius)
@@ -207,17 +207,17 @@ def chosen_radii(
         return max(eps * (value0 - bound.fun), noise)
 
     def ends(bound: _Bound, last: _Bound) -> bool:
-        """Whether the path may end at a radius, given the bound at which the search ended."""
+        """Return whether the path may end at a radius, given the bound at which the search ended."""
         top = _HORIZON * last.radius
-        least = max(bound.least(bound.radius, top), last.least(bound.radius, top))
-        return bound.fun - min(least, bound.least(bound.radius, 2 * bound.radius)) <= allowed(bound)
+        lower = max(bound.lowest(bound.radius, top), last.lowest(bound.radius, top))
+        return bound.fun - min(lower, bound.lowest(bound.radius, 2 * bound.radius)) <= allowed(bound)
 
     found = [solved(first, None, _ACCURACY * eps * first * slope)]
     for _ in range(_DOUBLINGS):
         last = found[-1]
         if not math.isfinite(last.gap) or last.radius > largest / 2 or ends(last, last):
             break
-        if last.fun - last.least(last.radius, 2 * last.radius) <= allowed(last):
+        if last.fun - last.lowest(last.radius, 2 * last.radius) <= allowed(last):
             found[-1] = last = solved(last.radius, last.x, _ACCURACY * allowed(last) / _HORIZON)
             if ends(last, last) or not last.reached:
                 break
@@ -229,7 +229,7 @@ def chosen_radii(
     for _ in range(_BISECTIONS if end else 0):
         middle = solved(math.sqrt(below.radius * above.radius), below.x, _ACCURACY * allowed(above))
         below, above = (below, middle) if ends(middle, last) else (middle, above)
-    return np.geomspace(first, above.radius, n_radii), last.least(above.radius, _HORIZON * last.radius)
+    return np.geomspace(first, above.radius, n_radii), last.lowest(above.radius, _HORIZON * last.radius)
 
 
 class _Bound(NamedTuple):
@@ -249,8 +249,8 @@ class _Bound(NamedTuple):
         rate = (result.gap - as_gradient(f.gradient(point)).inner(point)) / radius
         return cls(radius, result.x, result.fun, result.gap, rate, f.lower_bound, result.success)
 
-    def least(self, start: float, end: float) -> float:
-        """Lower bound of v on an interval of radii: a line is lowest at an end."""
+    def lowest(self, start: float, end: float) -> float:
+        """Return a lower bound of v on an interval of radii; the line is lowest at one of its ends."""
         rise = max((start - self.radius) * self.rate, (end - self.radius) * self.rate)
         return max(self.lower_bound, self.fun - self.gap - rise)
 
@@ -261,7 +261,7 @@ def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
     shape = f.shape if f.shape is not None else problem.constraint.shape
     if shape is None:
         raise InputError("radii='auto' needs an objective or a set of known shape; give radii")
-    zero = f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
+    zero = origin(f, shape)
     value0, known = problem.value(zero), problem.evaluate(zero)
     line = problem.along(zero, zero.mix([(1.0, known.vertex)]), value0, known.gradient)
     if known.gap <= problem.rounding(zero, known) or not line.norm2 > 0:
@@ -275,26 +275,26 @@ def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
     return _FIRST * step, known.gap, value0
 
 
-def _minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
-    """Minimise from x, with corrective steps if x has few nonzero entries and no method is given."""
+def origin(f: Objective, shape: Any) -> Point:
+    """Return zero as a point of f."""
+    return f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
+
+
+def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
+    """Minimise from x, moved into the set, with corrective steps if they are cheap there and no method is given."""
     start = moved_inside(C, x)
     chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
-    mixture = None if chosen or f.image_map is None else sparse_mixture(f, C, start)
-    if mixture is not None:
-        start, options = mixture, options | {"method": Corrective()}
+    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _MAX_WORK * start.size
+    if sparse and not chosen and f.image_map is not None:
+        mixture = decomposed(Problem(f, C, Counts()), Point(start))
+        if mixture is not None:
+            start, options = mixture, options | {"method": Corrective()}
     return minimize(f, C, start, **options)
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:
-    """Return x if it is a member, else its projection; None if the set offers none."""
+    """Return x if it is a member, else its projection; None if the set has no projection."""
     if x is None or isinstance(x, LowRank):
         return x
     x = np.asarray(x)
     return x if C.contains(x, slack(Point(x))) else C.project(x)
-
-
-def sparse_mixture(f: Objective, C: ConstraintSet, x: Any) -> ActiveSet | None:
-    """Return x as a mixture of vertices if corrective steps on its few nonzero entries are cheap; else None."""
-    if not isinstance(x, np.ndarray) or not 0 < np.count_nonzero(x) ** 2 <= _FEW * x.size:
-        return None
-    return decomposed(Problem(f, C, Counts()), Point(x))

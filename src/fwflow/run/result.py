@@ -88,10 +88,6 @@ class State:
     def x(self) -> Any:
         return self.point.x
 
-    def has_inside(self, point: Point) -> bool:
-        """Return whether the iterate or the best iterate is a mixture of members, and therefore a member."""
-        return self.inside if point is self.point else self.best_inside
-
     def advance(self, proposal: Proposal, point: Point, hint: Lifted | None, check: bool) -> None:
         """Move to the next iterate in one statement, so that an interrupt cannot leave it half done."""
         self.__dict__.update(

@@ -13,12 +13,13 @@ from fwflow._validation import number, positive, whole
 from fwflow.points.point import Point, unmoved
 from fwflow.run.trace import Trace
 
-# A run ends after this many steps in a row that move x by no more than rounding. Chosen without tuning, as the others.
-_STILL = 10
-# A run whose gap is within rounding ends after this many gaps in a row without a clearly smaller one.
-_IDLE = 5
+# Number of steps in a row that move x by no more than rounding, after which a run ends. Chosen without tuning, as are
+# the others.
+_MAX_STILL = 10
+# Number of gaps in a row, none clearly smaller than before, after which a run ends if its gap is within rounding.
+_MAX_IDLE = 5
 # Smallest number of oracle calls from which the speed of a run is estimated.
-_MANY = 30
+_MIN_CALLS = 30
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,12 @@ class Progress(NamedTuple):
     @property
     def stuck(self) -> bool:
         """Whether x no longer moves."""
-        return self.still >= _STILL
+        return self.still >= _MAX_STILL
 
     @property
     def exhausted(self) -> bool:
         """Whether the gap no longer falls, which ends a run only if the gap is within rounding."""
-        return self.idle >= _IDLE
+        return self.idle >= _MAX_IDLE
 
 
 def flat(trace: Trace, eps: float) -> bool:
@@ -96,6 +97,6 @@ def slow(trace: Trace) -> bool:
     """Return whether the last third of the oracle calls reduced the gap by less than a factor of ten."""
     calls, gaps = trace["n_lmo"], trace["gap"]
     late = calls > 2 / 3 * calls[-1]
-    if calls[-1] < _MANY or late.all():
+    if calls[-1] < _MIN_CALLS or late.all():
         return False
     return bool(np.nanmin(gaps[late], initial=np.inf) > 0.1 * np.nanmin(gaps[~late], initial=np.inf))

@@ -1,15 +1,13 @@
-"""Trace of a run, with one row per iterate, and progress bars."""
+"""Trace of a run, with one row per iterate."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from fwflow._storage import storable
 from fwflow._validation import Array, suggest
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = ("fun", "gap", "time", "n_grad", "n_lmo", "n_design", "step")
 
 
-@storable("trace", "_columns", make="_of_columns", valid=lambda trace: trace._counts_are_counts)
+@storable("trace", "_columns", make="_of_columns", valid=lambda trace: trace._has_valid_counts)
 class Trace:
     """Trace of a run. Row k describes x^(k); row 0 is the start.
 
@@ -50,7 +48,7 @@ class Trace:
         return tuple(zip(*self._rows, strict=True))
 
     @property
-    def _counts_are_counts(self) -> bool:
+    def _has_valid_counts(self) -> bool:
         return all(isinstance(n, int) and n >= 0 for row in self._rows for n in row[3:5])
 
     @classmethod
@@ -131,30 +129,3 @@ class Trace:
         ax.loglog(along[shown], values[shown], **style)
         ax.set(xlabel={"k": "iteration k", "time": "seconds", "n_grad": "gradients"}.get(x, x), ylabel=y)
         return ax
-
-
-class Bar:
-    """Progress bar, or None in its place: tqdm starts a thread even for bars that are not shown."""
-
-    def __init__(self, bar: Any) -> None:
-        self._bar = bar
-
-    def show(self, fun: float, gap: float) -> None:
-        """Set the numbers to show at the next update."""
-        if self._bar is not None:
-            self._bar.set_postfix(fun=f"{fun:.6g}", gap=f"{gap:.2e}", refresh=False)
-
-    def update(self) -> None:
-        """Count one more step."""
-        if self._bar is not None:
-            self._bar.update()
-
-
-@contextmanager
-def progress_bar(total: int, shown: bool, unit: str = "it") -> Iterator[Bar]:
-    """Return a progress bar of `total` steps as a context manager, which closes it."""
-    if not shown:
-        yield Bar(None)
-        return
-    with tqdm(total=total, unit=unit) as bar:
-        yield Bar(bar)

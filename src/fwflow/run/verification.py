@@ -19,6 +19,7 @@ from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import Line
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
+from fwflow.run.result import State
 
 # Lengths of the segments on which f is compared with its gradient, as shares of the way to another member. The first
 # one ends before that member, where f may be infinite; the others are for functions with a large third derivative.
@@ -36,16 +37,8 @@ _VALUE_ULPS = 64
 _PROBES, _SPREAD = 4, 2.0
 
 
-class Exact(NamedTuple):
-    """A problem in double precision with complete gradients, a point, and the evaluation there."""
-
-    problem: Problem
-    point: Point
-    known: Evaluation
-
-
 class Verified(NamedTuple):
-    """A point, its value and certified gap from a new image, the rounding of the gap, and the feasibility."""
+    """A point, its value and certified gap from a new image, the rounding of the gap, and whether it is feasible."""
 
     point: Point
     fun: float
@@ -54,8 +47,8 @@ class Verified(NamedTuple):
     feasible: bool | None
     #: Reason in full sentences why the gap proves nothing; empty if there is none.
     doubt: str = ""
-    #: The evaluation of the gap, None if it failed.
-    exact: Exact | None = None
+    #: Problem in double precision with complete gradients, the point, and the evaluation there; None if that failed.
+    exact: tuple[Problem, Point, Evaluation] | None = None
 
     def within(self, threshold: float) -> bool:
         """Return whether the point is a solution up to the threshold; 0 stands for the accuracy of f."""
@@ -68,12 +61,13 @@ def slack(point: Point) -> float:
     return 1e-4 if point.x.dtype == np.float32 else 1e-8
 
 
-def feasible(problem: Problem, point: Point, inside: bool) -> bool | None:
-    """Return whether a point is in the set; a mixture of members, for which `inside` is true, needs no test."""
+def feasible(problem: Problem, state: State, point: Point) -> bool | None:
+    """Return whether the iterate or the best iterate is in the set; a mixture of members needs no test."""
+    inside = state.inside if point is state.point else state.best_inside
     return True if inside else problem.constraint.contains(point.x, slack(point))
 
 
-def verify(problem: Problem, point: Point, known: Evaluation | None, inside: bool, first_gap: float) -> Verified:
+def verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
     """Compute value, gap and feasibility of a point again, in double precision; `known` is an evaluation there."""
     exact = replace(problem, objective=problem.objective.precise())
     same = exact.objective.dtype in (None, point.x.dtype)
@@ -84,14 +78,14 @@ def verify(problem: Problem, point: Point, known: Evaluation | None, inside: boo
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
     least = exact.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex)
     inner = known.gradient.inner(fresh)
-    gap, is_feasible, doubt = inner - least, feasible(problem, point, inside), ""
+    gap, is_feasible, doubt = inner - least, feasible(problem, state, point), ""
     size = exact.size(fresh, known)
     if fresh.x.dtype == np.float32:  # a function of the user in single precision, which rounds the difference
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size if gap >= -slack(point) * size else gap
     if gap < 0:
         # The gap of a member is negative only by rounding, so its absolute value measures the rounding. All terms may
         # cancel if the vertex is the origin; then the first gap gives the size of the terms.
-        drift = float(np.finfo(point.x.dtype).eps) * abs(np.nan_to_num(first_gap))
+        drift = float(np.finfo(point.x.dtype).eps) * abs(np.nan_to_num(state.first_gap))
         if gap >= -slack(point) * size - drift:
             gap = -gap
         elif is_feasible is not False and not exact.constraint.trusted:
@@ -99,7 +93,7 @@ def verify(problem: Problem, point: Point, known: Evaluation | None, inside: boo
         else:
             is_feasible = False
     rounding = exact.rounding(fresh, known)
-    return Verified(point, exact.raw_value(fresh), gap, rounding, is_feasible, doubt, Exact(exact, fresh, known))
+    return Verified(point, exact.raw_value(fresh), gap, rounding, is_feasible, doubt, (exact, fresh, known))
 
 
 def contradiction(problem: Problem, verified: Verified, threshold: float, best: Point | None) -> str:
@@ -190,32 +184,27 @@ def _compare(
         return slope, line.slope0
     before: tuple[float, float] | None = None
     for share in _SHARES:
-        segment = _measured(problem, line, x, end, share, size)
-        if segment is None:  # f is not defined on the whole segment
+        measured = _measured(problem, line, x, end, share, size)
+        if measured is None:  # f is not defined on the whole segment
             continue
-        if not segment.contradicts:
-            if segment.conclusive or before is not None:
-                return None
-            continue
+        changes, contradictory, conclusive = measured
         if before is not None:
-            return before
-        before = segment.predicted, segment.change
+            return before if contradictory else None
+        if contradictory:
+            before = changes
+        elif conclusive:
+            return None
     return None
 
 
-class _Segment(NamedTuple):
-    """Change of f on a segment, predicted by its slopes and by its values, and the comparison of the two."""
+def _measured(
+    problem: Problem, line: Line, x: Point, end: Point, share: float, size: float
+) -> tuple[tuple[float, float], bool, bool] | None:
+    """Compare slopes and values on a share of a line; None if f is not defined or not finite there.
 
-    predicted: float
-    change: float
-    #: Whether the two differ by more than quadrature error, noise and rounding.
-    contradicts: bool
-    #: Whether the quadrature is so exact that a shorter segment is not needed.
-    conclusive: bool
-
-
-def _measured(problem: Problem, line: Line, x: Point, end: Point, share: float, size: float) -> _Segment | None:
-    """Compare slopes and values on a share of a line; None if f is not defined or not finite there."""
+    Return the changes of f by slopes and by values, whether they differ by more than quadrature error, noise and
+    rounding, and whether the quadrature is so exact that a shorter segment is not needed.
+    """
     if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
         return None
     try:
@@ -234,7 +223,7 @@ def _measured(problem: Problem, line: Line, x: Point, end: Point, share: float, 
     error = _CAUTION * share * abs(a - 2 * b + c) / 12
     rounding = _VALUE_ULPS * eps * (steepest + max(map(abs, values)))
     allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
-    return _Segment(predicted, change, abs(predicted - change) > allowed, error <= _SLOPE_SHARE * steepest)
+    return (predicted, change), abs(predicted - change) > allowed, error <= _SLOPE_SHARE * steepest
 
 
 def _wrong_gradient(predicted: float, found: float, name: str) -> str:

@@ -18,14 +18,15 @@ except ImportError as error:
 
 from fwflow.sklearn.completion import NuclearCompletion
 from fwflow.sklearn.linear import GroupClassifier, GroupRegression, L1Classifier, L1Regression, SimplexRegression
-from fwflow.sklearn.paths import RadiusPath, radius_path
-from fwflow.sklearn.searches import (
+from fwflow.sklearn.paths import (
     GroupClassifierCV,
     GroupRegressionCV,
     L1ClassifierCV,
     L1RegressionCV,
     NuclearCompletionCV,
+    RadiusPath,
     SimplexRegressionCV,
+    radius_path,
 )
 
 __all__ = [

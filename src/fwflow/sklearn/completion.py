@@ -176,21 +176,18 @@ def _places(names: Array, ids: Array) -> tuple[Array, Array]:
 class NuclearCompletion(Completion, FixedRadius):
     r"""Prediction of entries by a mean, biases of rows and columns, and a matrix with :math:`\|M\|_* \le r`.
 
+    `loss`, `rho`, `method`, `max_iter`, `tol`, `rtol` and the attributes that are not described here are those of
+    `L1Regression`.
+
     Parameters
     ----------
     radius : float
         Bound r on the nuclear norm of the matrix.
-    loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
     biases, damping : bool, float
         Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: `damping` acts like
         as many additional observations with bias zero.
     fit_intercept, warm_start : bool
         Whether to fit the mean, and whether to start from the matrix of the previous fit.
-    method, max_iter : str, Tableau or Method; int
-        Method of `fwflow.minimize`, and the maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
@@ -199,11 +196,6 @@ class NuclearCompletion(Completion, FixedRadius):
     row_ids_, col_ids_ : arrays
         Names of the rows and columns. Predictions for other names use the mean and the known bias.
     mean_, row_biases_, col_biases_ : float, arrays
-    dual_gap_ : float
-        Duality gap, recomputed at the solution: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------

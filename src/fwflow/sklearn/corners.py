@@ -18,16 +18,19 @@ import scipy.linalg
 from fwflow._numerics import dot
 from fwflow._validation import Array
 
+# All constants are chosen without tuning.
 # Number of columns whose products with all columns are computed by one matrix product.
-_TOGETHER = 32
-# A column is a combination of the active ones if its squared distance from their span is this share of its square.
+_BATCH = 32
+# Squared distance of a column from the span of the active ones, as a share of its squared norm, below which the column
+# counts as a linear combination of them.
 _DEPENDENT = 1e-9
-# Tied correlations are corrected if they differ by this share of the first lambda.
-_APART = 1e-11
-# A lambda below this share of the first one is rounding.
-_NOTHING = 64 * float(np.finfo(np.float64).eps)
-# The path is given up after this many corners per coefficient that can be active.
-_MOST = 20
+# Difference of tied correlations, as a share of the first lambda, above which the coefficients are corrected.
+_TIE_ERROR = 1e-11
+# Share of the first lambda below which lambda is rounding, and the path complete.
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+# Number of corners, per coefficient that can be active, after which the path is given up.
+_MAX_CORNERS = 20
+# Smallest distance of two radii, which avoids a division by zero.
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -42,34 +45,24 @@ class Corner:
 
 
 class CornerPath:
-    """Corners of a path, computed up to the largest radius that was needed.
-
-    Parameters
-    ----------
-    X : (m, n) array
-    y : (m,) array
-    weights : (m,) array, optional
-        The loss is half the weighted mean of squares.
-    intercept : bool
-        Whether an unconstrained constant is minimised out.
-    """
+    """Corners of the path of half the weighted mean of squares, computed up to the largest radius that was needed."""
 
     def __init__(self, X: Array, y: Array, weights: Array | None, intercept: bool) -> None:
         m, n = X.shape
         self._X = np.asarray(X, dtype=np.float64)
         self._w = np.full(m, 1 / m) if weights is None else weights / weights.sum(dtype=np.float64)
         self._mean = dot(self._w, X) if intercept else np.zeros(n)
-        self._first = dot(self._w * (y - (dot(self._w, y) if intercept else 0.0)), X)  # correlations at zero
-        self._c = self._first.copy()
-        self._spanned: list[int] = []  # tied columns that are combinations of the active ones
-        self._parted: tuple[int, int] | None = None  # the sign and the column that became inactive last
-        self._places: list[int] = []  # active columns
+        self._correlations0 = dot(self._w * (y - (dot(self._w, y) if intercept else 0.0)), X)
+        self._c = self._correlations0.copy()
+        self._dependent: list[int] = []  # tied columns that are combinations of the active ones
+        self._dropped: tuple[int, int] | None = None  # the sign and the column that became inactive last
+        self._active: list[int] = []
         self._products = np.zeros((0, n))  # of columns with all columns: of the active ones first, in their order
         self._known: list[int] = []  # the columns of these products
         self._inverse = np.zeros((0, 0))  # of the products of the active columns, in the leading block
         self._x, self._signs = np.zeros(0), np.zeros(0)
         self._rate = float(np.abs(self._c).max(initial=0.0))
-        self._left = _MOST * min(m, n)
+        self._left = _MAX_CORNERS * min(m, n)
         self.corners = [self._corner()]
         self.finished = not self._rate > 0  # whether no larger ball has a better point
         self.lost = False  # whether ties or rounding ended the path too early
@@ -95,69 +88,69 @@ class CornerPath:
         return bisect_left(self.corners, radius, key=lambda corner: corner.radius)
 
     def _corner(self) -> Corner:
-        return Corner(float(dot(self._signs, self._x)), self._rate, np.array(self._places, dtype=int), self._x.copy())
+        return Corner(float(dot(self._signs, self._x)), self._rate, np.array(self._active, dtype=int), self._x.copy())
 
     def _advance(self) -> bool:
         """Compute the next corner, and return whether there is one."""
         if self.finished or self.lost:
             return False
-        k, rate = len(self._places), self._rate
+        k, rate = len(self._active), self._rate
         d = dot(self._inverse[:k, :k], self._signs)
-        turn = dot(d, self._products[:k])
+        change = dot(d, self._products[:k])
         with np.errstate(divide="ignore", invalid="ignore"):
-            closing = np.stack([1 - turn, 1 + turn])
+            closing = np.stack([1 - change, 1 + change])
             reached = np.where(
                 closing > 1e-12, np.stack([rate - self._c, rate + self._c]).clip(min=0) / closing, np.inf
             )
-            reached[:, self._places + self._spanned] = np.inf
-            if self._parted is not None:  # its correlation is tied up to rounding, but moves away
-                reached[self._parted] = np.inf
+            reached[:, self._active + self._dependent] = np.inf
+            if self._dropped is not None:  # its correlation is tied up to rounding, but moves away
+                reached[self._dropped] = np.inf
             gone = np.where(d * self._signs < 0, -self._x / d, np.inf)
         side, j = divmod(int(reached.argmin()), reached.shape[1])
         step = min(float(reached[side, j]), float(gone.min(initial=np.inf)), rate)
-        self._x, self._c, self._rate = self._x + step * d, self._c - step * turn, rate - step
-        self._parted = None
-        if self._rate <= _NOTHING * self.corners[0].rate:
+        self._x, self._c, self._rate = self._x + step * d, self._c - step * change, rate - step
+        self._dropped = None
+        if self._rate <= _ROUNDING * self.corners[0].rate:
             self.finished = True
         elif step == reached[side, j]:
             self._join(j, 1.0 - 2 * side)
         else:
             self._drop(int(gone.argmin()))
-        self._settle()
+        self._correct()
         if self._rate < self.corners[-1].rate and not self.lost:
             self.corners.append(self._corner())
         return not self.lost
 
     def _join(self, j: int, sign: float) -> None:
         """Make a coefficient active, unless its column is a combination of the active columns."""
-        k = len(self._places)
+        k = len(self._active)
         self._swap(self._row(j), k)
-        across, own = self._products[k, self._places], float(self._products[k, j])
+        across, own = self._products[k, self._active], float(self._products[k, j])
         u = dot(self._inverse[:k, :k], across)
         rest = own - float(dot(across, u))
         if rest <= _DEPENDENT * own:
-            self._spanned.append(j)
+            self._dependent.append(j)
             return
-        self._inverse = _with_room(self._inverse, (k + 1, k + 1))
+        self._inverse = _grown(self._inverse, (k + 1, k + 1))
         self._inverse[:k, :k] += u[:, None] * (u / rest)
         self._inverse[k, :k] = self._inverse[:k, k] = -u / rest
         self._inverse[k, k] = 1 / rest
-        self._places.append(j)
+        self._active.append(j)
         self._x, self._signs = np.append(self._x, 0.0), np.append(self._signs, sign)
 
     def _drop(self, i: int) -> None:
         """Make a coefficient inactive; the last active one takes its place."""
-        last, self._spanned = len(self._places) - 1, []
-        self._parted = int(self._signs[i] < 0), self._places[i]
+        last, self._dependent = len(self._active) - 1, []
+        self._dropped = int(self._signs[i] < 0), self._active[i]
         K = self._inverse[: last + 1, : last + 1]
         column = K[:, i].copy()
         K -= column[:, None] * (column / column[i])
         K[i, :], K[:, i] = K[last, :], K[:, last]
         K[i, i] = K[last, last]
         self._swap(i, last)
-        for kept in (self._places, self._x, self._signs):
+        for kept in (self._active, self._x, self._signs):
             kept[i] = kept[last]
-        self._places.pop()
+        self._active.pop()
         self._x, self._signs = self._x[:last], self._signs[:last]
 
     def _row(self, j: int) -> int:
@@ -165,13 +158,13 @@ class CornerPath:
         if j in self._known:
             return self._known.index(j)
         m, n = self._X.shape
-        if len(self._known) > len(self._places) + min(m, n):
-            del self._known[len(self._places) :]
+        if len(self._known) > len(self._active) + min(m, n):
+            del self._known[len(self._active) :]
         size = np.abs(self._c)
         size[self._known], size[j] = -1.0, np.inf
-        chosen = np.argsort(-size)[: min(_TOGETHER, n - len(self._known))]
+        chosen = np.argsort(-size)[: min(_BATCH, n - len(self._known))]
         rows = slice(len(self._known), len(self._known) + len(chosen))
-        self._products = _with_room(self._products, (rows.stop, n))
+        self._products = _grown(self._products, (rows.stop, n))
         self._products[rows] = dot(self._w * (self._X[:, chosen] - self._mean[chosen]).T, self._X)
         self._known += chosen.tolist()
         return rows.start
@@ -180,29 +173,29 @@ class CornerPath:
         self._products[[i, k]] = self._products[[k, i]]
         self._known[i], self._known[k] = self._known[k], self._known[i]
 
-    def _settle(self) -> None:
+    def _correct(self) -> None:
         """Correct rounding of the ties, and give the path up if that does not succeed."""
-        k, within = len(self._places), _APART * self.corners[0].rate
-        if not self._apart() <= within:
+        k, within = len(self._active), _TIE_ERROR * self.corners[0].rate
+        if not self._tie_error() <= within:
             try:
-                factor = scipy.linalg.cho_factor(self._products[:k, self._places], check_finite=False)
+                factor = scipy.linalg.cho_factor(self._products[:k, self._active], check_finite=False)
             except scipy.linalg.LinAlgError:
                 self.lost = True
                 return
             self._inverse[:k, :k] = scipy.linalg.cho_solve(factor, np.eye(k), check_finite=False)
             for _ in range(2):
-                self._x = self._x + dot(self._inverse[:k, :k], self._c[self._places] - self._rate * self._signs)
-                self._c = self._first - dot(self._x, self._products[:k])
+                self._x = self._x + dot(self._inverse[:k, :k], self._c[self._active] - self._rate * self._signs)
+                self._c = self._correlations0 - dot(self._x, self._products[:k])
         self._left -= 1
-        on_it = self._apart() <= 1e3 * within and np.abs(self._c).max() <= self._rate + 1e3 * within
-        self.lost = not (on_it and (self._left or self.finished))
+        on_path = self._tie_error() <= 1e3 * within and np.abs(self._c).max() <= self._rate + 1e3 * within
+        self.lost = not (on_path and (self._left or self.finished))
 
-    def _apart(self) -> float:
+    def _tie_error(self) -> float:
         """Return the largest deviation of the tied correlations from lambda."""
-        return float(np.abs(self._c[self._places] - self._rate * self._signs).max(initial=0.0))
+        return float(np.abs(self._c[self._active] - self._rate * self._signs).max(initial=0.0))
 
 
-def _with_room(array: Array, shape: tuple[int, int]) -> Array:
+def _grown(array: Array, shape: tuple[int, int]) -> Array:
     """Return the array, or a copy with zeros beyond it that is at least of that shape."""
     missing = [(0, 2 * want - have if want > have else 0) for have, want in zip(array.shape, shape, strict=True)]
     return np.pad(array, missing) if any(after for _, after in missing) else array

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,60 +18,44 @@ from fwflow.methods.auto import Choice
 from fwflow.sklearn.linear import BallEstimator, Samples
 
 
-@dataclass(frozen=True, eq=False)
 class DevicePath:
-    """A model without a radius, with its data on the device."""
+    """Model with its data on a device, to be fitted for many radii. A model that JAX does not support is an error."""
 
-    model: Any
-    dtype: Any
-    f: fwj.LinearModel
-    C: Any
-    null: float  # the loss at zero
-    means: Array  # subtracted from the features; zeros without an intercept
-    mean: float  # subtracted from the targets
-
-    @staticmethod
-    def of(model: BallEstimator, task: Samples) -> DevicePath:
-        """Copy the data to the device, or raise an error for a model that JAX does not support."""
-        if task.weights is not None and not task.weights.all():
-            task = task.rows(np.flatnonzero(task.weights))  # samples of weight zero may overflow
+    def __init__(self, model: BallEstimator, task: Samples) -> None:
         f, name = model._objective(task), type(model).__name__
         if not isinstance(f, fw.LinearModel):
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
-        C = fwj.as_jax_set(model._ball(1.0, f.shape))
-        if C.radius is None:
+        self._set = fwj.as_jax_set(model._ball(1.0, f.shape))
+        if self._set.radius is None:
             raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {name}")
         X, b, m = task.X, f.b, len(f.b)
         # Weights that sum to one do not overflow in single precision.
         shares = np.full(m, 1 / m) if task.weights is None else task.weights / task.weights.sum()
-        means, mean = np.zeros(f.shape), 0.0
+        self._means, self._mean = np.zeros(f.shape), 0.0  # subtracted from the features and the targets
         if f.intercept:
             if not f.loss.quadratic or sp.issparse(X):
                 raise ValueError(
                     "backend='jax' fits an intercept for the squared loss of dense data only; set fit_intercept=False"
                 )
-            (X, means), (b, mean) = _centred(X, shares), _centred(b, shares)
-        on_device = fwj.LinearModel(X, b, f.loss, weights=None if task.weights is None else shares)
-        null = f.value(f.point(np.zeros(f.shape)))
-        return DevicePath(model, task.X.dtype, on_device, C, null, means, float(mean))
+            (X, self._means), (b, self._mean) = _centred(X, shares), _centred(b, shares)
+        self._f = fwj.LinearModel(X, b, f.loss, weights=None if task.weights is None else shares)
+        self._model: Any = model
+        self._dtype, self._options = task.X.dtype, model._options(f, self._f.dtype)
 
     def intercept_at(self, x: Array) -> float:
         """Return the best constant at x."""
-        return self.mean - float(dot(self.means, x))
+        return float(self._mean) - float(dot(self._means, x))
 
     def along(self, radii: Array) -> Iterator[float]:
-        """Fit the model at all radii; for each radius, set the attributes of the model and yield the radius."""
-        model = self.model
-        tol = max(model.tol * self.null, float(np.finfo(self.f.dtype).tiny)) if model.tol else 0.0
-        options = {"method": model.method, "tol": tol, "rtol": model.rtol, "max_iter": model.max_iter}
-        found = fwj.path(self.f, self.C, radii, **options)
+        """Fit the model at all radii; for each radius, set its attributes and yield the radius."""
+        model, found = self._model, fwj.path(self._f, self._set, radii, **self._options)
         unmet = ~np.asarray(found.success) & (found.statuses != fw.Status.PRECISION)
         if unmet.any():
             where = f"{type(model).__name__}, at {unmet.sum()} of {len(radii)} radii"
             warnings.warn(f"{where}: {found.message[unmet][0]}", ConvergenceWarning, stacklevel=3)
         model.method_ = Choice(found.method, "all radii at the same time on a device")
         model.trace_ = model.active_set_ = None
-        fits = (np.asarray(found.x, dtype=self.dtype), np.asarray(found.gap), np.asarray(found.nit))
+        fits = (np.asarray(found.x, dtype=self._dtype), np.asarray(found.gap), np.asarray(found.nit))
         for radius, x, gap, nit in zip(radii.tolist(), *fits, strict=True):
             model._keep(self, x)
             model.dual_gap_, model.n_iter_ = float(gap), int(nit)

@@ -23,10 +23,9 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.in_memory import Centre
-from fwflow.methods.corrective import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
-from fwflow.run.paths import moved_inside, sparse_mixture
+from fwflow.run.paths import minimised, origin
 from fwflow.sets.vectors import group_labels
 from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
@@ -43,11 +42,6 @@ class Samples:
     X: Any
     y: Array
     weights: Array | None
-
-    def rows(self, chosen: Array) -> Samples:
-        """Return the samples with the given indices."""
-        X = sp.csc_array(sp.csr_array(self.X)[chosen]) if sp.issparse(self.X) else self.X[chosen]
-        return Samples(X, self.y[chosen], None if self.weights is None else self.weights[chosen])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -112,30 +106,24 @@ class BallEstimator(BaseEstimator):
                 positive(value, name)
         whole(self.max_iter, "max_iter", 0)
 
-    def _fit(self, task: Samples, radius: float, start: Any = None) -> fw.Result:
+    def _options(self, f: fw.Objective, dtype: Any = np.float64) -> dict[str, Any]:
+        """Return the options of a run in the given data type; `tol` is relative to the loss at zero coefficients."""
+        tol = max(self.tol * f.value(origin(f, f.shape)), float(np.finfo(dtype).tiny)) if self.tol else 0.0
+        return {"method": self.method, "tol": tol, "rtol": self.rtol, "max_iter": self.max_iter}
+
+    def _fit(self, task: Samples, corners: CornerPath | None, radius: float, start: Any) -> fw.Result:
         """Minimise the loss for one radius, set all attributes, and return the result."""
         f = self._objective(task)
-        result = self._minimised(f, self._ball(radius, f.shape), start)
+        corner = None if corners is None else corners.at(radius)
+        result = minimised(f, self._ball(radius, f.shape), start if corner is None else corner, **self._options(f))
+        if not result.success and result.status is not fw.Status.PRECISION:
+            warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=3)
         self._keep(f, result.x)
-        self.n_iter_, self.dual_gap_, self.trace_ = result.nit, result.gap, result.trace
-        self.method_ = result.method
+        self.n_iter_ = result.nit + (0 if corners is None else corners.passed(radius))
+        self.dual_gap_, self.trace_, self.method_ = result.gap, result.trace, result.method
         # The images of the vertices are dropped because each is as long as the data.
         active = result.active_set
         self.active_set_ = active and ActiveSet(Atoms(atom.bare() for atom in active.atoms), active.weights)
-        return result
-
-    def _minimised(self, f: fw.Objective, C: fw.ConstraintSet, start: Any, **options: Any) -> fw.Result:
-        null = f.value(f.point(fw.LowRank.zeros(f.shape, f.dtype) if f.factored else np.zeros(f.shape)))
-        given = {"method": self.method, "tol": self.tol, "rtol": self.rtol, "max_iter": self.max_iter} | options
-        if given["tol"]:
-            given["tol"] = max(given["tol"] * null, float(np.finfo(np.float64).tiny))
-        start = moved_inside(C, start)
-        mixture = sparse_mixture(f, C, start) if given["method"] == "auto" else None
-        if mixture is not None:
-            start, given["method"] = mixture, Corrective()
-        result = fw.minimize(f, C, start, **given)
-        if not result.success and result.status is not fw.Status.PRECISION:
-            warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=4)
         return result
 
 
@@ -175,7 +163,7 @@ class FixedRadius(BallEstimator):
             Weights of the samples in the loss. A weight of 2 counts as a sample that occurs twice.
         """
         task = self._task(X, y, sample_weight)
-        self._fit(task, self.radius, self._earlier(task))
+        self._fit(task, None, self.radius, self._earlier(task))
         return self
 
 
@@ -227,12 +215,14 @@ class LinearEstimator(BallEstimator):
 
     def _centred(self, task: Samples) -> Samples:
         """Drop samples of weight zero, and with an intercept shift features that are far from zero."""
+        X = task.X
         if task.weights is not None and not task.weights.all():
-            task = task.rows(np.flatnonzero(task.weights))
+            kept = np.flatnonzero(task.weights)
+            X = sp.csc_array(sp.csr_array(X)[kept]) if sp.issparse(X) else X[kept]
+            task = Samples(X, task.y[kept], task.weights[kept])
         self._centre = None
         if not self.fit_intercept:
             return task
-        X = task.X
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -246,6 +236,10 @@ class LinearEstimator(BallEstimator):
         self.coef_, self._constants = x, constants
         shift = 0.0 if self._centre is None else dot(x[..., self._centre.places], self._centre.values)
         self.intercept_ = constants - shift
+
+    def _kept(self) -> Any:
+        coef = vars(self).get("coef_")
+        return coef[0] if coef is not None and coef.ndim == 2 and len(coef) == 1 else coef
 
     def _decision(self, X: Any) -> Array:
         """Return the linear predictions for the data that a user gives."""
@@ -296,9 +290,6 @@ class LinearRegressor(Regressor, LinearEstimator):
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
         self._keep_linear(x, f.intercept_at(x) + self._level)
 
-    def _kept(self) -> Any:
-        return vars(self).get("coef_")
-
     def predict(self, X: Any) -> Array:
         """Return the predicted numbers."""
         return self._decision(X)
@@ -341,10 +332,6 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         self._keep_linear(x, f.intercepts_at(x))
         if self._centre is not None:
             self.intercept_ -= self.intercept_.mean()  # adding a constant to all classes changes no probability
-
-    def _kept(self) -> Any:
-        coef = vars(self).get("coef_")
-        return coef if coef is None or len(coef) > 1 else coef[0]
 
     def _losses(self, X: Any, y: Array) -> Array:
         places = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
@@ -415,27 +402,12 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
 class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
     r"""Regression with :math:`\beta \ge 0` and :math:`\sum_j \beta_j = r`: mixtures of features.
 
+    The parameters and attributes that are not listed here are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
         Sum r of the coefficients.
-    loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
-    fit_intercept, warm_start : bool
-        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    coef_, intercept_ : (n_features,) array, float
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -451,6 +423,8 @@ class SimplexRegression(FixedRadius, OverSimplex, LinearRegressor):
 class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
     r"""Regression with :math:`\sum_G \|\beta_G\|_p \le r`: the group lasso as a constrained problem.
 
+    The parameters and attributes that are not listed here are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
@@ -459,23 +433,6 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
         Features of each group, or the group of each feature. By default each feature is a group.
     p : float
         Norm of a group; larger than 1, and may be infinite.
-    loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
-    fit_intercept, warm_start : bool
-        Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    coef_, intercept_ : (n_features,) array, float
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -492,29 +449,20 @@ class GroupRegression(FixedRadius, OverGroupBall, LinearRegressor):
 class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
     r"""Logistic regression with :math:`\|\beta\|_1 \le r`; multinomial, with one ball, for more than two classes.
 
+    The parameters and attributes that are not listed here are those of `L1Regression`.
+
     Parameters
     ----------
     radius : float
         Bound r on the l1 norm of all coefficients.
     class_weight : dict or "balanced", optional
         Weights of the classes in the loss.
-    fit_intercept, warm_start : bool
-        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
 
     Attributes
     ----------
     classes_ : (n_classes,) array
     coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
         For more than two classes, the intercepts sum to zero.
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
 
     Examples
     --------
@@ -531,33 +479,8 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
 class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
     r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group holds its features for all classes.
 
-    Parameters
-    ----------
-    radius : float
-        Bound r on the sum of the norms of the groups.
-    groups : sequence, optional
-        Features of each group, or the group of each feature. By default each feature is a group.
-    p : float
-        Norm of a group; larger than 1, and may be infinite.
-    class_weight : dict or "balanced", optional
-        Weights of the classes in the loss.
-    fit_intercept, warm_start : bool
-        Whether to fit unconstrained intercepts, and whether to start from the coefficients of the previous fit.
-    method, max_iter : str, Tableau or Method, and int
-        Method of `fwflow.minimize`, and its maximum number of iterations.
-    tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
-
-    Attributes
-    ----------
-    classes_ : (n_classes,) array
-    coef_, intercept_ : (1, n_features) and (1,) arrays, or (n_classes, n_features) and (n_classes,) arrays
-        For more than two classes, the intercepts sum to zero.
-    dual_gap_ : float
-        Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
-    n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
-    n_features_in_, feature_names_in_ : int, array
+    `radius`, `groups` and `p` are those of `GroupRegression`. The other parameters and the attributes are those of
+    `L1Classifier`.
 
     Examples
     --------

@@ -67,16 +67,9 @@ def probabilities(Z: Array) -> Array:
 
 
 class _SoftmaxModel(DesignImage):
-    """Weighted mean of the multinomial logistic loss; x has one row per class.
+    """Weighted mean of the multinomial logistic loss, minimised over a constant per class if `intercept` is true.
 
-    Parameters
-    ----------
-    A : (m, n) array or sparse matrix
-    codes : (m,) array of int
-        Class of every sample. Every class occurs.
-    weights : (m,) array, optional
-    intercept : bool
-        Whether the loss is minimised over a constant per class.
+    x has one row per class, and `codes` are the classes of the samples: 0, 1, ..., without gaps.
     """
 
     lower_bound = 0.0
@@ -204,18 +197,10 @@ class _SoftmaxModel(DesignImage):
 @storable("softmax-quadratic")
 @dataclass(frozen=True, eq=False)
 class SoftmaxQuadratic(CentredModel):
-    """Quadratic model of the multinomial loss.
+    """Quadratic model of the multinomial loss."""
 
-    Attributes
-    ----------
-    P : array
-        Probabilities, one row per class.
-    inverse : array
-        Inverse of the curvature in the constants; zero without intercepts.
-    """
-
-    P: Array
-    inverse: Array
+    P: Array  # probabilities, one row per class
+    inverse: Array  # of the curvature in the constants; zero without intercepts
 
     def _centred(self, images: Array) -> Array:
         """Subtract from each image its mean over the classes and its best constants."""
