@@ -32,7 +32,7 @@ class Faces(ABC):
     """Minimal faces of a polytope. A set that inherits from this class is its own `ConstraintSet.faces`."""
 
     @property
-    def faces(self) -> Faces:
+    def faces(self) -> Faces | None:
         """The object itself."""
         return self
 
@@ -58,7 +58,7 @@ class KnownVertices(ABC):
     """Vertices other than the oracle's answer. A set that inherits from this class is its own `known_vertices`."""
 
     @property
-    def known_vertices(self) -> KnownVertices:
+    def known_vertices(self) -> KnownVertices | None:
         """The object itself."""
         return self
 
@@ -268,12 +268,6 @@ def check_shape(constraint: ConstraintSet, x: Array, name: str = "x") -> None:
         raise ValueError(f"{name} has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
 
 
-def finite(x: Any) -> Array | None:
-    """Return x as float64, or None if an entry is not finite."""
-    array = float_array(x, "x").astype(np.float64, copy=False)
-    return array if np.isfinite(array).all() else None
-
-
 def size_of(shape: Shape) -> int:
     """Return the number of entries."""
     return int(np.prod(shape))
@@ -306,8 +300,8 @@ class KnownSet(ConstraintSet):
     """A set whose membership test is `near`. Combinators call `near`, so that a subclass overrides this method."""
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        array = finite(x)
-        return False if array is None else self.near(array, tol, rounding(x, array))
+        array = float_array(x, "x").astype(np.float64, copy=False)
+        return self.near(array, tol, rounding(x, array)) if np.isfinite(array).all() else False
 
     @abstractmethod
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
@@ -344,12 +338,7 @@ class Combination(KnownSet):
         return super().trusted and all(C.trusted for C in self.inner_sets)
 
 
-def part_of(hint: Vertex | None, which: int = 0) -> Vertex | None:
-    """Return the part of a hint for one inner set of a combination, or None if the hint is of another set."""
-    return hint.parts[which] if hint is not None and which < len(hint.parts) else None
-
-
-class AffineImage(Combination):
+class AffineImage(KnownVertices, Combination):
     """The image of a set under an affine map ``y -> M y + b``.
 
     A subclass maps costs to the inner set and vertices back. The oracle and the known vertices follow.
@@ -361,6 +350,7 @@ class AffineImage(Combination):
     def __init__(self, constraint: ConstraintSet) -> None:
         super().__init__((constraint,))
         self.constraint = constraint
+        self._inner_vertices: Any = constraint.known_vertices
 
     @abstractmethod
     def cost(self, g: Any) -> Any:
@@ -374,51 +364,51 @@ class AffineImage(Combination):
         """Return ``<g, b>``."""
         return 0.0
 
+    def _value(self, value: float, g: Any) -> float:
+        """Return the value of the inner set for a value of ``<g, x>``."""
+        return (value - self.offset(g)) / self.unit
+
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        return self.image(self.constraint.lmo(self.cost(g), part_of(hint)), g)
+        return self.image(self.constraint.lmo(self.cost(g), _first_part(hint)), g)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        value = (inner - self.offset(g)) / self.unit
-        return self.image(self.constraint.lmo_at(self.cost(g), value, part_of(hint)), g)
+        return self.image(self.constraint.lmo_at(self.cost(g), self._value(inner, g), _first_part(hint)), g)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return self.unit * self.constraint.lower_bound(self.cost(g), vertex.parts[0]) + self.offset(g)
 
     @property
     def known_vertices(self) -> KnownVertices | None:
-        inner = self.constraint.known_vertices
-        return None if inner is None else _ImageVertices(self, inner)
-
-
-@dataclass(frozen=True)
-class _ImageVertices(KnownVertices):
-    """Known vertices of an affine image, by those of the inner set."""
-
-    outer: AffineImage
-    inner: KnownVertices
+        return None if self._inner_vertices is None else self
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        ranked = self.inner.best_vertices(self.outer.cost(g), count, best.parts[0])
-        return [self.outer.image(vertex, g) for vertex in ranked]
+        return [self.image(v, g) for v in self._inner_vertices.best_vertices(self.cost(g), count, best.parts[0])]
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> Crossing | None:
-        outer = self.outer
-        found = self.inner.crossing(
-            outer.cost(start),
-            outer.cost(end),
-            ((levels[0] - outer.offset(start)) / outer.unit, (levels[1] - outer.offset(end)) / outer.unit),
-            [vertex.parts[0] for vertex in skip],
-            noise / outer.unit,
+        inner_levels = self._value(levels[0], start), self._value(levels[1], end)
+        inner_skip = [vertex.parts[0] for vertex in skip]
+        found: Crossing | None = self._inner_vertices.crossing(
+            self.cost(start), self.cost(end), inner_levels, inner_skip, noise / self.unit
         )
         if found is None or found.vertex is None:
             return found
-        return Crossing(found.theta, outer.image(found.vertex, start))
+        return Crossing(found.theta, self.image(found.vertex, start))
 
 
-class _InvertibleImage(AffineImage):
+def _first_part(hint: Vertex | None) -> Vertex | None:
+    """Return the inner vertex of a hint, or None if the hint is of another set."""
+    return hint.parts[0] if hint is not None and hint.parts else None
+
+
+class _InvertibleImage(Faces, Summands, AffineImage):
     """The image under a map that can be inverted: points are mapped to the inner set, too."""
+
+    def __init__(self, constraint: ConstraintSet) -> None:
+        super().__init__(constraint)
+        self._inner_faces: Any = constraint.faces
+        self._inner_summands: Any = constraint.summands
 
     @abstractmethod
     def inverse(self, x: Array) -> Array:
@@ -446,49 +436,30 @@ class _InvertibleImage(AffineImage):
 
     @property
     def faces(self) -> Faces | None:
-        inner = self.constraint.faces
-        return None if inner is None else _ImageFaces(self, inner)
+        return None if self._inner_faces is None else self
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        return self.image(self._inner_faces.away_vertex(self.cost(g), self.inverse(x), self.inverse_noise(x, noise)), g)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        step = self.inverse_step(x, direction)
+        return float(self._inner_faces.max_step(self.inverse(x), step, self.inverse_noise(x, noise)))
 
     @property
     def summands(self) -> Summands | None:
-        inner = self.constraint.summands
-        return None if inner is None else _ImageSummands(self, inner)
-
-
-@dataclass(frozen=True)
-class _ImageFaces(Faces):
-    """Faces of an image, by those of the inner set."""
-
-    outer: _InvertibleImage
-    inner: Faces
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
-        outer = self.outer
-        return outer.image(self.inner.away_vertex(outer.cost(g), outer.inverse(x), outer.inverse_noise(x, noise)), g)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        outer = self.outer
-        return self.inner.max_step(outer.inverse(x), outer.inverse_step(x, direction), outer.inverse_noise(x, noise))
-
-
-@dataclass(frozen=True)
-class _ImageSummands(Summands):
-    """Summands of an image, by those of the inner set."""
-
-    outer: _InvertibleImage
-    inner: Summands
+        return None if self._inner_summands is None else self
 
     @property
     def n_summands(self) -> int:  # type: ignore[override]
-        return self.inner.n_summands + len(self.outer.images(()))
+        return self._inner_summands.n_summands + len(self.images(())) if self._inner_summands else 1
 
     def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        found = self.inner.split_vertex(vertex.parts[0]) if vertex.parts else None
-        return None if found is None else self.outer.images(found)
+        found = self._inner_summands.split_vertex(vertex.parts[0]) if vertex.parts else None
+        return None if found is None else self.images(found)
 
     def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
-        found = self.inner.split_point(self.outer.inverse(x))
-        return None if found is None else self.outer.images(found)
+        found = self._inner_summands.split_point(self.inverse(x))
+        return None if found is None else self.images(found)
 
 
 class ScaledSet(_InvertibleImage):
@@ -536,10 +507,9 @@ class ScaledSet(_InvertibleImage):
     def inverse_step(self, x: Array, direction: Array) -> Array:
         return direction / x.dtype.type(self.factor)
 
-    @property
-    def known_vertices(self) -> KnownVertices | None:
-        inner = self.constraint.known_vertices
-        return None if inner is None else _ScaledVertices(self, inner)
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        found = self._inner_vertices.decomposed(self.inverse(x))
+        return None if found is None else [(w, self.image(vertex, x)) for w, vertex in found]
 
     @property
     def spectrum(self) -> SpectralRange | None:
@@ -571,15 +541,6 @@ class ScaledSet(_InvertibleImage):
             return None
         ends = self.factor * inner[0], self.factor * inner[1]
         return ends if self.factor > 0 else ends[::-1]
-
-
-@dataclass(frozen=True)
-class _ScaledVertices(_ImageVertices):
-    outer: ScaledSet
-
-    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        found = self.inner.decomposed(self.outer.inverse(x))
-        return None if found is None else [(w, self.outer.image(vertex, x)) for w, vertex in found]
 
 
 class Translated(_InvertibleImage):

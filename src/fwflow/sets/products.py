@@ -121,7 +121,7 @@ class _Composition(KnownVertices, Summands, Combination):
         return tuple(summands)
 
 
-class Product(_Composition):
+class Product(Faces, _Composition):
     """The product of sets on consecutive blocks of a vector.
 
     It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
@@ -159,6 +159,7 @@ class Product(_Composition):
             if size_of(own) != length:
                 raise ValueError(f"blocks must fit their sets: {constraint!r} has {size_of(own)} entries, not {length}")
         super().__init__(constraint for constraint, _ in self.blocks)
+        self._faces: list[Any] = [C.faces for C in self.inner_sets]
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
@@ -216,8 +217,15 @@ class Product(_Composition):
 
     @property
     def faces(self) -> Faces | None:
-        inner = [C.faces for C in self.inner_sets if C.faces is not None]
-        return _ProductFaces(self, inner) if len(inner) == len(self.inner_sets) else None
+        return None if None in self._faces else self
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        cases = zip(self._faces, *map(self.cut, (g, x, np.broadcast_to(noise, x.shape))), strict=True)
+        return self._composed(faces.away_vertex(*case) for faces, *case in cases)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        cases = zip(self._faces, *map(self.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
+        return min(faces.max_step(*case) for faces, *case in cases)
 
     def _summand(self, i: int, vertex: Vertex) -> Vertex:
         # A dense vertex keeps the entries of its block, not of the whole vector.
@@ -238,22 +246,6 @@ class Product(_Composition):
     def diameter(self, shape: Shape | None = None) -> float | None:
         lengths = [constraint.diameter((n,)) for constraint, n in self.blocks]
         return None if any(length is None for length in lengths) else math.hypot(*lengths)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class _ProductFaces(Faces):
-    """Faces of a product, by those of its blocks."""
-
-    outer: Product
-    inner: Sequence[Faces]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
-        cases = zip(self.inner, *map(self.outer.cut, (g, x, np.broadcast_to(noise, x.shape))), strict=True)
-        return self.outer._composed(faces.away_vertex(*case) for faces, *case in cases)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        cases = zip(self.inner, *map(self.outer.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
-        return min(faces.max_step(*case) for faces, *case in cases)
 
 
 class MinkowskiSum(_Composition):
