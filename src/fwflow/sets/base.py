@@ -268,11 +268,6 @@ def check_shape(constraint: ConstraintSet, x: Array, name: str = "x") -> None:
         raise ValueError(f"{name} has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
 
 
-def size_of(shape: Shape) -> int:
-    """Return the number of entries."""
-    return int(np.prod(shape))
-
-
 def rounding(x: Any, size: Array) -> Array:
     """Return the allowed rounding error of entries of the given size, after thousands of steps in the type of x."""
     return 64 * float(np.finfo(float_dtype(np.asarray(x).dtype)).eps) * np.abs(size)
@@ -565,7 +560,7 @@ class Translated(_InvertibleImage):
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape
-        if self.shift.shape not in (own, (size_of(own),)):  # Vectors may represent matrices, row by row.
+        if self.shift.shape not in (own, (math.prod(own),)):  # Vectors may represent matrices, row by row.
             raise ValueError(f"shift has shape {self.shift.shape}; members of {constraint!r} have shape {own}")
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape

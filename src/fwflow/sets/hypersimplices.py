@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
 from fwflow.sets.vectors import NO_NOISE, ROUNDING, Ball, onto_simplex, rounded_towards
 
 # Places of the nonzero entries of a vertex, and of those among them with the worse sign.
@@ -88,7 +88,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
-        n = size_of(shape)
+        n = math.prod(shape)
         return np.full(shape, self.radius * (self._most(n) / (n if self.exactly else 2 * n)), dtype)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
@@ -211,7 +211,7 @@ class HyperSimplex(_Choices):
     exactly = True
 
     def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
+        n = math.prod(needs_shape(self, shape))
         return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
 
 
@@ -238,7 +238,7 @@ class UnitHyperSimplex(_Choices):
     exactly = False
 
     def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
+        n = math.prod(needs_shape(self, shape))
         return self.radius * math.sqrt(min(2 * self.k, n))
 
 
@@ -352,4 +352,4 @@ class KSparseBall(KnownVertices, Ball):
         return np.copysign(onto, x)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius * math.sqrt(min(self.k, size_of(needs_shape(self, shape))))
+        return 2 * self.radius * math.sqrt(min(self.k, math.prod(needs_shape(self, shape))))

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 from fwflow.points.vertices import Shape
-from fwflow.sets.base import ConstraintSet, size_of
+from fwflow.sets.base import ConstraintSet
 
 # Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
 _MOST_ENTRIES = 100
@@ -121,6 +121,6 @@ def mixture_reaches_zero(
 
 def _widths(constraint: ConstraintSet, shape: Shape) -> Array:
     """Return the width of a set along every coordinate, by two oracle calls for each."""
-    units = np.eye(size_of(shape)).reshape(-1, *shape)
+    units = np.eye(math.prod(shape)).reshape(-1, *shape)
     found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
     return np.array(found).reshape(shape)

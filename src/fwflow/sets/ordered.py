@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape, size_of
+from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape
 from fwflow.sets.hypersimplices import vertex_at
 from fwflow.sets.vectors import ROUNDING, Ball
 
@@ -130,7 +130,7 @@ class KNormBall(_OrderedBall):
         return [*ranked[:better], self._of_all(g), *ranked[better:]][:count]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
+        n = math.prod(needs_shape(self, shape))
         return 2 * self.radius * max(1.0, math.sqrt(n) / self.k)
 
 

@@ -18,7 +18,7 @@ from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, number
 from fwflow.points.vertices import Permutation, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound, size_of
+from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound
 from fwflow.sets.programs import Program
 
 # The total masses may differ by this relative rounding error, which sums in single precision have.
@@ -41,7 +41,7 @@ class _Plans(ParametricSet):
     def _checked(self, shape: Shape | None, name: str = "shape") -> Shape:
         """Return a shape that holds the entries of a member, by default the own one."""
         shape = self.shape if shape is None else shape
-        if size_of(shape) != size_of(self.shape):
+        if math.prod(shape) != math.prod(self.shape):
             rows, columns = self.shape
             raise ValueError(f"{name} must hold {rows} x {columns} entries for {self!r}; got {shape}")
         return shape

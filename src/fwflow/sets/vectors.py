@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -205,7 +205,7 @@ class LInfBall(Ball):
         return Box(-self.radius, self.radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
+        return 2 * self.radius * math.sqrt(math.prod(needs_shape(self, shape)))
 
 
 class LpBall(Ball):
@@ -246,7 +246,7 @@ class LpBall(Ball):
     def diameter(self, shape: Shape | None = None) -> float:
         if self.p <= 2:
             return 2 * self.radius
-        return 2 * self.radius * size_of(needs_shape(self, shape)) ** (0.5 - 1 / self.p)
+        return 2 * self.radius * math.prod(needs_shape(self, shape)) ** (0.5 - 1 / self.p)
 
 
 class L2Ball(LpBall):
@@ -447,7 +447,7 @@ class Simplex(Faces, KnownVertices, ParametricSet):
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
-        return np.full(shape, self.radius / size_of(shape), dtype)
+        return np.full(shape, self.radius / math.prod(shape), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         with np.errstate(over="ignore"):
@@ -459,7 +459,7 @@ class Simplex(Faces, KnownVertices, ParametricSet):
         )
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
+        return math.sqrt(2) * self.radius if shape is None or math.prod(shape) > 1 else 0.0
 
 
 class Box(Faces, ParametricSet):
