@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from scipy.sparse.csgraph import (
     breadth_first_order,
     connected_components,
     dijkstra,
-    maximum_bipartite_matching,
     min_weight_full_bipartite_matching,
     minimum_spanning_tree,
 )
@@ -210,18 +210,16 @@ class ShortestPath(_Subgraphs):
 
 def _levels(ends: Array, n: int) -> Array | None:
     """Return the largest number of edges on a path to each node, or None if there is a cycle."""
-    after: list[list[int]] = [[] for _ in range(n)]
+    before: dict[int, list[int]] = {node: [] for node in range(n)}
     for tail, head in ends.T.tolist():
-        after[tail].append(head)
-    waits = np.bincount(ends[1], minlength=n).tolist()
-    level, ready = [0] * n, [node for node in range(n) if not waits[node]]
-    for node in ready:  # The list grows in this loop.
-        for head in after[node]:
-            level[head] = max(level[head], level[node] + 1)
-            waits[head] -= 1
-            if not waits[head]:
-                ready.append(head)
-    return np.array(level) if len(ready) == n else None
+        before[head].append(tail)
+    level = [0] * n
+    try:
+        for node in TopologicalSorter(before).static_order():
+            level[node] = max((level[tail] + 1 for tail in before[node]), default=0)
+    except CycleError:
+        return None
+    return np.array(level)
 
 
 class SpanningTree(_Subgraphs):
@@ -320,8 +318,14 @@ class Matching(_Subgraphs):
         else:
             ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
         self._pairs = _Pairs(useful, ends, len(self.nodes))
-        if self.perfect and not self._exists():
+        if self.perfect and not self._covers_all_nodes():
             raise ValueError("the graph has no perfect matching; use perfect=False")
+
+    def _covers_all_nodes(self) -> bool:
+        try:
+            return 2 * len(self._best(np.zeros(self.shape))) == len(self.nodes)
+        except ValueError:  # SciPy finds no assignment.
+            return False
 
     def _best(self, costs: Array) -> Array:
         chosen, first, second = self._pairs.cheapest(costs)
@@ -353,14 +357,6 @@ class Matching(_Subgraphs):
         graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), (-costs).tolist(), strict=True))
         found = networkx.max_weight_matching(graph, maxcardinality=self.perfect)
         return np.array([min(edge) * len(self.nodes) + max(edge) for edge in sorted(found)], np.int64)
-
-    def _exists(self) -> bool:
-        if self._sides is None:
-            return 2 * len(self._best(np.zeros(self.shape))) == len(self.nodes)
-        _, first, second = self._pairs.cheapest(np.zeros(self.shape))
-        n = len(self.nodes)
-        graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
-        return 2 * int((maximum_bipartite_matching(graph) >= 0).sum()) == n
 
     def diameter(self, shape: Shape | None = None) -> float:
         """Return an upper bound: a matching has at most half as many edges as there are nodes."""

@@ -180,6 +180,11 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         allowed = tol * k + float((noise / self.radius).sum())
         return abs(excess) <= allowed if self.exactly else excess <= allowed
 
+    def diameter(self, shape: Shape | None = None) -> float:
+        n = math.prod(needs_shape(self, shape))
+        apart = 2 * min(self.k, n - self._most(n)) if self.exactly else min(2 * self.k, n)
+        return self.radius * math.sqrt(apart)
+
 
 class HyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
@@ -210,10 +215,6 @@ class HyperSimplex(_Choices):
 
     exactly = True
 
-    def diameter(self, shape: Shape | None = None) -> float:
-        n = math.prod(needs_shape(self, shape))
-        return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
-
 
 class UnitHyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
@@ -236,10 +237,6 @@ class UnitHyperSimplex(_Choices):
     """
 
     exactly = False
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        n = math.prod(needs_shape(self, shape))
-        return self.radius * math.sqrt(min(2 * self.k, n))
 
 
 class UnitSimplex(UnitHyperSimplex):

@@ -144,19 +144,15 @@ class Polytope(ParametricSet):
         for name, bound in zip(("lower", "upper"), bounds, strict=True):
             if bound.ndim > 1:
                 raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
-        dimensions_given = [
-            None if n is None else whole(n, "n", 1),
-            *(M.shape[1] for M in (self.A, self.C) if M is not None),
-            *(x.size for x in bounds if x.ndim),
-        ]
-        dimensions = {int(t) for t in dimensions_given if t is not None}
+        dimensions = {M.shape[1] for M in (self.A, self.C) if M is not None} | {x.size for x in bounds if x.ndim}
+        dimensions |= set() if n is None else {whole(n, "n", 1)}
         if len(dimensions) != 1:
             raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they give {sorted(dimensions)}")
         self.shape = (dimensions.pop(),)
         self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise ValueError("lower and upper must not be NaN")
-        self._program = Program.of(self.A, self.b, self.C, self.d, self.lower, self.upper)
+        self._program = Program(self.A, self.b, self.C, self.d, self.lower, self.upper)
         self._start = self._program.vertex(np.zeros(self.shape))[0]
 
     @classmethod

@@ -160,9 +160,7 @@ class Product(Faces, _Composition):
         for constraint, length in self.blocks:
             own = math.prod(constraint.shape or (length,))
             if own != length:
-                raise ValueError(
-                    f"blocks must fit their sets: {constraint!r} has {math.prod(own)} entries, not {length}"
-                )
+                raise ValueError(f"blocks must fit their sets: {constraint!r} has {own} entries, not {length}")
         super().__init__(constraint for constraint, _ in self.blocks)
         self._faces: list[Any] = [C.faces for C in self.inner_sets]
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()

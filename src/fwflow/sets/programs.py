@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,50 +24,23 @@ _FAR = 1e30
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
 class Program:
     r"""Linear program: minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
 
     All data are in units that are powers of two: entries of x in units of their largest modulus, each row in units of
     its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the units.
-
-    Attributes
-    ----------
-    exponent : array
-        Exponents of two of the units of x.
-    rows, side : sparse matrix, array
-        The rows of A and then those of C.
-    inequalities : int
-        Number of rows of A.
-    lower, upper : arrays
-        The given bounds.
-    least, most : arrays
-        The tighter ones of the given bounds and those that the rows imply.
-    size : array
-        Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
     """
 
-    exponent: Array
-    rows: sp.csr_array
-    side: Array
-    inequalities: int
-    lower: Array
-    upper: Array
-    least: Array
-    most: Array
-    size: Array
-
-    @classmethod
-    def of(cls, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> Program:
-        """Return the program in its own units."""
+    def __init__(self, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> None:
         n, given = len(lower), [(M, rhs) for M, rhs in ((A, b), (C, d)) if M is not None and rhs is not None]
         rows = sp.vstack([sp.csr_array((0, n)), *(sp.coo_array(M) for M, _ in given)], dtype=np.float64).tocsr()
         rows.sum_duplicates()
         rows.eliminate_zeros()
         side = np.concatenate([np.zeros(0), *(rhs for _, rhs in given)])
-        inequalities = 0 if A is None else A.shape[0]
+        #: Number of rows of A. They come first, followed by the rows of C.
+        self.inequalities = 0 if A is None else A.shape[0]
         (i, j), a = rows.tocoo().coords, rows.data
-        equal = i >= inequalities
+        equal = i >= self.inequalities
         least, most = _implied(
             np.append(i, len(side) + i[equal]),
             np.append(j, j[equal]),
@@ -77,17 +49,21 @@ class Program:
             lower.astype(np.float64),
             upper.astype(np.float64),
         )
-        exponent = _exponents(_units(i, j, np.abs(a), np.abs(side), least, most))
+        #: Exponents of two of the units of x.
+        self.exponent = exponent = _exponents(_units(i, j, np.abs(a), np.abs(side), least, most))
         row_exponent = np.full(len(side), np.iinfo(np.int32).min)
         np.maximum.at(row_exponent, i, _exponents(a) + exponent[j])
         row_exponent = np.where(np.diff(rows.indptr) > 0, row_exponent, _exponents(side))
         rows.data = np.ldexp(a, exponent[j] - row_exponent[i])
+        self.rows = rows
         with np.errstate(over="ignore"):
-            side = np.clip(np.ldexp(side, -row_exponent), -_FAR, _FAR)
-            lower, upper, least, most = (np.ldexp(bound, -exponent) for bound in (lower, upper, least, most))
-        known = np.isfinite(least) & np.isfinite(most)
-        size = np.where(known, np.maximum(np.abs(least), np.abs(most)), 1.0)
-        return cls(exponent, rows, side, inequalities, lower, upper, least, most, size)
+            self.side = np.clip(np.ldexp(side, -row_exponent), -_FAR, _FAR)
+            self.lower, self.upper = np.ldexp(lower, -exponent), np.ldexp(upper, -exponent)
+            #: The tighter ones of the given bounds and those that the rows imply.
+            self.least, self.most = np.ldexp(least, -exponent), np.ldexp(most, -exponent)
+        self._bounded = np.isfinite(self.least) & np.isfinite(self.most)
+        #: Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
+        self.size = np.where(self._bounded, np.maximum(np.abs(self.least), np.abs(self.most)), 1.0)
 
     def vertex(self, g: Array) -> tuple[Array, Array]:
         """Return a vertex that minimises <g, x>, and multipliers of the rows that certify it."""
@@ -156,7 +132,7 @@ class Program:
             x, noise = np.ldexp(x, -self.exponent), np.ldexp(noise, -self.exponent)
         if not np.isfinite(x).all():
             return False
-        size = np.where(np.isfinite(self.least) & np.isfinite(self.most), self.size, np.maximum(self.size, np.abs(x)))
+        size = np.where(self._bounded, self.size, np.maximum(self.size, np.abs(x)))
         slack, terms = tol * size + noise, abs(self.rows)
         excess = dot(self.rows, x) - self.side
         excess = np.where(np.arange(len(excess)) < self.inequalities, excess, np.abs(excess))

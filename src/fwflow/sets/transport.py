@@ -257,7 +257,7 @@ class TransportPolytope(_Plans):
         sums = sp.csr_array((np.ones(2 * size), places), shape=(len(masses), size))
         kept = np.flatnonzero(masses)
         kept = np.delete(kept, int(masses[kept].argmax()))
-        program = Program.of(None, None, sums[kept], masses[kept], np.zeros(size), np.full(size, np.inf))
+        program = Program(None, None, sums[kept], masses[kept], np.zeros(size), np.full(size, np.inf))
         first = program.rows.indptr[:-1]
         units = np.frexp(program.rows.data[first])[1] - 1 - program.exponent[program.rows.indices[first]]
         return program, cells, kept, units
