@@ -40,17 +40,15 @@ class Faces(ABC):
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
         """Return the vertex with the largest ``<g, s>`` in the smallest face that contains the member x.
 
-        Entries of x within `noise` and a few units in the last place of a bound count as equal to that bound. Ties are
-        decided the same way every time.
+        Entries of x within `noise` and a few units in the last place of a bound count as equal to that bound.
         """
 
     @abstractmethod
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """Return the largest t for which ``x + t * direction`` is a member, given that x is one.
 
-        The direction must stay in the affine hull of the set, as a difference of members does. For a direction of
-        zeros the result is infinity. Bounds hold up to `noise` and a few units in the last place, so that rounding
-        errors in x or in the direction do not end a step.
+        The direction lies in the affine hull of the set; zeros give infinity. Bounds hold up to `noise` and a few units
+        in the last place, so that rounding errors do not end a step.
         """
 
 
@@ -107,20 +105,13 @@ class Summands(ABC):
 
 @dataclass(frozen=True)
 class SpectralRange:
-    """Singular values or eigenvalues that the matrices of a set may have.
+    """Singular values or eigenvalues that the matrices of a set may have."""
 
-    Attributes
-    ----------
-    radius : float
-        The largest sum of the moduli of these values.
-    sign : int
-        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
-    exact : bool
-        Whether this sum is the same for all members.
-    """
-
+    #: The largest sum of the moduli of these values.
     radius: float
+    #: The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
     sign: int = 0
+    #: Whether this sum is the same for all members.
     exact: bool = False
 
 

@@ -1,7 +1,4 @@
-"""Hulls of the vectors with k equal nonzero entries, with at most k, or with k of either sign.
-
-These sets are boxes with one bound on the sum, so that all operations sort single entries.
-"""
+"""Hulls of the vectors with k equal nonzero entries, with at most k, or with k of either sign."""
 
 from __future__ import annotations
 
@@ -35,9 +32,9 @@ def vertex_at(places: Array, value: Any, g: Array) -> Vertex:
 def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     r"""Return y with :math:`0 \le y \le 1, \sum y = k < n` for which :math:`ry` is nearest to x.
 
-    It is clip(u - t, 0, 1) for u = x / r and some t. The sum is linear in t between the entries of u - 1 and of u, so
-    that sorting these gives t. The number t lies between the k-th largest entry of u and two below it. Entries outside
-    of this range become zeros and ones, so that nothing overflows and a common offset costs no accuracy.
+    It is clip(u - t, 0, 1) for u = x / r. The sum is linear in t between the entries of u - 1 and of u, so that sorting
+    these gives t. It lies between the k-th largest entry of u and two below it. Entries outside of this range become
+    zeros and ones, so that nothing overflows and a common offset costs no accuracy.
     """
     if k == 1:
         return onto_simplex(x, radius) / radius
@@ -100,8 +97,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """Return the best choices by best-first search in the order of the gradient.
 
-        Every choice follows from a better one: an entry moves to the next place, or an entry is removed or added where
-        the gradient changes its sign.
+        Every choice follows from a better one: an entry moves to the next place, is removed, or is added.
         """
         flat = g.reshape(-1).astype(np.float64)
         k = self._most(flat.size)
@@ -189,13 +185,8 @@ class _Choices(Faces, KnownVertices, ParametricSet):
 class HyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
 
-    A vertex has r at the k smallest entries of the gradient; ties go to the first indices. It starts at its barycentre.
-
-    Parameters
-    ----------
-    k : int
-        Number of nonzero entries of a vertex, at most the number of entries.
-    radius : float
+    There must be at least k entries. A vertex has r at the k smallest entries of the gradient; ties go to the first
+    indices. It starts at its barycentre.
 
     Notes
     -----

@@ -58,21 +58,11 @@ def mixture_reaches_zero(
 ) -> bool | None:
     """Return whether the mixture of rows that is nearest to zero has entries of modulus at most one.
 
-    Wolfe's method (1976) keeps a few affinely independent rows, the corral. A QR factorisation gives their affine
-    combination z nearest to zero. Rows whose weights would become negative leave the corral. The row with the smallest
-    product with z joins it, until z is close enough or separates zero from all rows. The result is None if rounding or
-    the limit on the number of rows ends the iteration before.
-
-    Parameters
-    ----------
-    first : array
-        One of the rows.
-    lowest : callable
-        Returns the row with the smallest product with a vector, and a lower bound on the products of all rows.
-    unit : float
-        The size of the entries of the rows, for scaling.
-    most : float
-        Largest number of rows to compute.
+    Wolfe's method (1976) keeps a few affinely independent rows, of which the first is given. A QR factorisation gives
+    their affine combination z nearest to zero. Rows whose weights would become negative leave. The row with the
+    smallest product with z joins: `lowest` returns it, and a lower bound on the products of all rows. The iteration
+    ends if z is close enough or separates zero from all rows. The result is None if rounding, or the limit `most` on
+    the number of rows, ends it before. `unit` is the size of the entries of the rows, for scaling.
     """
     n = len(first)
     rows, joins = np.zeros((0, n)), first

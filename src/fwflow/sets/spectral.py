@@ -234,14 +234,8 @@ class Spectraplex(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
 
     A vertex is :math:`r\, u u^T` with an eigenvector of the smallest eigenvalue of the symmetric part of the gradient.
-    Accuracy and certificates are those of `NuclearBall`: the gap is known to 10 %, and the bound on the eigenvalue is
-    exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
+    Accuracy, certificates and the parameter `steps` are those of `NuclearBall`: the gap is known to 10 %, and the bound
+    on the eigenvalue is exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
 
     Notes
     -----
@@ -271,13 +265,8 @@ class Spectraplex(_ByTrace):
 class Spectrahedron(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
 
-    A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero if no eigenvalue of the gradient is negative.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
+    A vertex is :math:`r\, u u^T` as for `Spectraplex`, which has the same parameters, or zero if no eigenvalue of the
+    gradient is negative.
 
     Notes
     -----
@@ -305,13 +294,8 @@ class Fantope(_Semidefinite):
     r""":math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`, the hull of projectors of rank k.
 
     A vertex is the projector onto k eigenvectors of the smallest eigenvalues of the symmetric part of the gradient.
-    They are found one after another and certified as for `Spectraplex`. It starts at k/n times the identity.
-
-    Parameters
-    ----------
-    k : int
-    steps : int
-        Lanczos steps before the first check of convergence.
+    They are found one after another, in `steps` and with certificates as for `Spectraplex`. It starts at k/n times the
+    identity.
 
     Notes
     -----
@@ -367,11 +351,6 @@ class SchattenBall(_Matrices):
     :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the vector ball for :math:`\sigma`. The oracle is
     exact and takes a dense decomposition, except for p = 2, the Frobenius norm. For p = 1 use `NuclearBall`. It starts
     at zero. A zero gradient gives r in the first entry, or along the diagonal if :math:`p = \infty`.
-
-    Parameters
-    ----------
-    p : float
-    radius : float
 
     Notes
     -----

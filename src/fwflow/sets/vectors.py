@@ -49,14 +49,6 @@ def rounded_towards(x: Array, inner: Array | float, dtype: Any) -> Array:
     return np.where(beyond, np.nextafter(rounded, np.asarray(inner, dtype)), rounded)
 
 
-def _single_entries(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
-    """Return the position and value of the only entry of each vertex, or None if a vertex has more entries."""
-    entries = [vertex.entries() for vertex in vertices]
-    if any(found is None or len(found[0]) != 1 for found in entries):
-        return None
-    return [(int(indices[0]), float(values[0])) for indices, values in entries]  # type: ignore[misc]
-
-
 class Ball(ParametricSet):
     """A norm ball around the origin; it starts at its centre."""
 
@@ -88,7 +80,29 @@ class Ball(ParametricSet):
         return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
-class L1Ball(Faces, KnownVertices, Ball):
+class _SingleEntries(KnownVertices):
+    """Sets whose vertices have one nonzero entry, the radius times one of the signs."""
+
+    radius: float
+    signs: tuple[int, ...] = (1,)
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        single = [found for vertex in skip if (found := vertex.entries()) is not None and len(found[0]) == 1]
+        if len(single) < len(skip):
+            return None
+        first, last = (np.concatenate([sign * self.radius * g.reshape(-1) for sign in self.signs]) for g in (start, end))
+        for indices, values in single:
+            last[int(indices[0]) + (start.size if values[0] < 0 else 0)] = np.inf
+        found = first_below(first - levels[0], last - levels[1], noise)
+        if found is None:
+            return Crossing()
+        side, i = divmod(found[1], start.size)
+        return Crossing(found[0], OneHot(i, self.signs[side] * self.radius, start.shape))
+
+
+class L1Ball(Faces, _SingleEntries, Ball):
     r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one nonzero entry; ties go to the first index.
 
     Notes
@@ -106,6 +120,7 @@ class L1Ball(Faces, KnownVertices, Ball):
 
     polytope = True
     screenable = True
+    signs = (1, -1)
 
     def norm(self, x: Array) -> float:
         return float(np.abs(x).sum())
@@ -122,21 +137,6 @@ class L1Ball(Faces, KnownVertices, Ball):
         flat = g.reshape(-1)
         chosen = smallest(-np.abs(flat), count)
         return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
-
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        tied = _single_entries(skip)
-        if tied is None:
-            return None
-        both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
-        for index, value in tied:
-            both[1][index + (start.size if value < 0 else 0)] = np.inf
-        found = first_below(both[0] - levels[0], both[1] - levels[1], noise)
-        if found is None:
-            return Crossing()
-        side, i = divmod(found[1], start.size)
-        return Crossing(found[0], OneHot(i, -self.radius if side else self.radius, start.shape))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -389,7 +389,7 @@ def group_labels(groups: Any) -> Array:
     return labels
 
 
-class Simplex(Faces, KnownVertices, ParametricSet):
+class Simplex(Faces, _SingleEntries, ParametricSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
 
     Notes
@@ -427,18 +427,6 @@ class Simplex(Faces, KnownVertices, ParametricSet):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
-
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        tied = _single_entries(skip)
-        if tied is None:
-            return None
-        above = self.radius * end.reshape(-1) - levels[1]
-        for index, _ in tied:
-            above[index] = np.inf
-        found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
-        return Crossing() if found is None else Crossing(found[0], OneHot(found[1], self.radius, start.shape))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
