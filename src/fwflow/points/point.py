@@ -17,7 +17,7 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.points.lowrank import LowRank, rank_one_terms
+from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, Entries, RankOne, Vertex, freeze
 
 
@@ -54,21 +54,21 @@ class Atom(ABC):
         """The vertex, or a copy of the coordinates, for users."""
         return self.member.copy() if self.vertex is None else self.vertex
 
-    @abstractmethod
     def dot(self, g: Any) -> float:
         """Return the inner product with an array or a sparse matrix."""
+        return self.coordinates.dot(g)
 
     def score(self, gradient: Any) -> float:
         """Return the inner product with a `Gradient`."""
         return gradient.inner(self) if self.vertex is None else gradient.dot(self.vertex)
 
-    @abstractmethod
     def add_to(self, x: Array, weight: float) -> None:
         """Add ``weight * coordinates`` to x."""
+        self.coordinates.add_to(x, weight)
 
-    @abstractmethod
     def add_image_to(self, image: Array, weight: float) -> None:
         """Add ``weight * own image`` to an image."""
+        self.image_vertex.add_to(image, weight)
 
     @abstractmethod
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
@@ -121,21 +121,11 @@ class Lifted(Atom):
     def member(self) -> Any:
         if not self.factored:
             return np.asarray(self.vertex)
-        terms = rank_one_terms(self.vertex, 1.0)
+        terms = self.rank_one_terms(1.0)
         return LowRank.zeros(self.vertex.shape, terms[0][1].u.dtype).mixed(0.0, terms)
 
-    def dot(self, g: Any) -> float:
-        return self.vertex.dot(g)
-
-    def add_to(self, x: Array, weight: float) -> None:
-        self.vertex.add_to(x, weight)
-
-    def add_image_to(self, image: Array, weight: float) -> None:
-        assert self.image is not None
-        self.image.add_to(image, weight)
-
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
-        return rank_one_terms(self.vertex, weight)
+        return [(w, part) for w, part in self.vertex.terms(weight) if part.factors() is not None]  # type: ignore[misc]
 
     def bare(self) -> Lifted:
         return Lifted(self.vertex)
@@ -204,10 +194,6 @@ class Point(Atom):
 
     def add_to(self, x: Array, weight: float) -> None:
         x += weight * self.x
-
-    def add_image_to(self, image: Array, weight: float) -> None:
-        assert self.image is not None
-        image += weight * self.image
 
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
         raise TypeError("a dense point is not a sum of rank-one matrices")
