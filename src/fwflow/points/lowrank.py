@@ -12,7 +12,7 @@ import scipy.linalg
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array
-from fwflow.points.vertices import RankOne, Shape, freeze
+from fwflow.points.vertices import RankOne, Shape, read_only
 
 
 @storable("low-rank", "shape", "_atoms", "dtype", "_compact", valid=lambda x: all(a.shape == x.shape for a in x._atoms))
@@ -142,9 +142,7 @@ def entries_of(U: Array, V: Array, i: Array, j: Array) -> Array:
 
 
 def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
-    columns = np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype)
-    freeze(columns)
-    return columns
+    return read_only(np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype))
 
 
 def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:
