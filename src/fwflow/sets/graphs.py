@@ -35,6 +35,8 @@ class _Subgraphs(ParametricSet):
     polytope = True
     shape: Shape
     parameters: tuple[str, ...] = ("tails", "heads")
+    #: Cost of each edge for which the start is the cheapest subgraph.
+    _start_cost = 0.0
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike) -> None:
         self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
@@ -67,7 +69,18 @@ class _Subgraphs(ParametricSet):
         return self._is_mixture(x, slack)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.zeros(self.shape)).to_dense(dtype)
+        return self.lmo(np.full(self.shape, self._start_cost)).to_dense(dtype)
+
+    def _use(self, edges: Array, ends: Array) -> None:
+        """Restrict subgraphs to these edges. Of parallel edges only the cheapest is used; ties go to the first."""
+        self._edges, self._pairs = edges, ends[0, edges] * len(self.nodes) + ends[1, edges]
+
+    def _cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
+        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
+        order = np.lexsort((costs[self._edges], self._pairs))
+        pairs = self._pairs[order]
+        new = np.diff(pairs, prepend=-1) > 0
+        return self._edges[order[new]], *np.divmod(pairs[new], len(self.nodes))
 
     def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         """Return whether a vector with entries in [0, 1] is a mixture of subgraphs, up to `slack`."""
@@ -76,21 +89,6 @@ class _Subgraphs(ParametricSet):
     def _at_nodes(self, values: Array, side: int) -> Array:
         """Return the sum of values on edges at every node, for the tails (side 0) or the heads (side 1)."""
         return np.bincount(self._ends[side], values, len(self.nodes))
-
-
-class _Pairs:
-    """Parallel edges, of which only the cheapest is used; ties go to the first."""
-
-    def __init__(self, edges: Array, ends: Array, n: int) -> None:
-        self.edges, self.n = edges, n
-        self._key = ends[0, edges] * n + ends[1, edges]
-
-    def cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
-        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
-        order = np.lexsort((costs[self.edges], self._key))
-        keys = self._key[order]
-        new = np.diff(keys, prepend=-1) > 0
-        return self.edges[order[new]], *np.divmod(keys[new], self.n)
 
 
 class ShortestPath(_Subgraphs):
@@ -125,6 +123,7 @@ class ShortestPath(_Subgraphs):
     """
 
     parameters = ("tails", "heads", "source", "target")
+    _start_cost = 1.0
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike, source: int, target: int) -> None:
         super().__init__(tails, heads)
@@ -141,10 +140,8 @@ class ShortestPath(_Subgraphs):
         useful = inner & reached[t] & reaching[h]
         if not useful.any():
             raise ValueError(f"no path leads from node {self.source} to node {self.target}")
-        self._edges = np.flatnonzero(useful)
-        self._pairs = _Pairs(self._edges, self._ends, len(self.nodes))
+        self._use(np.flatnonzero(useful), self._ends)
         self._level = _levels(self._ends[:, useful], len(self.nodes))
-        self._start = np.asarray(self.lmo(np.ones(self.shape)))
 
     def _reached(self, tails: Array, heads: Array, start: int) -> Array:
         n = len(self.nodes)
@@ -160,7 +157,7 @@ class ShortestPath(_Subgraphs):
             raised = np.maximum(raised + max(0.0, float((-raised / rise).max())) * rise, 0.0)
             costs = costs.copy()
             costs[self._edges] = raised
-        chosen, tails, heads = self._pairs.cheapest(costs)
+        chosen, tails, heads = self._cheapest(costs)
         n = len(self.nodes)
         graph = sp.csr_array((costs[chosen], (tails, heads)), shape=(n, n))
         before, node, path = self._tree(graph), self._to, []
@@ -188,9 +185,6 @@ class ShortestPath(_Subgraphs):
                 "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
                 "use an acyclic graph for costs of any sign, or nonnegative costs"
             ) from None
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self._start.astype(dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         """Return an upper bound: a path has fewer edges than there are nodes."""
@@ -255,14 +249,14 @@ class SpanningTree(_Subgraphs):
         if parts > 1:
             apart = self.nodes[int((label != label[0]).argmax())]
             raise ValueError(f"the graph has no spanning tree: no edges lead from node {self.nodes[0]} to node {apart}")
-        self._pairs = _Pairs(np.flatnonzero(ends[0] < ends[1]), ends, n)
+        self._use(np.flatnonzero(ends[0] < ends[1]), ends)
 
     def _best(self, costs: Array) -> Array:
         # Ranks replace the costs, because SciPy treats zero costs as missing edges.
         order = np.argsort(costs, kind="stable")
         rank = np.empty(len(order))
         rank[order] = np.arange(1, len(order) + 1)
-        chosen, first, second = self._pairs.cheapest(rank)
+        chosen, first, second = self._cheapest(rank)
         n = len(self.nodes)
         tree = minimum_spanning_tree(sp.csr_array((rank[chosen], (first, second)), shape=(n, n)))
         return order[tree.data.astype(np.int64) - 1]
@@ -317,7 +311,7 @@ class Matching(_Subgraphs):
             ends = np.sort(self._ends, axis=0)
         else:
             ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
-        self._pairs = _Pairs(useful, ends, len(self.nodes))
+        self._use(useful, ends)
         if self.perfect and not self._covers_all_nodes():
             raise ValueError("the graph has no perfect matching; use perfect=False")
 
@@ -328,7 +322,7 @@ class Matching(_Subgraphs):
             return False
 
     def _best(self, costs: Array) -> Array:
-        chosen, first, second = self._pairs.cheapest(costs)
+        chosen, first, second = self._cheapest(costs)
         if not self.perfect:
             gains = costs[chosen] < 0
             chosen, first, second = chosen[gains], first[gains], second[gains]

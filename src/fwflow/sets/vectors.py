@@ -92,14 +92,15 @@ class _SingleEntries(KnownVertices):
         single = [found for vertex in skip if (found := vertex.entries()) is not None and len(found[0]) == 1]
         if len(single) < len(skip):
             return None
-        first, last = (np.concatenate([sign * self.radius * g.reshape(-1) for sign in self.signs]) for g in (start, end))
+        entries = [sign * self.radius for sign in self.signs]
+        first, last = (np.concatenate([entry * g.reshape(-1) for entry in entries]) for g in (start, end))
         for indices, values in single:
             last[int(indices[0]) + (start.size if values[0] < 0 else 0)] = np.inf
         found = first_below(first - levels[0], last - levels[1], noise)
         if found is None:
             return Crossing()
         side, i = divmod(found[1], start.size)
-        return Crossing(found[0], OneHot(i, self.signs[side] * self.radius, start.shape))
+        return Crossing(found[0], OneHot(i, entries[side], start.shape))
 
 
 class L1Ball(Faces, _SingleEntries, Ball):
