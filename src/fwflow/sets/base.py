@@ -297,18 +297,19 @@ class KnownSet(ConstraintSet):
 class ParametricSet(KnownSet):
     """A set that a few numbers or arrays define: they are its fingerprint, and numbers are its representation."""
 
-    #: Names of the attributes with these values.
+    #: Names of the attributes with these values, and of others that belong to the fingerprint only.
     parameters: tuple[str, ...] = ("radius",)
+    options: tuple[str, ...] = ()
 
-    def _values(self) -> list[Any]:
-        return [attrgetter(name)(self) for name in self.parameters]
+    def _values(self, names: tuple[str, ...]) -> list[Any]:
+        return [attrgetter(name)(self) for name in names]
 
     def __repr__(self) -> str:
-        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values())
+        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values(self.parameters))
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *self._values())
+        return fingerprint(self, *self._values(self.parameters + self.options))
 
 
 class Combination(KnownSet):
@@ -420,6 +421,10 @@ class _InvertibleImage(Faces, Summands, AffineImage):
         inner = self.constraint.project(self.inverse(finite_array(x, "x")))
         return None if inner is None else self.forward(inner)
 
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        inner = self.constraint.diameter(shape or self.shape)
+        return None if inner is None else self.unit * inner
+
     @property
     def faces(self) -> Faces | None:
         return None if self._inner_faces is None else self
@@ -517,10 +522,6 @@ class ScaledSet(_InvertibleImage):
             inner, inner_noise = x / self.factor, noise / self.unit
         return self.constraint.near(inner, tol, inner_noise) if np.isfinite(inner).all() else False
 
-    def diameter(self, shape: Shape | None = None) -> float | None:
-        inner = self.constraint.diameter(shape)
-        return None if inner is None else self.unit * inner
-
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)
         if inner is None:
@@ -595,9 +596,6 @@ class Translated(_InvertibleImage):
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         # Next to a large shift, x is known less accurately than its own size suggests.
         return self.constraint.near(x - self.shift, tol, noise + rounding(x, self.shift))
-
-    def diameter(self, shape: Shape | None = None) -> float | None:
-        return self.constraint.diameter(self.shape)
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)

@@ -172,19 +172,16 @@ class ShortestPath(_Subgraphs):
             # Distances make the reduced costs nonnegative. The predecessors of Bellman and Ford's method may contain
             # cycles of zero cost because of rounding; those of Dijkstra's method do not.
             tails, heads = graph.tocoo().coords
-            distance = self._distances(graph)
+            graph.data += _ROUNDING  # Cycles of zero cost must not seem negative.
+            try:
+                distance = bellman_ford(graph, indices=self._from)
+            except NegativeCycleError:
+                raise ValueError(
+                    "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
+                    "use an acyclic graph for costs of any sign, or nonnegative costs"
+                ) from None
             graph.data = np.maximum(graph.data + distance[tails] - distance[heads], 0.0)
         return dijkstra(graph, indices=self._from, return_predecessors=True)[1]
-
-    def _distances(self, graph: sp.csr_array) -> Array:
-        graph.data += _ROUNDING  # Cycles of zero cost must not seem negative.
-        try:
-            return bellman_ford(graph, indices=self._from)
-        except NegativeCycleError:
-            raise ValueError(
-                "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
-                "use an acyclic graph for costs of any sign, or nonnegative costs"
-            ) from None
 
     def diameter(self, shape: Shape | None = None) -> float:
         """Return an upper bound: a path has fewer edges than there are nodes."""

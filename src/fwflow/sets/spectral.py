@@ -11,7 +11,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
@@ -41,13 +40,10 @@ class _RankOneHull(_Matrices):
     """A set whose vertices have rank one and are found by Lanczos steps."""
 
     factored = True
+    options = ("steps",)
 
     def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
-        self.radius = positive(radius, "radius")
-        self.steps = whole(steps, "steps", 2)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.radius, self.steps)
+        self.radius, self.steps = positive(radius, "radius"), whole(steps, "steps", 2)
 
 
 class NuclearBall(_RankOneHull):
@@ -89,10 +85,8 @@ class NuclearBall(_RankOneHull):
     def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float], float]) -> RankOne:
         G = self._matrix(g)
         wide = G.shape[0] < G.shape[1]
-        near = None
-        factors = None if hint is None else hint.factors()
-        if factors is not None and hint is not None and hint.shape == G.shape:
-            near = factors[0] if wide else factors[1]
+        factors = None if hint is None or hint.shape != G.shape else hint.factors()
+        near = None if factors is None else factors[0] if wide else factors[1]
         w, z = leading_pair(G.T if wide else G, near, self.steps, slack)
         u, v = (w, z) if wide else (z, w)
         return RankOne(u, v, -self.radius)
@@ -312,13 +306,10 @@ class Fantope(_Semidefinite):
 
     radius = 1.0
     parameters = ("rank",)
+    options = ("steps",)
 
     def __init__(self, k: int, *, steps: int = 10) -> None:
-        self.rank = whole(k, "k", 1)
-        self.steps = whole(steps, "steps", 2)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.rank, self.steps)
+        self.rank, self.steps = whole(k, "k", 1), whole(steps, "steps", 2)
 
     def _support(self, total: float) -> float:
         return total

@@ -312,7 +312,11 @@ class GroupBall(KnownVertices, Ball):
         labels = group_labels(groups)
         self._order = np.argsort(labels, kind="stable")
         self._starts = np.flatnonzero(np.diff(labels[self._order], prepend=-1))
-        self._labels, self.shape, self.polytope = labels, labels.shape, self.p == math.inf
+        self._counts = np.diff(self._starts, append=len(labels))
+        infinite = self.p == math.inf
+        self._ball: Ball = LInfBall(radius) if infinite else LpBall(p, radius)
+        self._dual = 1.0 if infinite else self.p / (self.p - 1)
+        self._labels, self.shape, self.polytope = labels, labels.shape, infinite
 
     def __repr__(self) -> str:
         return f"GroupBall({len(self._starts)} groups of {len(self._labels)} entries, {self.radius:g}, p={self.p:g})"
@@ -323,13 +327,8 @@ class GroupBall(KnownVertices, Ball):
         largest = np.maximum.reduceat(size, self._starts)
         if p == math.inf:
             return largest
-        counts = np.diff(self._starts, append=len(size))
-        unit = np.repeat(np.where(largest > 0, largest, 1), counts)  # Powers neither overflow nor all vanish.
+        unit = np.repeat(np.where(largest > 0, largest, 1), self._counts)  # Powers neither overflow nor all vanish.
         return largest * np.add.reduceat((size / unit) ** p, self._starts) ** (1 / p)
-
-    @property
-    def _dual(self) -> float:
-        return 1.0 if self.p == math.inf else self.p / (self.p - 1)
 
     def norm(self, x: Array) -> float:
         return float(self._norms(x, self.p).sum())
@@ -344,14 +343,9 @@ class GroupBall(KnownVertices, Ball):
 
     def _vertex(self, g: Array, group: int) -> SparseVertex:
         """Return the best vertex with entries in one group only."""
-        end = self._starts[group + 1] if group + 1 < len(self._starts) else len(self._order)
-        places = self._order[self._starts[group] : end]
-        own = g.reshape(-1)[places]
-        if self.p == math.inf:
-            ball: Ball = LInfBall(self.radius)
-        else:
-            ball = LpBall(self.p, self.radius)
-        return SparseVertex(places, ball.lmo(own).to_dense(float_dtype(g.dtype)), g.shape)
+        first = self._starts[group]
+        places = self._order[first : first + self._counts[group]]
+        return SparseVertex(places, self._ball.lmo(g.reshape(-1)[places]).to_dense(float_dtype(g.dtype)), g.shape)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
@@ -368,8 +362,7 @@ class GroupBall(KnownVertices, Ball):
         return unit * flat * kept[self._labels]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        largest = int(np.diff(self._starts, append=len(self._order)).max())
-        return 2 * self.radius * max(1.0, largest ** (0.5 - 1 / self.p))
+        return 2 * self.radius * max(1.0, int(self._counts.max()) ** (0.5 - 1 / self.p))
 
 
 def group_labels(groups: Any) -> Array:
