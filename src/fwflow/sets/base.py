@@ -167,10 +167,9 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        """Return the vertex that minimises ``<g, s>``, in the shape of g.
+        """Return the vertex that minimises ``<g, s>``, in the shape of g. Ties are decided the same way every time.
 
-        Ties and a zero g are decided the same way every time. `hint` is the answer for a similar g, from which
-        iterative oracles start.
+        `hint` is the answer for a similar g, from which iterative oracles start.
         """
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
@@ -272,7 +271,7 @@ def few_ulps(dtype: Any) -> float:
 def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
     """Return the largest t for which ``t * outward`` exceeds no `room` by more than its `slack`.
 
-    This is the two-stage ratio test of Harris (1973): rounding errors in small entries do not decide.
+    In the ratio test of Harris (1973), which has two stages, rounding errors in small entries do not decide.
     """
     used = outward > 0
     room, slack, rate = room[used], np.broadcast_to(slack, room.shape)[used], outward[used]
@@ -326,10 +325,7 @@ class Combination(KnownSet):
 
 
 class AffineImage(KnownVertices, Combination):
-    """The image of a set under an affine map ``y -> M y + b``.
-
-    A subclass maps costs to the inner set and vertices back. The oracle and the known vertices follow.
-    """
+    """The image of a set under an affine map ``y -> M y + b``: a subclass maps costs to the set and vertices back."""
 
     #: Factor between values of ``<g, M y>`` and of the cost that the inner set is given.
     unit: float = 1.0

@@ -216,13 +216,9 @@ def _levels(ends: Array, n: int) -> Array | None:
 class SpanningTree(_Subgraphs):
     r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
-    The cheapest tree depends only on the order of the costs; ties go to the first edges. It starts at the tree of the
-    first edges. Membership is found by oracle calls, for up to 100 edges.
-
-    Parameters
-    ----------
-    tails, heads : (n,) arrays of int
-        The two nodes of each edge.
+    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. The cheapest tree depends only on the order of the costs; ties
+    go to the first edges. It starts at the tree of the first edges. Membership is found by oracle calls, for up to 100
+    edges.
 
     Notes
     -----
@@ -270,17 +266,11 @@ class SpanningTree(_Subgraphs):
 class Matching(_Subgraphs):
     """The hull of the matchings of an undirected graph: sets of edges of which no two share a node.
 
-    On a bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors
-    whose sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom
-    algorithm finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges.
-    Edges of zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
-
-    Parameters
-    ----------
-    tails, heads : (n,) arrays of int
-        The two nodes of each edge.
-    perfect : bool
-        Whether every matching must cover all nodes.
+    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. With ``perfect=True`` all matchings cover all nodes. On a
+    bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors whose
+    sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom algorithm
+    finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges. Edges of
+    zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
 
     Notes
     -----
@@ -364,8 +354,8 @@ class Matching(_Subgraphs):
 def _sides(ends: Array, n: int) -> Array | None:
     """Return the side of each node of a bipartite graph, or None if there is an odd cycle.
 
-    The double cover has two copies of every node, and edges lead from one copy to the other. A node is connected to its
-    copy if and only if it is on a closed walk of odd length.
+    The double cover has two copies of every node; edges join one copy of a node to the other copy of its neighbour. A
+    node is connected to its own copy if and only if it is on a closed walk of odd length.
     """
     tails, heads = np.append(ends[0], ends[1]), np.append(ends[1], ends[0]) + n
     graph = sp.csr_array((np.ones(len(tails)), (tails, heads)), shape=(2 * n, 2 * n))

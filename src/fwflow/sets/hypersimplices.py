@@ -55,7 +55,7 @@ def systematic_sample(shares: Array) -> list[tuple[float, Array]]:
     """Write numbers in [0, 1] as a mixture of 0/1 vectors: weights, and the places of the ones.
 
     Systematic sampling: intervals with these lengths, end to end, are hit by a comb with teeth at distance one. The
-    number of hits varies by at most one with the position of the comb, and there are no more vectors than numbers.
+    number of hits varies by at most one with the position of the comb.
     """
     edges = np.append(0.0, np.cumsum(shares))
     cuts = np.unique(np.append(np.clip(edges % 1.0, 0.0, 1.0), [0.0, 1.0]))
@@ -210,9 +210,8 @@ class HyperSimplex(_Choices):
 class UnitHyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
 
-    A vertex has r at the negative entries of the gradient, at the k smallest if there are more; ties go to the first
-    indices. A gradient without negative entries gives the origin. It starts halfway between the origin and the
-    barycentre of its upper face.
+    Ties go to the first indices. A gradient without negative entries gives the origin. It starts halfway between the
+    origin and the barycentre of its upper face.
 
     Notes
     -----
@@ -233,8 +232,7 @@ class UnitHyperSimplex(_Choices):
 class UnitSimplex(UnitHyperSimplex):
     r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`, starting halfway to the barycentre of its upper face.
 
-    A vertex has r at the smallest entry of the gradient, or is the origin if no entry is negative; ties go to the first
-    index.
+    Ties go to the first index.
 
     Notes
     -----

@@ -59,8 +59,7 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
 def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
     """Return a random vector, near the direction of `near` if given, and a number `hidden`.
 
-    The inner product of the vector with any unit vector is below ``exp(-hidden)`` times its length only with
-    probability `doubt`.
+    The product with any unit vector is below ``exp(-hidden)`` times the length only with probability `doubt`.
     """
     start = np.random.default_rng(seed).standard_normal(n)
     length = 0.0 if near is None else float(norm(near))
@@ -79,10 +78,9 @@ class Ritz(NamedTuple):
     def excludes(self, level: float) -> bool:
         r"""Return whether there is no eigenvalue of at least `level`, which is above the Ritz values.
 
-        Step k ends with the unit vector :math:`p_k(A) b` with
-        :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) / \beta_i`, so that
-        :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz values
-        :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
+        Step k ends with the unit vector :math:`p_k(A) b`, :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) /
+        \beta_i`. So :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz
+        values :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
         """
         return self.norms[-1] == 0 or float(np.log((level - self.values) / self.norms).sum()) >= self.hidden
 

@@ -183,8 +183,8 @@ class Polytope(ParametricSet):
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """Return the value of a dual point, which is a lower bound however accurately HiGHS has solved the problem.
 
-        The oracle's vertices carry a dual point; for another vertex a linear program is solved. If entries of x have
-        neither given nor implied bounds, the lower bound is certified up to rounding in the size of the vertex.
+        The oracle's vertices carry a dual point; for another vertex a linear program is solved. For entries without
+        given or implied bounds, the lower bound is certified up to rounding in the size of the vertex.
         """
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
@@ -221,14 +221,10 @@ class MixedInteger(KnownSet):
 
     Parameters
     ----------
-    A, b, C, d : arrays or sparse matrices, optional
-        Inequalities and equalities.
-    lower, upper : float or array, optional
-        Bounds; none by default.
+    A, b, C, d, lower, upper, n
+        As for `Polytope`.
     integrality : bool or array of bool
         Entries that must be integers; all by default.
-    n : int, optional
-        The dimension; needed only if no other argument determines it.
 
     Notes
     -----
@@ -275,10 +271,7 @@ class MixedInteger(KnownSet):
 
     @classmethod
     def read_mps(cls, path: str | PathLike[str]) -> Self:
-        """Read the set of a mixed-integer program from an MPS file (``.mps``, ``.mps.gz``), in the order of columns.
-
-        The objective is ignored; ``fwflow.sets.mps.read`` returns it. Needs highspy: ``pip install 'fwflow[mps]'``.
-        """
+        """Read the set of a mixed-integer program from an MPS file, as `Polytope.read_mps` does."""
         found = read(path)
         return cls(*found[:4], lower=found.lower, upper=found.upper, integrality=found.integrality)
 

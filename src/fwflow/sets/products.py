@@ -35,7 +35,7 @@ def joint_mixture(mixtures: Sequence[Sequence[tuple[float, Member]]]) -> Iterato
     """Join mixtures, with weights that sum to one in each, to one mixture of lists with a member of each.
 
     The greedy rule takes the current member of every mixture until one of them has no weight left, and goes on to the
-    next member of that one. There are no more lists than members in all mixtures.
+    next member of that mixture.
     """
     left, at = [mixture[0][0] for mixture in mixtures], [0] * len(mixtures)
     while True:
@@ -125,13 +125,9 @@ class _Composition(KnownVertices, Summands, Combination):
 
 
 class Product(Faces, _Composition):
-    """The product of sets on consecutive blocks of a vector.
+    """The product of sets on consecutive blocks of a vector, given as pairs (set, length of its block).
 
     It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
-
-    Parameters
-    ----------
-    blocks : sequence of (set, length)
 
     Notes
     -----
@@ -206,10 +202,7 @@ class Product(Faces, _Composition):
         return np.concatenate(lower), np.concatenate(upper)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Join the decompositions of the blocks.
-
-        A block whose weights do not sum to one leaves weight to its origin, which is not a vertex: the result is None.
-        """
+        """Join the decompositions of the blocks, or return None if a block leaves weight to its origin."""
         parts = []
         for C, block in zip(self.inner_sets, self.cut(x), strict=True):
             part = None if C.known_vertices is None else C.known_vertices.decomposed(block)
@@ -252,17 +245,12 @@ class Product(Faces, _Composition):
 
 
 class MinkowskiSum(_Composition):
-    """The sums of members of sets, one of each: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
+    """The sums of members of sets of one shape: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
 
     One oracle call is one call for each set. Methods with an active set keep a mixture for each set if the starting
     point is known as a sum: if it is the sum of the starts, or if all sets are boxes. Membership is found by oracle
-    calls, unless the oracle is a user's function. It may remain unknown for points on a curved border, and does so
+    calls, unless the oracle is a user's function. It may remain unknown for points on a curved boundary, and does so
     beyond 100 entries, except for boxes. There are no faces: they depend on how a point splits.
-
-    Parameters
-    ----------
-    *sets : ConstraintSet
-        Sets with members of one shape.
 
     Notes
     -----
@@ -364,15 +352,10 @@ class Image(DenseVertex):
 class LinearImage(AffineImage):
     """The vectors ``M x`` for x in a set: the inner oracle minimises ``<M^T g, x>``.
 
-    It starts at the image of the start. The oracle returns the image of a vertex, which is a vertex of the image unless
-    others tie with it. Membership is found by oracle calls, for up to 100 entries, unless the oracle is a user's
-    function.
-
-    Parameters
-    ----------
-    M : (m, n) array or sparse matrix
-    constraint : ConstraintSet
-        A set of vectors with n entries, or of arrays with n entries, which are read row by row.
+    The (m, n) matrix M is dense or sparse. The set has vectors with n entries, or arrays with n entries, which are read
+    row by row. It starts at the image of the start. The oracle returns the image of a vertex, which is a vertex of the
+    image unless others tie with it. Membership is found by oracle calls, for up to 100 entries, unless the oracle is a
+    user's function.
 
     Notes
     -----

@@ -75,8 +75,7 @@ class Program:
     def bound(self, g: Array, x: Array, multipliers: Array | None) -> float:
         """Return a lower bound on <g, x>, from the multipliers of x, or by another linear program if they are poor.
 
-        All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries. The reduced
-        cost of an entry without bounds must vanish, up to rounding in the size of x.
+        All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries.
         """
         cost, power = self._cost(g)
         loose = max(_LOOSE, 8 * float(np.finfo(x.dtype).eps))
@@ -182,8 +181,7 @@ def _exponents(x: Array) -> Array:
 def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return the bounds, tightened by those that rows ``sum of a x <= side`` imply for one entry.
 
-    They are not the tightest: the search ends after a few sweeps, and leaves a margin. A narrower range may be only
-    rounding in the data, which must not become a unit.
+    There is a margin, because a narrower range may be only rounding in the data, which must not become a unit.
     """
     rows, up = len(side), a > 0
     with np.errstate(over="ignore"):

@@ -100,10 +100,7 @@ class Birkhoff(Faces, _Plans):
         return x.reshape(self.shape if shape is None else shape)
 
     def project(self, x: ArrayLike) -> Array:
-        """Return the projection by Newton's method on the dual: about ten solves with an n x n matrix.
-
-        Large matrices are approached by multiples that grow to x.
-        """
+        """Return the projection by Newton's method on the dual: about ten solves with an n x n matrix."""
         x = finite_array(x, "x")
         wide = x.reshape(self.shape).astype(np.float64, copy=False)
         size = float(np.abs(wide).max()) or 1.0
@@ -131,9 +128,8 @@ class Birkhoff(Faces, _Plans):
 def _balanced(Z: Array, tol: float) -> Array:
     """Add constants to the rows and columns of Z so that its positive part has sums of one up to `tol`.
 
-    The constants minimise half of the squared norm of the positive part minus their sum. Semismooth Newton steps with
-    a line search find them (Li, Sun & Toh, 2020). They are added to Z in every step, so that rounding errors of large
-    entries do not reach the positive entries, which are at most one in the end.
+    Semismooth Newton steps with a line search find them (Li, Sun & Toh, 2020). They are added to Z in every step, so
+    that rounding errors of large entries do not reach the positive entries, which are at most one in the end.
     """
     n, eps = len(Z), float(np.finfo(float).eps)
     for _ in range(_MOST_STEPS):
@@ -248,7 +244,7 @@ class TransportPolytope(_Plans):
     def _program(self) -> tuple[Program, Array, Array, Array]:
         """The linear program, its cells, its sums, and powers of two that turn multipliers of these sums into prices.
 
-        Rows and columns without mass are left out. So is the largest sum, because it follows from the others.
+        Rows and columns without mass and the largest sum, which follows from the others, are left out.
         """
         cells = np.logical_and.outer(self.a > 0, self.b > 0)
         rows, columns = np.nonzero(cells)

@@ -24,8 +24,8 @@ NO_NOISE = np.zeros(1)
 def onto_simplex(x: Array, radius: float) -> Array:
     """Return the point of the simplex nearest to a vector, by Michelot's shrinking sets: a few sweeps, no sort.
 
-    The computation uses distances to the largest entry, in units of the radius. Entries with a distance above one
-    become zero and are not summed, so that nothing overflows and a common offset costs no accuracy.
+    The unit is the radius. Entries that are more than one below the largest become zero and are not summed, so that
+    nothing overflows and a common offset costs no accuracy.
     """
     with np.errstate(over="ignore"):
         behind = (x - x.max()) / radius
@@ -210,10 +210,7 @@ class LInfBall(Ball):
 
 
 class LpBall(Ball):
-    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`.
-
-    With :math:`1/p + 1/q = 1` the vertex is :math:`-r\,\mathrm{sign}(g)|g|^{q-1} / \|g\|_q^{q-1}`.
-    A zero gradient gives r times the first unit vector.
+    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`. A zero gradient gives r times the first unit vector.
 
     Notes
     -----
