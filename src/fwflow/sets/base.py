@@ -330,10 +330,14 @@ class AffineImage(KnownVertices, Combination):
     #: Factor between values of ``<g, M y>`` and of the cost that the inner set is given.
     unit: float = 1.0
 
-    def __init__(self, constraint: ConstraintSet) -> None:
+    def __init__(self, constraint: ConstraintSet, data: Any) -> None:
         super().__init__((constraint,))
         self.constraint = constraint
+        self._data = data  # The factor, shift or matrix of the map, for the fingerprint.
         self._inner_vertices: Any = constraint.known_vertices
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self._data, self.constraint.fingerprint())
 
     @abstractmethod
     def cost(self, g: Any) -> Any:
@@ -388,8 +392,8 @@ def _first_part(hint: Vertex | None) -> Vertex | None:
 class _InvertibleImage(Faces, Summands, AffineImage):
     """The image under a map that can be inverted: points are mapped to the inner set, too."""
 
-    def __init__(self, constraint: ConstraintSet) -> None:
-        super().__init__(constraint)
+    def __init__(self, constraint: ConstraintSet, data: Any) -> None:
+        super().__init__(constraint, data)
         self._inner_faces: Any = constraint.faces
         self._inner_summands: Any = constraint.summands
 
@@ -463,8 +467,8 @@ class ScaledSet(_InvertibleImage):
     """
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
-        super().__init__(constraint)
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
+        super().__init__(constraint, self.factor)
         self.unit = abs(self.factor)
         self.shape, self.factored, self.screenable = constraint.shape, constraint.factored, constraint.screenable
         if constraint.factors is not None:
@@ -472,9 +476,6 @@ class ScaledSet(_InvertibleImage):
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.factor, self.constraint.fingerprint())
 
     def cost(self, g: Any) -> Any:
         return g if self.factor > 0 else -1.0 * g
@@ -543,8 +544,8 @@ class Translated(_InvertibleImage):
     shape: Shape
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
-        super().__init__(constraint)
         self.shift = finite_array(shift, "shift")
+        super().__init__(constraint, self.shift)
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape
@@ -557,9 +558,6 @@ class Translated(_InvertibleImage):
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.shift, self.constraint.fingerprint())
 
     def cost(self, g: Any) -> Any:
         return g

@@ -10,7 +10,6 @@ from scipy.linalg import solve_triangular
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
-from fwflow.points.vertices import Shape
 from fwflow.sets.base import ConstraintSet
 
 # Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
@@ -24,7 +23,9 @@ def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Arra
     """Return whether x is a member, by oracle calls. Users' functions are called, and counted, in runs only."""
     if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
         return None
-    return is_mixture(constraint, x, tol * _widths(constraint, x.shape) + noise)
+    units = np.eye(x.size).reshape(-1, *x.shape)
+    widths = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
+    return is_mixture(constraint, x, tol * np.array(widths).reshape(x.shape) + noise)
 
 
 def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
@@ -107,10 +108,3 @@ def mixture_reaches_zero(
             return False
         if dot(joins, z) >= dot(rows, z).min():
             return None
-
-
-def _widths(constraint: ConstraintSet, shape: Shape) -> Array:
-    """Return the width of a set along every coordinate, by two oracle calls for each."""
-    units = np.eye(math.prod(shape)).reshape(-1, *shape)
-    found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
-    return np.array(found).reshape(shape)

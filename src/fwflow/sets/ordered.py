@@ -136,15 +136,10 @@ class KNormBall(_OrderedBall):
 class OWLBall(_OrderedBall):
     r""":math:`\{x : \sum_i w_i |x|_{[i]} \le r\}` for the moduli in descending order: ordered weighted L1.
 
-    A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j largest entries of the gradient and zeros else.
-    Ties go to the smallest j and the first indices; zero entries of the gradient get the positive sign. Equal weights
-    give the L1 ball. A single nonzero weight gives the ball of the maximum norm.
-
-    Parameters
-    ----------
-    weights : (n,) array_like
-        Nonnegative weights in any order, not all zero.
-    radius : float
+    The `weights` are not negative, in any order, and not all zero. Equal weights give the L1 ball. A single nonzero
+    weight gives the ball of the maximum norm. A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j
+    largest entries of the gradient and zeros else. Ties go to the smallest j and the first indices; zero entries of the
+    gradient get the positive sign.
 
     Notes
     -----

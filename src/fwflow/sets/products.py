@@ -382,7 +382,7 @@ class LinearImage(AffineImage):
             self.M.data = finite_array(self.M.data, "M")
         else:
             self.M = finite_array(M, "M", ndim=2)
-        super().__init__(constraint)
+        super().__init__(constraint, self.M)
         self._inner: Shape = (self.M.shape[1],) if constraint.shape is None else constraint.shape
         if math.prod(self._inner) != self.M.shape[1]:
             raise ValueError(
@@ -392,9 +392,6 @@ class LinearImage(AffineImage):
 
     def __repr__(self) -> str:
         return f"LinearImage({self.M.shape[0]} x {self.M.shape[1]} matrix, {self.constraint!r})"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.M, self.constraint.fingerprint())
 
     def cost(self, g: Any) -> Array:
         g = np.asarray(g, float_dtype(g.dtype))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,6 +63,13 @@ class Program:
         self._bounded = np.isfinite(self.least) & np.isfinite(self.most)
         #: Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
         self.size = np.where(self._bounded, np.maximum(np.abs(self.least), np.abs(self.most)), 1.0)
+        # SciPy's arguments. Dense rows are faster if at least a quarter of the entries is nonzero.
+        system, k = rows.toarray() if rows.nnz > rows.shape[0] * rows.shape[1] / 4 else rows, self.inequalities
+        self._system: dict[str, Any] = {"bounds": np.column_stack([self.least, self.most])}
+        if k:
+            self._system |= {"A_ub": system[:k], "b_ub": self.side[:k]}
+        if k < len(side):
+            self._system |= {"A_eq": system[k:], "b_eq": self.side[k:]}
 
     def vertex(self, g: Array) -> tuple[Array, Array]:
         """Return a vertex that minimises <g, x>, and multipliers of the rows that certify it."""
@@ -145,17 +151,6 @@ class Program:
         """Return g in the units of x, times a power of two so that its largest entry is between 1/2 and 1."""
         power = int(np.where(g == 0, np.iinfo(np.int32).min, _exponents(g) + self.exponent).max()) if g.any() else 0
         return np.ldexp(g, self.exponent - power), power
-
-    @cached_property
-    def _system(self) -> dict[str, Any]:
-        """The rows in the form of SciPy's arguments, dense if at least a quarter is nonzero, which is faster."""
-        rows = self.rows.toarray() if self.rows.nnz > self.rows.shape[0] * self.rows.shape[1] / 4 else self.rows
-        k, found = self.inequalities, {"bounds": np.column_stack([self.least, self.most])}
-        if k:
-            found |= {"A_ub": rows[:k], "b_ub": self.side[:k]}
-        if k < len(self.side):
-            found |= {"A_eq": rows[k:], "b_eq": self.side[k:]}
-        return found
 
     def _minimise(self, cost: Array) -> tuple[Array, Array]:
         answer = quietly(linprog)(

@@ -50,19 +50,14 @@ class NuclearBall(_RankOneHull):
     r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
 
     A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient. Lanczos steps on the smaller Gram
-    operator find it, from a random vector plus the hint, which is the previous vertex in a run. The steps bound the
-    error of the value, and continue until the duality gap is known to 10 %: a smaller gap takes more steps. Without a
-    gap, 10 % of the singular value is enough; without a hint the vertex is exact.
+    operator find it, from a random vector plus the hint, which is the previous vertex in a run. After `steps` of them,
+    and again later, a bound on the error of the value is computed. They continue until the duality gap is known to
+    10 %: a smaller gap takes more steps. Without a gap, 10 % of the singular value is enough; without a hint the vertex
+    is exact.
 
     The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
     value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
     steps from another random vector, and fails with probability below 1e-10.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
 
     Notes
     -----
@@ -223,6 +218,18 @@ class _ByTrace(_RankOneHull, _Semidefinite):
         total = values.sum()
         return bool(values[0] >= -slack and (abs(total - 1) <= slack if self.exactly else total <= 1 + slack))
 
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
+        shape = self._checked(shape)
+        if not self.exactly:
+            return LowRank.zeros(shape, dtype)
+        u = np.full(shape[0], shape[0] ** -0.5, dtype)
+        return LowRank(shape, {RankOne(u, u, self.radius): 1.0}, dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        if shape == (1, 1):
+            return 0.0 if self.exactly else self.radius
+        return math.sqrt(2) * self.radius
+
 
 class Spectraplex(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
@@ -247,14 +254,6 @@ class Spectraplex(_ByTrace):
 
     exactly = True
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
-        shape = self._checked(shape)
-        u = np.full(shape[0], shape[0] ** -0.5, dtype)
-        return LowRank(shape, {RankOne(u, u, self.radius): 1.0}, dtype)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return 0.0 if shape == (1, 1) else math.sqrt(2) * self.radius
-
 
 class Spectrahedron(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
@@ -276,12 +275,6 @@ class Spectrahedron(_ByTrace):
     """
 
     exactly = False
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
-        return LowRank.zeros(self._checked(shape), dtype)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return self.radius if shape == (1, 1) else math.sqrt(2) * self.radius
 
 
 class Fantope(_Semidefinite):

@@ -172,15 +172,12 @@ class Plan(SparseVertex):
 class TransportPolytope(_Plans):
     r""":math:`\{X \ge 0 : X \mathbf 1 = a,\; X^T \mathbf 1 = b\}`, the plans that carry the mass a to b.
 
-    A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it (``pip install
-    'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the same accuracy if
-    all masses are within eight orders of magnitude. Both give prices that certify the vertex. It starts at the product
-    of a and b divided by the mass. Vectors of length m n are read as matrices row by row, so linear models work too.
-
-    Parameters
-    ----------
-    a, b : (m,) and (n,) arrays
-        Nonnegative masses with the same positive sum; b is scaled to remove a difference due to rounding.
+    The m masses a and the n masses b are not negative and have the same positive sum; b is scaled to remove a
+    difference due to rounding. A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it
+    (``pip install 'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the
+    same accuracy if all masses are within eight orders of magnitude. Both give prices that certify the vertex. It
+    starts at the product of a and b divided by the mass. Vectors of length m n are read as matrices row by row, so
+    linear models work too.
 
     Notes
     -----
