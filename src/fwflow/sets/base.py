@@ -214,10 +214,8 @@ class ConstraintSet(ABC):
         """Return the largest Euclidean distance between two members, or None if it is unknown."""
 
     def fingerprint(self) -> str | None:
-        """Return a text that is equal for sets with equal data, or None if there is none.
-
-        A saved state continues only on a set with the same fingerprint.
-        """
+        """Return a text that is equal for sets with equal data, or None. A saved state continues only on an equal
+        set."""
         return None
 
     def project(self, x: ArrayLike) -> Array | None:
@@ -530,7 +528,7 @@ class ScaledSet(_InvertibleImage):
 class Translated(_InvertibleImage):
     """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
 
-    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed. It is not a rank-one
+    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed, and not a rank-one
     matrix. There are no decompositions, because their weights may leave a part to the origin, which has moved.
 
     Notes

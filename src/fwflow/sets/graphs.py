@@ -97,10 +97,8 @@ class ShortestPath(_Subgraphs):
     A path visits no node twice. On an acyclic graph, costs may have any sign, and the members are the unit flows from
     source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
     cost, and the oracle raises an error otherwise. Edges into the source, out of the target, or on no path at all do
-    not count as part of a cycle.
-
-    It starts at the path with the fewest edges. Flows around a cycle are not members. For other flows that use all
-    edges of a cycle, membership is unknown.
+    not count as part of a cycle. It starts at the path with the fewest edges. Flows around a cycle are not members. For
+    other flows that use all edges of a cycle, membership is unknown.
 
     Parameters
     ----------

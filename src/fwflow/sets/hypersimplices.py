@@ -301,16 +301,16 @@ class KSparseBall(KnownVertices, Ball):
         size, fixed = flat[order], max(0, k - count)
 
         def worse(state: _Signed) -> list[tuple[float, _Signed]]:
-            places, turned = state
-            found = [(2 * size[p], (places, (p, *turned))) for p in places if not turned or p < turned[0]]
-            if not turned:
+            places, flipped = state
+            found = [(2 * size[p], (places, (p, *flipped))) for p in places if not flipped or p < flipped[0]]
+            if not flipped:
                 inside = set(places)
                 moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
                 found += [(size[p] - size[q], (tuple(sorted(inside - {p} | {q})), ())) for p, q in moves]
             return found
 
-        def vertex(places: tuple[int, ...], turned: tuple[int, ...]) -> Vertex:
-            signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
+        def vertex(places: tuple[int, ...], flipped: tuple[int, ...]) -> Vertex:
+            signs = np.where(np.isin([*range(fixed), *places], flipped), -1, 1)
             at = order[[*range(fixed), *places]]
             by_place = np.argsort(at)
             return vertex_at(at[by_place], (signs * self._against(at, g))[by_place], g)

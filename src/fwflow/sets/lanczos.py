@@ -14,13 +14,14 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 
 # Error of the oracle's value, relative to the duality gap that its answer gives, or to the value without a gap.
+# Chosen without tuning.
 SHARE = 0.1
 # Probabilities that the oracle is less accurate, and that a bound fails. Both may happen if the random start is nearly
 # orthogonal to the leading vector. Chosen without tuning.
 _DOUBT, _FAILURE = 1e-4, 1e-10
 # Largest number of Lanczos steps. Chosen without tuning.
 _MOST = 300
-# Largest dimension of a dense eigenvalue problem, which is solved if Lanczos steps do not converge.
+# Largest dimension of a dense eigenvalue problem, which is solved if Lanczos steps do not converge. Untuned.
 _GRAM_LIMIT = 2000
 # Symmetric matrices up to this dimension are decomposed as fast as Lanczos steps are made.
 _SMALL = 64

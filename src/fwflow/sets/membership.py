@@ -14,7 +14,7 @@ from fwflow.sets.base import ConstraintSet
 
 # Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
 _MOST_ENTRIES = 100
-# Oracle calls per entry of x, and in addition, after which membership is unknown. Curved boundaries take the most.
+# Oracle calls per entry of x, and in addition, after which membership is unknown. Chosen without tuning.
 _CALLS, _BASE_CALLS = 10, 60
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -68,7 +68,7 @@ def mixture_reaches_zero(
     n = len(first)
     rows, joins = np.zeros((0, n)), first
     w, Q, R = np.zeros(0), np.zeros((n + 1, 0)), np.zeros((0, 0))
-    best, asked = math.inf, 0
+    best, calls = math.inf, 0
     while True:
         column = np.append(1.0, joins / unit)
         r = dot(Q.T, column)
@@ -91,8 +91,8 @@ def mixture_reaches_zero(
             reach = (w[negative] / np.maximum(w[negative] - a[negative], np.finfo(np.float64).tiny)).min()
             w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
             leaves = int(np.where(negative, w, np.inf).argmin())
-            turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
-            Q, w, rows = dot(Q, turned), np.delete(w, leaves), np.delete(rows, leaves, axis=0)
+            rotation, R = np.linalg.qr(np.delete(R, leaves, axis=1))
+            Q, w, rows = dot(Q, rotation), np.delete(w, leaves), np.delete(rows, leaves, axis=0)
             w /= w.sum()
         w = a
         z = dot(w, rows)
@@ -100,10 +100,10 @@ def mixture_reaches_zero(
         if largest <= 1:
             return True
         distance = float(norm(z / unit))
-        if asked >= most or distance >= best:
+        if calls >= most or distance >= best:
             return None
         joins, bound = lowest(z)
-        best, asked = distance, asked + 1
+        best, calls = distance, calls + 1
         if bound > np.abs(z).sum():
             return False
         if dot(joins, z) >= dot(rows, z).min():

@@ -137,13 +137,11 @@ class Polytope(ParametricSet):
     ) -> None:
         self.A, self.b = _system(A, b, "A", "b")
         self.C, self.d = _system(C, d, "C", "d")
-        bounds = [
-            float_array(-np.inf if lower is None else lower, "lower"),
-            float_array(np.inf if upper is None else upper, "upper"),
-        ]
-        for name, bound in zip(("lower", "upper"), bounds, strict=True):
-            if bound.ndim > 1:
-                raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
+        bounds = []
+        for name, given, default in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
+            bounds.append(float_array(default if given is None else given, name))
+            if bounds[-1].ndim > 1:
+                raise ValueError(f"{name} must be a number or a vector; got shape {bounds[-1].shape}")
         dimensions = {M.shape[1] for M in (self.A, self.C) if M is not None} | {x.size for x in bounds if x.ndim}
         dimensions |= set() if n is None else {whole(n, "n", 1)}
         if len(dimensions) != 1:

@@ -14,8 +14,8 @@ from fwflow._validation import Array
 
 # Feasibility tolerance of HiGHS in the units of the program; the smallest that it accepts.
 _HIGHS = 1e-10
-# Number of sweeps over the rows to find implied bounds; each may tighten the bounds of the one before.
-_PASSES = 10
+# Number of sweeps over the rows to find implied bounds, which each sweep may tighten. Chosen without tuning.
+_SWEEPS = 10
 # Margin of an implied bound, relative to the terms of its row: HiGHS drops coefficients below 1e-9.
 _LOOSE = 2.0**-27
 # HiGHS treats bounds of this modulus as infinite.
@@ -97,7 +97,7 @@ class Program:
         return float(np.ldexp(proved, power))
 
     def _least(self, cost: Array, size: Array, noise: float) -> float:
-        """Return the bound by the multipliers of HiGHS. A remaining cost is minimised in turn."""
+        """Return the bound by the multipliers of HiGHS. A cost that remains is minimised by another program."""
         value, rest = self._proved(cost, self._minimise(cost)[1], size, noise)
         if not rest.any():
             return value
@@ -180,7 +180,7 @@ def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Arr
     """
     rows, up = len(side), a > 0
     with np.errstate(over="ignore"):
-        for _ in range(_PASSES):
+        for _ in range(_SWEEPS):
             term = a * np.where(up, lower[j], upper[j])  # The smallest possible value.
             free = ~np.isfinite(term)
             term[free] = 0.0
@@ -210,10 +210,10 @@ def _units(i: Array, j: Array, a: Array, side: Array, least: Array, most: Array)
         with np.errstate(over="ignore"):
             np.maximum.at(rest, i, a * np.where(known, unit, 0.0)[j])
             alone = rest[i] / a
-        asked = ~known[j] & (alone > 0) & np.isfinite(alone)
-        if not asked.any():
+        sized = ~known[j] & (alone > 0) & np.isfinite(alone)
+        if not sized.any():
             break
-        alone, column = alone[asked], j[asked]
+        alone, column = alone[sized], j[sized]
         order = np.lexsort((alone, column))
         found, first, count = np.unique(column[order], return_index=True, return_counts=True)
         unit[found] = np.maximum(alone[order[first + count // 4]], unit[found])
