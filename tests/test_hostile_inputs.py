@@ -380,7 +380,7 @@ ARGUMENTS = {
     "errors": [lambda v: fw.fit_rate(v(1 / np.arange(1.0, 20)))],
     "t": [lambda v: fw.rate_bound(v(np.arange(3.0)))],
     "grad's result": [lambda v: fw.minimize(fw.Smooth(lambda x: 0.0, lambda x: v(x), shape=(6,)), BALL)],
-    "what constraint returned": [lambda v: fw.minimize(LINEAR, lambda g: v(g), max_iter=1)],
+    "constraint's result": [lambda v: fw.minimize(LINEAR, lambda g: v(g), max_iter=1)],
 }  # fmt: skip
 
 
@@ -542,7 +542,7 @@ def test_domain_must_return_yes_or_no(answer):
 
 @pytest.mark.parametrize("answer", [None, "text", np.zeros(6, complex), sp.csr_array((1, 6)), object()])
 def test_an_oracle_must_return_numbers(answer):
-    with pytest.raises(ValueError, match=r"what constraint returned must be an array of real numbers; got \w+"):
+    with pytest.raises(ValueError, match=r"constraint's result must be an array of real numbers; got \w+"):
         fw.minimize(LINEAR, lambda g: answer)
     with pytest.raises(ValueError, match=r"constraint returned \w+ .*; MatrixCompletion needs rank-one vertices"):
         fw.minimize(COMPLETION, lambda g: answer, np.zeros((5, 4)))

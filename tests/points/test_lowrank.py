@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.points.lowrank import LowRank, entries_of, rank_one_terms
+from fwflow.points.lowrank import LowRank, entries_of
 from fwflow.points.point import FactoredPoint, Lifted
 from fwflow.points.vertices import DenseVertex, RankOne, Scaled, Sum
 from tests.catalogue import design
@@ -281,12 +281,12 @@ def test_inner_product_with_dense_and_sparse_matrices():
 def test_rank_one_terms_of_vertices():
     one, two = (RankOne(design(3, 1, seed)[:, 0], design(2, 1, seed + 1)[:, 0], 2.0) for seed in (0, 2))
     for vertex in (one, Scaled(-3.0, one), Sum((one, Scaled(0.5, two)))):
-        terms = rank_one_terms(vertex, 0.25)
+        terms = Lifted(vertex).rank_one_terms(0.25)
         assert all(isinstance(part, RankOne) for _, part in terms)
         np.testing.assert_allclose(
             sum(w * np.asarray(part) for w, part in terms), 0.25 * np.asarray(vertex), rtol=1e-14
         )
-    assert rank_one_terms(DenseVertex(np.ones((3, 2))), 1.0) == []
+    assert Lifted(DenseVertex(np.ones((3, 2)))).rank_one_terms(1.0) == []
 
 
 @pytest.mark.parametrize("rank", [0, 1, 4])

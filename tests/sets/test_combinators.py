@@ -122,3 +122,23 @@ def test_joint_mixtures_have_the_weights_of_every_mixture():
     for b, mixture in enumerate(mixtures):
         for weight, member in mixture:
             assert sum(w for w, members in joint if members[b] == member) == pytest.approx(weight, abs=1e-13)
+
+
+SINGLE_ENTRIES = [fw.L1Ball(2.0), fw.Simplex(3.0), -2.0 * fw.Simplex(), 0.5 * fw.L1Ball(), fw.L1Ball() + np.arange(5.0)]
+
+
+@pytest.mark.parametrize("C", SINGLE_ENTRIES, ids=repr)
+def test_the_first_crossing_is_the_earliest_of_all_vertices(C):
+    rng, corners = np.random.default_rng(0), [np.asarray(C.lmo(g)) for g in (*np.eye(5), *-np.eye(5))]
+    for _ in range(20):
+        start, end = rng.standard_normal((2, 5))
+        best = C.lmo(start)
+        levels = best.dot(start), best.dot(end)
+        found = C.known_vertices.crossing(start, end, levels, [best], 0.0)
+        above, below = [s @ start - levels[0] for s in corners], [levels[1] - s @ end for s in corners]
+        events = [a / (a + b) if b > 1e-12 else np.inf for a, b in zip(above, below, strict=True)]
+        assert found.theta == pytest.approx(min(events))
+        if found.vertex is None:
+            assert min(events) == np.inf
+        else:
+            np.testing.assert_allclose(np.asarray(found.vertex), corners[int(np.argmin(events))])

@@ -83,8 +83,7 @@ class DenseGradient(Gradient):
     array: Array
 
     def __post_init__(self) -> None:
-        if self.array.flags.writeable:
-            object.__setattr__(self, "array", read_only(self.array))
+        object.__setattr__(self, "array", read_only(self.array))
 
     @property
     def shape(self) -> Shape:  # type: ignore[override]
@@ -147,11 +146,9 @@ class Sampled(ByImage):
     @property
     def is_csr(self) -> bool:
         """Whether the index arrays are valid; SciPy does not check them."""
-        ordered = (
-            self.indptr.shape == (self.shape[0] + 1,) and self.indptr[0] == 0 and (np.diff(self.indptr) >= 0).all()
-        )
-        alike = self.data.shape == self.indices.shape and self.indptr[-1] == len(self.data)
-        return bool(ordered and alike) and places_within(self.indices, self.shape[1])
+        ends, places = self.indptr, self.indices
+        ordered = ends.shape == (self.shape[0] + 1,) and ends[0] == 0 and (np.diff(ends) >= 0).all()
+        return bool(ordered and self.data.shape == places.shape == (ends[-1],)) and places_within(places, self.shape[1])
 
     @cached_property
     def matrix(self) -> sp.csr_array:

@@ -12,7 +12,7 @@ import scipy.linalg
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array
-from fwflow.points.vertices import RankOne, Shape, Vertex, freeze
+from fwflow.points.vertices import RankOne, Shape, read_only
 
 
 @storable("low-rank", "shape", "_atoms", "dtype", "_compact", valid=lambda x: all(a.shape == x.shape for a in x._atoms))
@@ -21,11 +21,6 @@ class LowRank:
 
     Mixing appends atoms and scales weights. Recompression (a thin QR of both factors and an SVD of the small core)
     limits the number of atoms to about twice the numerical rank, so that memory is O(rank (rows + cols)) in long runs.
-
-    Attributes
-    ----------
-    U, V : arrays
-        Factors with ``x = U @ V.T``; the weights are folded into ``U``.
 
     Examples
     --------
@@ -65,12 +60,12 @@ class LowRank:
 
     @cached_property
     def U(self) -> Array:
-        """Left factor, including the weights."""
+        """Left factor of ``U @ V.T``, including the weights."""
         return _columns([(w * a.scale) * a.u for a, w in self._atoms.items()], self.shape[0], self.dtype)
 
     @cached_property
     def V(self) -> Array:
-        """Right factor."""
+        """Right factor of ``U @ V.T``."""
         return _columns([a.v for a in self._atoms], self.shape[1], self.dtype)
 
     def __repr__(self) -> str:
@@ -136,11 +131,6 @@ class LowRank:
         return float(np.vdot(self.U, dot(g, self.V)))
 
 
-def rank_one_terms(vertex: Vertex, factor: float) -> list[tuple[float, RankOne]]:
-    """Return a vertex times a number as rank-one matrices and their weights."""
-    return [(w, part) for w, part in vertex.terms(factor) if part.factors() is not None]  # type: ignore[misc]
-
-
 def entries_of(U: Array, V: Array, i: Array, j: Array) -> Array:
     """Return the entries of ``U @ V.T`` at index vectors, in chunks that fit into the cache."""
     out = np.zeros(len(i), U.dtype)
@@ -152,9 +142,7 @@ def entries_of(U: Array, V: Array, i: Array, j: Array) -> Array:
 
 
 def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
-    columns = np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype)
-    freeze(columns)
-    return columns
+    return read_only(np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype))
 
 
 def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:

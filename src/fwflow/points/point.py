@@ -1,9 +1,8 @@
 """Points and vertices together with their images under the linear map of an objective.
 
-A point consists of coordinates x and, for objectives that depend on x only through a linear map, the image of x. A step
-replaces x by ``x + sum_i w_i (s_i - x)``, and the image by the same mixture of images. Points and vertices are never
-changed in place, so that an old point can be kept without a copy, and an interrupted step leaves no partial result.
-Their arrays are read-only, because callbacks and oracles of users receive them.
+A step replaces x by ``x + sum_i w_i (s_i - x)``, and the image of x by the same mixture of images. Points and vertices
+are never changed in place, so that an old point can be kept without a copy. Their arrays are read-only, because
+callbacks and oracles of users receive them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.points.lowrank import LowRank, rank_one_terms
+from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, Entries, RankOne, Vertex, freeze
 
 
@@ -54,21 +53,21 @@ class Atom(ABC):
         """The vertex, or a copy of the coordinates, for users."""
         return self.member.copy() if self.vertex is None else self.vertex
 
-    @abstractmethod
     def dot(self, g: Any) -> float:
         """Return the inner product with an array or a sparse matrix."""
+        return self.coordinates.dot(g)
 
     def score(self, gradient: Any) -> float:
         """Return the inner product with a `Gradient`."""
         return gradient.inner(self) if self.vertex is None else gradient.dot(self.vertex)
 
-    @abstractmethod
     def add_to(self, x: Array, weight: float) -> None:
         """Add ``weight * coordinates`` to x."""
+        self.coordinates.add_to(x, weight)
 
-    @abstractmethod
     def add_image_to(self, image: Array, weight: float) -> None:
         """Add ``weight * own image`` to an image."""
+        self.image_vertex.add_to(image, weight)
 
     @abstractmethod
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
@@ -121,21 +120,11 @@ class Lifted(Atom):
     def member(self) -> Any:
         if not self.factored:
             return np.asarray(self.vertex)
-        terms = rank_one_terms(self.vertex, 1.0)
+        terms = self.rank_one_terms(1.0)
         return LowRank.zeros(self.vertex.shape, terms[0][1].u.dtype).mixed(0.0, terms)
 
-    def dot(self, g: Any) -> float:
-        return self.vertex.dot(g)
-
-    def add_to(self, x: Array, weight: float) -> None:
-        self.vertex.add_to(x, weight)
-
-    def add_image_to(self, image: Array, weight: float) -> None:
-        assert self.image is not None
-        self.image.add_to(image, weight)
-
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
-        return rank_one_terms(self.vertex, weight)
+        return [(w, part) for w, part in self.vertex.terms(weight) if part.factors() is not None]  # type: ignore[misc]
 
     def bare(self) -> Lifted:
         return Lifted(self.vertex)
@@ -164,7 +153,8 @@ class Point(Atom):
         return type(self)(self._mixed(rest, terms), self._mixed_image(rest, terms))
 
     def _mixed(self, rest: float, terms: Sequence[tuple[float, Atom]]) -> Any:
-        x = _share(rest, self.x)
+        # For rest = 0 the coordinates are not used: 0 * inf would be NaN.
+        x = rest * self.x if rest != 0 else np.zeros_like(self.x)
         for weight, term in terms:
             term.add_to(x, weight)
         return x
@@ -172,15 +162,10 @@ class Point(Atom):
     def _mixed_image(self, rest: float, terms: Sequence[tuple[float, Atom]]) -> Array | None:
         if self.image is None:
             return None
-        image = _share(rest, self.image)
+        image = rest * self.image if rest != 0 else np.zeros_like(self.image)
         for weight, term in terms:
             term.add_image_to(image, weight)
         return image
-
-    @property
-    def track(self) -> Array:
-        """An array that changes whenever x does."""
-        return self.x
 
     @property
     def coordinates(self) -> Vertex:
@@ -205,10 +190,6 @@ class Point(Atom):
     def add_to(self, x: Array, weight: float) -> None:
         x += weight * self.x
 
-    def add_image_to(self, image: Array, weight: float) -> None:
-        assert self.image is not None
-        image += weight * self.image
-
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
         raise TypeError("a dense point is not a sum of rank-one matrices")
 
@@ -220,7 +201,8 @@ class Point(Atom):
 
     def zero(self) -> Point:
         """Return the origin in the form of this point."""
-        return Point(np.zeros_like(self.x), None if self.image is None else np.zeros_like(self.image))
+        x = LowRank.zeros(self.x.shape, self.x.dtype) if self.factored else np.zeros_like(self.x)
+        return type(self)(x, None if self.image is None else np.zeros_like(self.image))
 
 
 @storable("factored-point", valid=lambda p: p.image is None or p.image.ndim == 1)
@@ -238,10 +220,6 @@ class FactoredPoint(Point):
     def _mixed(self, rest: float, terms: Sequence[tuple[float, Atom]]) -> LowRank:
         return self.x.mixed(rest, [part for weight, term in terms for part in term.rank_one_terms(weight)])
 
-    @property
-    def track(self) -> Array:
-        return self.x.to_dense() if self.image is None else self.image
-
     def dot(self, g: Any) -> float:
         return self.x.dot(g)
 
@@ -251,20 +229,11 @@ class FactoredPoint(Point):
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
         return [(weight * w, atom) for w, atom in self.x.terms()]
 
-    def zero(self) -> FactoredPoint:
-        return FactoredPoint(
-            LowRank.zeros(self.x.shape, self.x.dtype), None if self.image is None else np.zeros_like(self.image)
-        )
-
-
-def _share(rest: float, base: Array) -> Array:
-    # For rest = 0 the base is not used: 0 * inf would be NaN.
-    return rest * base if rest != 0 else np.zeros_like(base)
-
 
 def unmoved(before: Point, after: Point) -> bool:
     """Return whether a step has moved no entry by more than the rounding error of the largest entry."""
     if before is after:
         return True
-    old, new = before.track, after.track
+    # The observed entries of a low-rank matrix are fewer than its entries.
+    old, new = (np.asarray(p.x) if p.image is None or not p.factored else p.image for p in (before, after))
     return bool(np.abs(new - old).max() <= 4 * np.finfo(new.dtype).eps * np.abs(new).max())

@@ -9,11 +9,9 @@ from fwflow.sets.callables import CallableSet as CallableSet  # Users pass a fun
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
 from fwflow.sets.hypersimplices import HyperSimplex, KSparseBall, UnitHyperSimplex, UnitSimplex
-from fwflow.sets.integers import MixedInteger
-from fwflow.sets.linear_images import LinearImage
 from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
-from fwflow.sets.polytopes import ConvexHull, Polytope
-from fwflow.sets.products import MinkowskiSum, Product
+from fwflow.sets.polytopes import ConvexHull, MixedInteger, Polytope
+from fwflow.sets.products import LinearImage, MinkowskiSum, Product
 from fwflow.sets.spectral import Fantope, NuclearBall, SchattenBall, Spectrahedron, Spectraplex
 from fwflow.sets.transport import Birkhoff, TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex

@@ -32,7 +32,7 @@ class Faces(ABC):
     """Minimal faces of a polytope. A set that inherits from this class is its own `ConstraintSet.faces`."""
 
     @property
-    def faces(self) -> Faces:
+    def faces(self) -> Faces | None:
         """The object itself."""
         return self
 
@@ -40,17 +40,15 @@ class Faces(ABC):
     def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
         """Return the vertex with the largest ``<g, s>`` in the smallest face that contains the member x.
 
-        Entries of x within `noise` and a few units in the last place of a bound count as equal to that bound. Ties are
-        decided the same way every time.
+        Entries of x within `noise` and a few units in the last place of a bound count as equal to that bound.
         """
 
     @abstractmethod
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """Return the largest t for which ``x + t * direction`` is a member, given that x is one.
 
-        The direction must stay in the affine hull of the set, as a difference of members does. For a direction of
-        zeros the result is infinity. Bounds hold up to `noise` and a few units in the last place, so that rounding
-        errors in x or in the direction do not end a step.
+        The direction lies in the affine hull of the set; zeros give infinity. Bounds hold up to `noise` and a few units
+        in the last place, so that rounding errors do not end a step.
         """
 
 
@@ -58,7 +56,7 @@ class KnownVertices(ABC):
     """Vertices other than the oracle's answer. A set that inherits from this class is its own `known_vertices`."""
 
     @property
-    def known_vertices(self) -> KnownVertices:
+    def known_vertices(self) -> KnownVertices | None:
         """The object itself."""
         return self
 
@@ -107,20 +105,13 @@ class Summands(ABC):
 
 @dataclass(frozen=True)
 class SpectralRange:
-    """Singular values or eigenvalues that the matrices of a set may have.
+    """Singular values or eigenvalues that the matrices of a set may have."""
 
-    Attributes
-    ----------
-    radius : float
-        The largest sum of the moduli of these values.
-    sign : int
-        The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
-    exact : bool
-        Whether this sum is the same for all members.
-    """
-
+    #: The largest sum of the moduli of these values.
     radius: float
+    #: The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
     sign: int = 0
+    #: Whether this sum is the same for all members.
     exact: bool = False
 
 
@@ -176,10 +167,9 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        """Return the vertex that minimises ``<g, s>``, in the shape of g.
+        """Return the vertex that minimises ``<g, s>``, in the shape of g. Ties are decided the same way every time.
 
-        Ties and a zero g are decided the same way every time. `hint` is the answer for a similar g, from which
-        iterative oracles start.
+        `hint` is the answer for a similar g, from which iterative oracles start.
         """
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
@@ -224,10 +214,8 @@ class ConstraintSet(ABC):
         """Return the largest Euclidean distance between two members, or None if it is unknown."""
 
     def fingerprint(self) -> str | None:
-        """Return a text that is equal for sets with equal data, or None if there is none.
-
-        A saved state continues only on a set with the same fingerprint.
-        """
+        """Return a text that is equal for sets with equal data, or None. A saved state continues only on an equal
+        set."""
         return None
 
     def project(self, x: ArrayLike) -> Array | None:
@@ -268,17 +256,6 @@ def check_shape(constraint: ConstraintSet, x: Array, name: str = "x") -> None:
         raise ValueError(f"{name} has shape {x.shape}; members of {constraint!r} have shape {constraint.shape}")
 
 
-def finite(x: Any) -> Array | None:
-    """Return x as float64, or None if an entry is not finite."""
-    array = float_array(x, "x").astype(np.float64, copy=False)
-    return array if np.isfinite(array).all() else None
-
-
-def size_of(shape: Shape) -> int:
-    """Return the number of entries."""
-    return int(np.prod(shape))
-
-
 def rounding(x: Any, size: Array) -> Array:
     """Return the allowed rounding error of entries of the given size, after thousands of steps in the type of x."""
     return 64 * float(np.finfo(float_dtype(np.asarray(x).dtype)).eps) * np.abs(size)
@@ -292,7 +269,7 @@ def few_ulps(dtype: Any) -> float:
 def first_bound(room: Array, outward: Array, slack: Array | float) -> float:
     """Return the largest t for which ``t * outward`` exceeds no `room` by more than its `slack`.
 
-    This is the two-stage ratio test of Harris (1973): rounding errors in small entries do not decide.
+    In the ratio test of Harris (1973), which has two stages, rounding errors in small entries do not decide.
     """
     used = outward > 0
     room, slack, rate = room[used], np.broadcast_to(slack, room.shape)[used], outward[used]
@@ -306,8 +283,8 @@ class KnownSet(ConstraintSet):
     """A set whose membership test is `near`. Combinators call `near`, so that a subclass overrides this method."""
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        array = finite(x)
-        return False if array is None else self.near(array, tol, rounding(x, array))
+        array = float_array(x, "x").astype(np.float64, copy=False)
+        return self.near(array, tol, rounding(x, array)) if np.isfinite(array).all() else False
 
     @abstractmethod
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
@@ -317,18 +294,19 @@ class KnownSet(ConstraintSet):
 class ParametricSet(KnownSet):
     """A set that a few numbers or arrays define: they are its fingerprint, and numbers are its representation."""
 
-    #: Names of the attributes with these values.
+    #: Names of the attributes with these values, and of others that belong to the fingerprint only.
     parameters: tuple[str, ...] = ("radius",)
+    options: tuple[str, ...] = ()
 
-    def _values(self) -> list[Any]:
-        return [attrgetter(name)(self) for name in self.parameters]
+    def _values(self, names: tuple[str, ...]) -> list[Any]:
+        return [attrgetter(name)(self) for name in names]
 
     def __repr__(self) -> str:
-        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values())
+        shown = (str(value) if isinstance(value, int) else f"{value:g}" for value in self._values(self.parameters))
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *self._values())
+        return fingerprint(self, *self._values(self.parameters + self.options))
 
 
 class Combination(KnownSet):
@@ -344,23 +322,20 @@ class Combination(KnownSet):
         return super().trusted and all(C.trusted for C in self.inner_sets)
 
 
-def part_of(hint: Vertex | None, which: int = 0) -> Vertex | None:
-    """Return the part of a hint for one inner set of a combination, or None if the hint is of another set."""
-    return hint.parts[which] if hint is not None and which < len(hint.parts) else None
-
-
-class AffineImage(Combination):
-    """The image of a set under an affine map ``y -> M y + b``.
-
-    A subclass maps costs to the inner set and vertices back. The oracle and the known vertices follow.
-    """
+class AffineImage(KnownVertices, Combination):
+    """The image of a set under an affine map ``y -> M y + b``: a subclass maps costs to the set and vertices back."""
 
     #: Factor between values of ``<g, M y>`` and of the cost that the inner set is given.
     unit: float = 1.0
 
-    def __init__(self, constraint: ConstraintSet) -> None:
+    def __init__(self, constraint: ConstraintSet, data: Any) -> None:
         super().__init__((constraint,))
         self.constraint = constraint
+        self._data = data  # The factor, shift or matrix of the map, for the fingerprint.
+        self._inner_vertices: Any = constraint.known_vertices
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self._data, self.constraint.fingerprint())
 
     @abstractmethod
     def cost(self, g: Any) -> Any:
@@ -374,51 +349,51 @@ class AffineImage(Combination):
         """Return ``<g, b>``."""
         return 0.0
 
+    def _value(self, value: float, g: Any) -> float:
+        """Return the value of the inner set for a value of ``<g, x>``."""
+        return (value - self.offset(g)) / self.unit
+
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        return self.image(self.constraint.lmo(self.cost(g), part_of(hint)), g)
+        return self.image(self.constraint.lmo(self.cost(g), _first_part(hint)), g)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        value = (inner - self.offset(g)) / self.unit
-        return self.image(self.constraint.lmo_at(self.cost(g), value, part_of(hint)), g)
+        return self.image(self.constraint.lmo_at(self.cost(g), self._value(inner, g), _first_part(hint)), g)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return self.unit * self.constraint.lower_bound(self.cost(g), vertex.parts[0]) + self.offset(g)
 
     @property
     def known_vertices(self) -> KnownVertices | None:
-        inner = self.constraint.known_vertices
-        return None if inner is None else _ImageVertices(self, inner)
-
-
-@dataclass(frozen=True)
-class _ImageVertices(KnownVertices):
-    """Known vertices of an affine image, by those of the inner set."""
-
-    outer: AffineImage
-    inner: KnownVertices
+        return None if self._inner_vertices is None else self
 
     def best_vertices(self, g: Any, count: int, best: Vertex) -> list[Vertex]:
-        ranked = self.inner.best_vertices(self.outer.cost(g), count, best.parts[0])
-        return [self.outer.image(vertex, g) for vertex in ranked]
+        return [self.image(v, g) for v in self._inner_vertices.best_vertices(self.cost(g), count, best.parts[0])]
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> Crossing | None:
-        outer = self.outer
-        found = self.inner.crossing(
-            outer.cost(start),
-            outer.cost(end),
-            ((levels[0] - outer.offset(start)) / outer.unit, (levels[1] - outer.offset(end)) / outer.unit),
-            [vertex.parts[0] for vertex in skip],
-            noise / outer.unit,
+        inner_levels = self._value(levels[0], start), self._value(levels[1], end)
+        inner_skip = [vertex.parts[0] for vertex in skip]
+        found: Crossing | None = self._inner_vertices.crossing(
+            self.cost(start), self.cost(end), inner_levels, inner_skip, noise / self.unit
         )
         if found is None or found.vertex is None:
             return found
-        return Crossing(found.theta, outer.image(found.vertex, start))
+        return Crossing(found.theta, self.image(found.vertex, start))
 
 
-class _InvertibleImage(AffineImage):
+def _first_part(hint: Vertex | None) -> Vertex | None:
+    """Return the inner vertex of a hint, or None if the hint is of another set."""
+    return hint.parts[0] if hint is not None and hint.parts else None
+
+
+class _InvertibleImage(Faces, Summands, AffineImage):
     """The image under a map that can be inverted: points are mapped to the inner set, too."""
+
+    def __init__(self, constraint: ConstraintSet, data: Any) -> None:
+        super().__init__(constraint, data)
+        self._inner_faces: Any = constraint.faces
+        self._inner_summands: Any = constraint.summands
 
     @abstractmethod
     def inverse(self, x: Array) -> Array:
@@ -444,51 +419,36 @@ class _InvertibleImage(AffineImage):
         inner = self.constraint.project(self.inverse(finite_array(x, "x")))
         return None if inner is None else self.forward(inner)
 
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        inner = self.constraint.diameter(shape or self.shape)
+        return None if inner is None else self.unit * inner
+
     @property
     def faces(self) -> Faces | None:
-        inner = self.constraint.faces
-        return None if inner is None else _ImageFaces(self, inner)
+        return None if self._inner_faces is None else self
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        return self.image(self._inner_faces.away_vertex(self.cost(g), self.inverse(x), self.inverse_noise(x, noise)), g)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        step = self.inverse_step(x, direction)
+        return float(self._inner_faces.max_step(self.inverse(x), step, self.inverse_noise(x, noise)))
 
     @property
     def summands(self) -> Summands | None:
-        inner = self.constraint.summands
-        return None if inner is None else _ImageSummands(self, inner)
-
-
-@dataclass(frozen=True)
-class _ImageFaces(Faces):
-    """Faces of an image, by those of the inner set."""
-
-    outer: _InvertibleImage
-    inner: Faces
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
-        outer = self.outer
-        return outer.image(self.inner.away_vertex(outer.cost(g), outer.inverse(x), outer.inverse_noise(x, noise)), g)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        outer = self.outer
-        return self.inner.max_step(outer.inverse(x), outer.inverse_step(x, direction), outer.inverse_noise(x, noise))
-
-
-@dataclass(frozen=True)
-class _ImageSummands(Summands):
-    """Summands of an image, by those of the inner set."""
-
-    outer: _InvertibleImage
-    inner: Summands
+        return None if self._inner_summands is None else self
 
     @property
     def n_summands(self) -> int:  # type: ignore[override]
-        return self.inner.n_summands + len(self.outer.images(()))
+        return self._inner_summands.n_summands + len(self.images(())) if self._inner_summands else 1
 
     def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
-        found = self.inner.split_vertex(vertex.parts[0]) if vertex.parts else None
-        return None if found is None else self.outer.images(found)
+        found = self._inner_summands.split_vertex(vertex.parts[0]) if vertex.parts else None
+        return None if found is None else self.images(found)
 
     def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
-        found = self.inner.split_point(self.outer.inverse(x))
-        return None if found is None else self.outer.images(found)
+        found = self._inner_summands.split_point(self.inverse(x))
+        return None if found is None else self.images(found)
 
 
 class ScaledSet(_InvertibleImage):
@@ -505,8 +465,8 @@ class ScaledSet(_InvertibleImage):
     """
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
-        super().__init__(constraint)
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
+        super().__init__(constraint, self.factor)
         self.unit = abs(self.factor)
         self.shape, self.factored, self.screenable = constraint.shape, constraint.factored, constraint.screenable
         if constraint.factors is not None:
@@ -514,9 +474,6 @@ class ScaledSet(_InvertibleImage):
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {self.constraint!r}"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.factor, self.constraint.fingerprint())
 
     def cost(self, g: Any) -> Any:
         return g if self.factor > 0 else -1.0 * g
@@ -536,10 +493,9 @@ class ScaledSet(_InvertibleImage):
     def inverse_step(self, x: Array, direction: Array) -> Array:
         return direction / x.dtype.type(self.factor)
 
-    @property
-    def known_vertices(self) -> KnownVertices | None:
-        inner = self.constraint.known_vertices
-        return None if inner is None else _ScaledVertices(self, inner)
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
+        found = self._inner_vertices.decomposed(self.inverse(x))
+        return None if found is None else [(w, self.image(vertex, x)) for w, vertex in found]
 
     @property
     def spectrum(self) -> SpectralRange | None:
@@ -561,10 +517,6 @@ class ScaledSet(_InvertibleImage):
             inner, inner_noise = x / self.factor, noise / self.unit
         return self.constraint.near(inner, tol, inner_noise) if np.isfinite(inner).all() else False
 
-    def diameter(self, shape: Shape | None = None) -> float | None:
-        inner = self.constraint.diameter(shape)
-        return None if inner is None else self.unit * inner
-
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)
         if inner is None:
@@ -573,19 +525,10 @@ class ScaledSet(_InvertibleImage):
         return ends if self.factor > 0 else ends[::-1]
 
 
-@dataclass(frozen=True)
-class _ScaledVertices(_ImageVertices):
-    outer: ScaledSet
-
-    def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        found = self.inner.decomposed(self.outer.inverse(x))
-        return None if found is None else [(w, self.outer.image(vertex, x)) for w, vertex in found]
-
-
 class Translated(_InvertibleImage):
     """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
 
-    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed. It is not a rank-one
+    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed, and not a rank-one
     matrix. There are no decompositions, because their weights may leave a part to the origin, which has moved.
 
     Notes
@@ -599,12 +542,12 @@ class Translated(_InvertibleImage):
     shape: Shape
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
-        super().__init__(constraint)
         self.shift = finite_array(shift, "shift")
+        super().__init__(constraint, self.shift)
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape
-        if self.shift.shape not in (own, (size_of(own),)):  # Vectors may represent matrices, row by row.
+        if self.shift.shape not in (own, (math.prod(own),)):  # Vectors may represent matrices, row by row.
             raise ValueError(f"shift has shape {self.shift.shape}; members of {constraint!r} have shape {own}")
         self._vertex = DenseVertex(self.shift, recurring=True)
         self.shape = self.shift.shape
@@ -613,9 +556,6 @@ class Translated(_InvertibleImage):
 
     def __repr__(self) -> str:
         return f"{self.constraint!r} + shift"
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.shift, self.constraint.fingerprint())
 
     def cost(self, g: Any) -> Any:
         return g
@@ -648,9 +588,6 @@ class Translated(_InvertibleImage):
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         # Next to a large shift, x is known less accurately than its own size suggests.
         return self.constraint.near(x - self.shift, tol, noise + rounding(x, self.shift))
-
-    def diameter(self, shape: Shape | None = None) -> float | None:
-        return self.constraint.diameter(self.shape)
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         inner = self.constraint.bounds(shape)

@@ -33,7 +33,7 @@ class CallableSet(ConstraintSet):
         s = self.oracle(g.copy() if sparse else np.array(g))
         if sparse and not isinstance(s, Vertex):
             raise ValueError(f"constraint returned {describe(s)}; {NEEDS_RANK_ONE}")
-        answer = copy.deepcopy(s) if isinstance(s, Vertex) else float_array(s, "what constraint returned")
+        answer = copy.deepcopy(s) if isinstance(s, Vertex) else float_array(s, "constraint's result")
         if answer.shape != g.shape:
             raise ValueError(f"constraint returned shape {answer.shape} for a gradient of shape {g.shape}")
         return answer if isinstance(answer, Vertex) else DenseVertex(answer.astype(g.dtype))

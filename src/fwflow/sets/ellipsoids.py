@@ -22,8 +22,7 @@ _ORTHOGONAL = 1e-8
 class Ellipsoid(ParametricSet):
     r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes. It starts at its centre.
 
-    With :math:`v = a \circ Q^T g` the vertex is :math:`c - Q(a \circ v) / \|v\|_2`. A zero gradient gives the end of
-    the first axis.
+    A zero gradient gives the end of the first axis.
 
     Parameters
     ----------
@@ -93,8 +92,8 @@ class Ellipsoid(ParametricSet):
     def project(self, x: ArrayLike) -> Array:
         r"""Return the projection, with components :math:`z_i a_i^2 / (a_i^2 + t)`, by the secular equation for t.
 
-        The inverse of the length of the result, in units of the axes, is concave and nearly linear in t. Newton's
-        method on it (Hebden 1973) increases to the root.
+        The inverse of its length, in units of the axes, is concave in t. Newton's method increases to the root (Hebden
+        1973).
         """
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)

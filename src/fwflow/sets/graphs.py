@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from scipy.sparse.csgraph import (
     breadth_first_order,
     connected_components,
     dijkstra,
-    maximum_bipartite_matching,
     min_weight_full_bipartite_matching,
     minimum_spanning_tree,
 )
@@ -35,6 +35,8 @@ class _Subgraphs(ParametricSet):
     polytope = True
     shape: Shape
     parameters: tuple[str, ...] = ("tails", "heads")
+    #: Cost of each edge for which the start is the cheapest subgraph.
+    _start_cost = 0.0
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike) -> None:
         self.tails, self.heads = nodes(tails, "tails"), nodes(heads, "heads")
@@ -67,7 +69,18 @@ class _Subgraphs(ParametricSet):
         return self._is_mixture(x, slack)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.zeros(self.shape)).to_dense(dtype)
+        return self.lmo(np.full(self.shape, self._start_cost)).to_dense(dtype)
+
+    def _use(self, edges: Array, ends: Array) -> None:
+        """Restrict subgraphs to these edges. Of parallel edges only the cheapest is used; ties go to the first."""
+        self._edges, self._pairs = edges, ends[0, edges] * len(self.nodes) + ends[1, edges]
+
+    def _cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
+        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
+        order = np.lexsort((costs[self._edges], self._pairs))
+        pairs = self._pairs[order]
+        new = np.diff(pairs, prepend=-1) > 0
+        return self._edges[order[new]], *np.divmod(pairs[new], len(self.nodes))
 
     def _is_mixture(self, x: Array, slack: Array) -> bool | None:
         """Return whether a vector with entries in [0, 1] is a mixture of subgraphs, up to `slack`."""
@@ -78,31 +91,14 @@ class _Subgraphs(ParametricSet):
         return np.bincount(self._ends[side], values, len(self.nodes))
 
 
-class _Pairs:
-    """Parallel edges, of which only the cheapest is used; ties go to the first."""
-
-    def __init__(self, edges: Array, ends: Array, n: int) -> None:
-        self.edges, self.n = edges, n
-        self._key = ends[0, edges] * n + ends[1, edges]
-
-    def cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
-        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
-        order = np.lexsort((costs[self.edges], self._key))
-        keys = self._key[order]
-        new = np.diff(keys, prepend=-1) > 0
-        return self.edges[order[new]], *np.divmod(keys[new], self.n)
-
-
 class ShortestPath(_Subgraphs):
     """The hull of the paths from one node of a directed graph to another; entry e is 1 where a path uses edge e.
 
     A path visits no node twice. On an acyclic graph, costs may have any sign, and the members are the unit flows from
     source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
     cost, and the oracle raises an error otherwise. Edges into the source, out of the target, or on no path at all do
-    not count as part of a cycle.
-
-    It starts at the path with the fewest edges. Flows around a cycle are not members. For other flows that use all
-    edges of a cycle, membership is unknown.
+    not count as part of a cycle. It starts at the path with the fewest edges. Flows around a cycle are not members. For
+    other flows that use all edges of a cycle, membership is unknown.
 
     Parameters
     ----------
@@ -125,6 +121,7 @@ class ShortestPath(_Subgraphs):
     """
 
     parameters = ("tails", "heads", "source", "target")
+    _start_cost = 1.0
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike, source: int, target: int) -> None:
         super().__init__(tails, heads)
@@ -141,10 +138,8 @@ class ShortestPath(_Subgraphs):
         useful = inner & reached[t] & reaching[h]
         if not useful.any():
             raise ValueError(f"no path leads from node {self.source} to node {self.target}")
-        self._edges = np.flatnonzero(useful)
-        self._pairs = _Pairs(self._edges, self._ends, len(self.nodes))
+        self._use(np.flatnonzero(useful), self._ends)
         self._level = _levels(self._ends[:, useful], len(self.nodes))
-        self._start = np.asarray(self.lmo(np.ones(self.shape)))
 
     def _reached(self, tails: Array, heads: Array, start: int) -> Array:
         n = len(self.nodes)
@@ -160,7 +155,7 @@ class ShortestPath(_Subgraphs):
             raised = np.maximum(raised + max(0.0, float((-raised / rise).max())) * rise, 0.0)
             costs = costs.copy()
             costs[self._edges] = raised
-        chosen, tails, heads = self._pairs.cheapest(costs)
+        chosen, tails, heads = self._cheapest(costs)
         n = len(self.nodes)
         graph = sp.csr_array((costs[chosen], (tails, heads)), shape=(n, n))
         before, node, path = self._tree(graph), self._to, []
@@ -175,22 +170,16 @@ class ShortestPath(_Subgraphs):
             # Distances make the reduced costs nonnegative. The predecessors of Bellman and Ford's method may contain
             # cycles of zero cost because of rounding; those of Dijkstra's method do not.
             tails, heads = graph.tocoo().coords
-            distance = self._distances(graph)
+            graph.data += _ROUNDING  # Cycles of zero cost must not seem negative.
+            try:
+                distance = bellman_ford(graph, indices=self._from)
+            except NegativeCycleError:
+                raise ValueError(
+                    "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
+                    "use an acyclic graph for costs of any sign, or nonnegative costs"
+                ) from None
             graph.data = np.maximum(graph.data + distance[tails] - distance[heads], 0.0)
         return dijkstra(graph, indices=self._from, return_predecessors=True)[1]
-
-    def _distances(self, graph: sp.csr_array) -> Array:
-        graph.data += _ROUNDING  # Cycles of zero cost must not seem negative.
-        try:
-            return bellman_ford(graph, indices=self._from)
-        except NegativeCycleError:
-            raise ValueError(
-                "g makes the cost of a cycle negative, and the cheapest path is then hard to find; "
-                "use an acyclic graph for costs of any sign, or nonnegative costs"
-            ) from None
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self._start.astype(dtype)
 
     def diameter(self, shape: Shape | None = None) -> float:
         """Return an upper bound: a path has fewer edges than there are nodes."""
@@ -210,30 +199,24 @@ class ShortestPath(_Subgraphs):
 
 def _levels(ends: Array, n: int) -> Array | None:
     """Return the largest number of edges on a path to each node, or None if there is a cycle."""
-    after: list[list[int]] = [[] for _ in range(n)]
+    before: dict[int, list[int]] = {node: [] for node in range(n)}
     for tail, head in ends.T.tolist():
-        after[tail].append(head)
-    waits = np.bincount(ends[1], minlength=n).tolist()
-    level, ready = [0] * n, [node for node in range(n) if not waits[node]]
-    for node in ready:  # The list grows in this loop.
-        for head in after[node]:
-            level[head] = max(level[head], level[node] + 1)
-            waits[head] -= 1
-            if not waits[head]:
-                ready.append(head)
-    return np.array(level) if len(ready) == n else None
+        before[head].append(tail)
+    level = [0] * n
+    try:
+        for node in TopologicalSorter(before).static_order():
+            level[node] = max((level[tail] + 1 for tail in before[node]), default=0)
+    except CycleError:
+        return None
+    return np.array(level)
 
 
 class SpanningTree(_Subgraphs):
     r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
-    The cheapest tree depends only on the order of the costs; ties go to the first edges. It starts at the tree of the
-    first edges. Membership is found by oracle calls, for up to 100 edges.
-
-    Parameters
-    ----------
-    tails, heads : (n,) arrays of int
-        The two nodes of each edge.
+    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. The cheapest tree depends only on the order of the costs; ties
+    go to the first edges. It starts at the tree of the first edges. Membership is found by oracle calls, for up to 100
+    edges.
 
     Notes
     -----
@@ -257,14 +240,14 @@ class SpanningTree(_Subgraphs):
         if parts > 1:
             apart = self.nodes[int((label != label[0]).argmax())]
             raise ValueError(f"the graph has no spanning tree: no edges lead from node {self.nodes[0]} to node {apart}")
-        self._pairs = _Pairs(np.flatnonzero(ends[0] < ends[1]), ends, n)
+        self._use(np.flatnonzero(ends[0] < ends[1]), ends)
 
     def _best(self, costs: Array) -> Array:
         # Ranks replace the costs, because SciPy treats zero costs as missing edges.
         order = np.argsort(costs, kind="stable")
         rank = np.empty(len(order))
         rank[order] = np.arange(1, len(order) + 1)
-        chosen, first, second = self._pairs.cheapest(rank)
+        chosen, first, second = self._cheapest(rank)
         n = len(self.nodes)
         tree = minimum_spanning_tree(sp.csr_array((rank[chosen], (first, second)), shape=(n, n)))
         return order[tree.data.astype(np.int64) - 1]
@@ -281,17 +264,11 @@ class SpanningTree(_Subgraphs):
 class Matching(_Subgraphs):
     """The hull of the matchings of an undirected graph: sets of edges of which no two share a node.
 
-    On a bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors
-    whose sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom
-    algorithm finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges.
-    Edges of zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
-
-    Parameters
-    ----------
-    tails, heads : (n,) arrays of int
-        The two nodes of each edge.
-    perfect : bool
-        Whether every matching must cover all nodes.
+    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. With ``perfect=True`` all matchings cover all nodes. On a
+    bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors whose
+    sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom algorithm
+    finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges. Edges of
+    zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
 
     Notes
     -----
@@ -319,12 +296,18 @@ class Matching(_Subgraphs):
             ends = np.sort(self._ends, axis=0)
         else:
             ends = np.where(self._sides[self._ends[0]], self._ends[::-1], self._ends)
-        self._pairs = _Pairs(useful, ends, len(self.nodes))
-        if self.perfect and not self._exists():
+        self._use(useful, ends)
+        if self.perfect and not self._covers_all_nodes():
             raise ValueError("the graph has no perfect matching; use perfect=False")
 
+    def _covers_all_nodes(self) -> bool:
+        try:
+            return 2 * len(self._best(np.zeros(self.shape))) == len(self.nodes)
+        except ValueError:  # SciPy finds no assignment.
+            return False
+
     def _best(self, costs: Array) -> Array:
-        chosen, first, second = self._pairs.cheapest(costs)
+        chosen, first, second = self._cheapest(costs)
         if not self.perfect:
             gains = costs[chosen] < 0
             chosen, first, second = chosen[gains], first[gains], second[gains]
@@ -354,14 +337,6 @@ class Matching(_Subgraphs):
         found = networkx.max_weight_matching(graph, maxcardinality=self.perfect)
         return np.array([min(edge) * len(self.nodes) + max(edge) for edge in sorted(found)], np.int64)
 
-    def _exists(self) -> bool:
-        if self._sides is None:
-            return 2 * len(self._best(np.zeros(self.shape))) == len(self.nodes)
-        _, first, second = self._pairs.cheapest(np.zeros(self.shape))
-        n = len(self.nodes)
-        graph = sp.csr_array((np.ones(len(first)), (first, second)), shape=(n, n))
-        return 2 * int((maximum_bipartite_matching(graph) >= 0).sum()) == n
-
     def diameter(self, shape: Shape | None = None) -> float:
         """Return an upper bound: a matching has at most half as many edges as there are nodes."""
         return math.sqrt(min(len(self.tails), 2 * (len(self.nodes) // 2)))
@@ -377,8 +352,8 @@ class Matching(_Subgraphs):
 def _sides(ends: Array, n: int) -> Array | None:
     """Return the side of each node of a bipartite graph, or None if there is an odd cycle.
 
-    The double cover has two copies of every node, and edges lead from one copy to the other. A node is connected to its
-    copy if and only if it is on a closed walk of odd length.
+    The double cover has two copies of every node; edges join one copy of a node to the other copy of its neighbour. A
+    node is connected to its own copy if and only if it is on a closed walk of odd length.
     """
     tails, heads = np.append(ends[0], ends[1]), np.append(ends[1], ends[0]) + n
     graph = sp.csr_array((np.ones(len(tails)), (tails, heads)), shape=(2 * n, 2 * n))

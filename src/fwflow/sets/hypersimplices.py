@@ -1,7 +1,4 @@
-"""Hulls of the vectors with k equal nonzero entries, with at most k, or with k of either sign.
-
-These sets are boxes with one bound on the sum, so that all operations sort single entries.
-"""
+"""Hulls of the vectors with k equal nonzero entries, with at most k, or with k of either sign."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
 from fwflow.sets.vectors import NO_NOISE, ROUNDING, Ball, onto_simplex, rounded_towards
 
 # Places of the nonzero entries of a vertex, and of those among them with the worse sign.
@@ -35,9 +32,9 @@ def vertex_at(places: Array, value: Any, g: Array) -> Vertex:
 def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     r"""Return y with :math:`0 \le y \le 1, \sum y = k < n` for which :math:`ry` is nearest to x.
 
-    It is clip(u - t, 0, 1) for u = x / r and some t. The sum is linear in t between the entries of u - 1 and of u, so
-    that sorting these gives t. The number t lies between the k-th largest entry of u and two below it. Entries outside
-    of this range become zeros and ones, so that nothing overflows and a common offset costs no accuracy.
+    It is clip(u - t, 0, 1) for u = x / r. The sum is linear in t between the entries of u - 1 and of u, so that sorting
+    these gives t. It lies between the k-th largest entry of u and two below it. Entries outside of this range become
+    zeros and ones, so that nothing overflows and a common offset costs no accuracy.
     """
     if k == 1:
         return onto_simplex(x, radius) / radius
@@ -58,7 +55,7 @@ def systematic_sample(shares: Array) -> list[tuple[float, Array]]:
     """Write numbers in [0, 1] as a mixture of 0/1 vectors: weights, and the places of the ones.
 
     Systematic sampling: intervals with these lengths, end to end, are hit by a comb with teeth at distance one. The
-    number of hits varies by at most one with the position of the comb, and there are no more vectors than numbers.
+    number of hits varies by at most one with the position of the comb.
     """
     edges = np.append(0.0, np.cumsum(shares))
     cuts = np.unique(np.append(np.clip(edges % 1.0, 0.0, 1.0), [0.0, 1.0]))
@@ -88,7 +85,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
-        n = size_of(shape)
+        n = math.prod(shape)
         return np.full(shape, self.radius * (self._most(n) / (n if self.exactly else 2 * n)), dtype)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
@@ -100,8 +97,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         """Return the best choices by best-first search in the order of the gradient.
 
-        Every choice follows from a better one: an entry moves to the next place, or an entry is removed or added where
-        the gradient changes its sign.
+        Every choice follows from a better one: an entry moves to the next place, is removed, or is added.
         """
         flat = g.reshape(-1).astype(np.float64)
         k = self._most(flat.size)
@@ -180,17 +176,17 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         allowed = tol * k + float((noise / self.radius).sum())
         return abs(excess) <= allowed if self.exactly else excess <= allowed
 
+    def diameter(self, shape: Shape | None = None) -> float:
+        n = math.prod(needs_shape(self, shape))
+        apart = 2 * min(self.k, n - self._most(n)) if self.exactly else min(2 * self.k, n)
+        return self.radius * math.sqrt(apart)
+
 
 class HyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
 
-    A vertex has r at the k smallest entries of the gradient; ties go to the first indices. It starts at its barycentre.
-
-    Parameters
-    ----------
-    k : int
-        Number of nonzero entries of a vertex, at most the number of entries.
-    radius : float
+    There must be at least k entries. A vertex has r at the k smallest entries of the gradient; ties go to the first
+    indices. It starts at its barycentre.
 
     Notes
     -----
@@ -210,17 +206,12 @@ class HyperSimplex(_Choices):
 
     exactly = True
 
-    def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
-        return self.radius * math.sqrt(2 * min(self.k, n - self._most(n)))
-
 
 class UnitHyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
 
-    A vertex has r at the negative entries of the gradient, at the k smallest if there are more; ties go to the first
-    indices. A gradient without negative entries gives the origin. It starts halfway between the origin and the
-    barycentre of its upper face.
+    Ties go to the first indices. A gradient without negative entries gives the origin. It starts halfway between the
+    origin and the barycentre of its upper face.
 
     Notes
     -----
@@ -237,16 +228,11 @@ class UnitHyperSimplex(_Choices):
 
     exactly = False
 
-    def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
-        return self.radius * math.sqrt(min(2 * self.k, n))
-
 
 class UnitSimplex(UnitHyperSimplex):
     r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`, starting halfway to the barycentre of its upper face.
 
-    A vertex has r at the smallest entry of the gradient, or is the origin if no entry is negative; ties go to the first
-    index.
+    Ties go to the first index.
 
     Notes
     -----
@@ -315,16 +301,16 @@ class KSparseBall(KnownVertices, Ball):
         size, fixed = flat[order], max(0, k - count)
 
         def worse(state: _Signed) -> list[tuple[float, _Signed]]:
-            places, turned = state
-            found = [(2 * size[p], (places, (p, *turned))) for p in places if not turned or p < turned[0]]
-            if not turned:
+            places, flipped = state
+            found = [(2 * size[p], (places, (p, *flipped))) for p in places if not flipped or p < flipped[0]]
+            if not flipped:
                 inside = set(places)
                 moves = [(p, p + 1) for p in places if p + 1 < len(order) and p + 1 not in inside]
                 found += [(size[p] - size[q], (tuple(sorted(inside - {p} | {q})), ())) for p, q in moves]
             return found
 
-        def vertex(places: tuple[int, ...], turned: tuple[int, ...]) -> Vertex:
-            signs = np.where(np.isin([*range(fixed), *places], turned), -1, 1)
+        def vertex(places: tuple[int, ...], flipped: tuple[int, ...]) -> Vertex:
+            signs = np.where(np.isin([*range(fixed), *places], flipped), -1, 1)
             at = order[[*range(fixed), *places]]
             by_place = np.argsort(at)
             return vertex_at(at[by_place], (signs * self._against(at, g))[by_place], g)
@@ -352,4 +338,4 @@ class KSparseBall(KnownVertices, Ball):
         return np.copysign(onto, x)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius * math.sqrt(min(self.k, size_of(needs_shape(self, shape))))
+        return 2 * self.radius * math.sqrt(min(self.k, math.prod(needs_shape(self, shape))))

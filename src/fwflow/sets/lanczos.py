@@ -14,13 +14,14 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 
 # Error of the oracle's value, relative to the duality gap that its answer gives, or to the value without a gap.
+# Chosen without tuning.
 SHARE = 0.1
 # Probabilities that the oracle is less accurate, and that a bound fails. Both may happen if the random start is nearly
 # orthogonal to the leading vector. Chosen without tuning.
 _DOUBT, _FAILURE = 1e-4, 1e-10
 # Largest number of Lanczos steps. Chosen without tuning.
 _MOST = 300
-# Largest dimension of a dense eigenvalue problem, which is solved if Lanczos steps do not converge.
+# Largest dimension of a dense eigenvalue problem, which is solved if Lanczos steps do not converge. Untuned.
 _GRAM_LIMIT = 2000
 # Symmetric matrices up to this dimension are decomposed as fast as Lanczos steps are made.
 _SMALL = 64
@@ -59,8 +60,7 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
 def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
     """Return a random vector, near the direction of `near` if given, and a number `hidden`.
 
-    The inner product of the vector with any unit vector is below ``exp(-hidden)`` times its length only with
-    probability `doubt`.
+    The product with any unit vector is below ``exp(-hidden)`` times the length only with probability `doubt`.
     """
     start = np.random.default_rng(seed).standard_normal(n)
     length = 0.0 if near is None else float(norm(near))
@@ -79,10 +79,9 @@ class Ritz(NamedTuple):
     def excludes(self, level: float) -> bool:
         r"""Return whether there is no eigenvalue of at least `level`, which is above the Ritz values.
 
-        Step k ends with the unit vector :math:`p_k(A) b` with
-        :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) / \beta_i`, so that
-        :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz values
-        :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
+        Step k ends with the unit vector :math:`p_k(A) b`, :math:`p_k(\lambda) = \prod_i (\lambda - \theta_i) /
+        \beta_i`. So :math:`|p_k(\lambda) \langle v, b \rangle| \le 1` for a unit eigenvector v, and beyond the Ritz
+        values :math:`p_k` grows (van Dorsselaer, Hochstenbach & van der Vorst, 2000).
         """
         return self.norms[-1] == 0 or float(np.log((level - self.values) / self.norms).sum()) >= self.hidden
 

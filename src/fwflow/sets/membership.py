@@ -10,12 +10,11 @@ from scipy.linalg import solve_triangular
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
-from fwflow.points.vertices import Shape
-from fwflow.sets.base import ConstraintSet, size_of
+from fwflow.sets.base import ConstraintSet
 
 # Largest number of entries of x for which membership is found by oracle calls. Chosen without tuning.
 _MOST_ENTRIES = 100
-# Oracle calls per entry of x, and in addition, after which membership is unknown. Curved boundaries take the most.
+# Oracle calls per entry of x, and in addition, after which membership is unknown. Chosen without tuning.
 _CALLS, _BASE_CALLS = 10, 60
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -24,7 +23,9 @@ def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Arra
     """Return whether x is a member, by oracle calls. Users' functions are called, and counted, in runs only."""
     if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
         return None
-    return is_mixture(constraint, x, tol * _widths(constraint, x.shape) + noise)
+    units = np.eye(x.size).reshape(-1, *x.shape)
+    widths = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
+    return is_mixture(constraint, x, tol * np.array(widths).reshape(x.shape) + noise)
 
 
 def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None:
@@ -58,26 +59,16 @@ def mixture_reaches_zero(
 ) -> bool | None:
     """Return whether the mixture of rows that is nearest to zero has entries of modulus at most one.
 
-    Wolfe's method (1976) keeps a few affinely independent rows, the corral. A QR factorisation gives their affine
-    combination z nearest to zero. Rows whose weights would become negative leave the corral. The row with the smallest
-    product with z joins it, until z is close enough or separates zero from all rows. The result is None if rounding or
-    the limit on the number of rows ends the iteration before.
-
-    Parameters
-    ----------
-    first : array
-        One of the rows.
-    lowest : callable
-        Returns the row with the smallest product with a vector, and a lower bound on the products of all rows.
-    unit : float
-        The size of the entries of the rows, for scaling.
-    most : float
-        Largest number of rows to compute.
+    Wolfe's method (1976) keeps a few affinely independent rows, of which the first is given. A QR factorisation gives
+    their affine combination z nearest to zero. Rows whose weights would become negative leave. The row with the
+    smallest product with z joins: `lowest` returns it, and a lower bound on the products of all rows. The iteration
+    ends if z is close enough or separates zero from all rows. The result is None if rounding, or the limit `most` on
+    the number of rows, ends it before. `unit` is the size of the entries of the rows, for scaling.
     """
     n = len(first)
     rows, joins = np.zeros((0, n)), first
     w, Q, R = np.zeros(0), np.zeros((n + 1, 0)), np.zeros((0, 0))
-    best, asked = math.inf, 0
+    best, calls = math.inf, 0
     while True:
         column = np.append(1.0, joins / unit)
         r = dot(Q.T, column)
@@ -100,8 +91,8 @@ def mixture_reaches_zero(
             reach = (w[negative] / np.maximum(w[negative] - a[negative], np.finfo(np.float64).tiny)).min()
             w = np.maximum(w + min(1.0, float(reach)) * (a - w), 0)
             leaves = int(np.where(negative, w, np.inf).argmin())
-            turned, R = np.linalg.qr(np.delete(R, leaves, axis=1))
-            Q, w, rows = dot(Q, turned), np.delete(w, leaves), np.delete(rows, leaves, axis=0)
+            rotation, R = np.linalg.qr(np.delete(R, leaves, axis=1))
+            Q, w, rows = dot(Q, rotation), np.delete(w, leaves), np.delete(rows, leaves, axis=0)
             w /= w.sum()
         w = a
         z = dot(w, rows)
@@ -109,18 +100,11 @@ def mixture_reaches_zero(
         if largest <= 1:
             return True
         distance = float(norm(z / unit))
-        if asked >= most or distance >= best:
+        if calls >= most or distance >= best:
             return None
         joins, bound = lowest(z)
-        best, asked = distance, asked + 1
+        best, calls = distance, calls + 1
         if bound > np.abs(z).sum():
             return False
         if dot(joins, z) >= dot(rows, z).min():
             return None
-
-
-def _widths(constraint: ConstraintSet, shape: Shape) -> Array:
-    """Return the width of a set along every coordinate, by two oracle calls for each."""
-    units = np.eye(size_of(shape)).reshape(-1, *shape)
-    found = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
-    return np.array(found).reshape(shape)

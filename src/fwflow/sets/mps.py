@@ -35,19 +35,11 @@ class Mps(NamedTuple):
     cost: Array
     names: list[str]
 
-    @property
-    def rows(self) -> tuple[sp.csr_array, Array, sp.csr_array, Array]:
-        """Inequalities and equalities."""
-        return self.A, self.b, self.C, self.d
-
 
 def read(path: str | PathLike[str]) -> Mps:
-    """Read a program from a file. A range of a row becomes two inequalities, and rows without sides are left out.
+    """Read a program from a file ``.mps`` or ``.mps.gz``, in fixed or free format.
 
-    Parameters
-    ----------
-    path : path
-        A file that ends in ``.mps`` or ``.mps.gz``, in fixed or free format.
+    A range of a row becomes two inequalities, and rows without sides are left out.
     """
     try:
         import highspy

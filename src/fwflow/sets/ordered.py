@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape, size_of
+from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape
 from fwflow.sets.hypersimplices import vertex_at
 from fwflow.sets.vectors import ROUNDING, Ball
 
@@ -107,8 +107,7 @@ class KNormBall(_OrderedBall):
     def _all_beat(self, size: Array) -> Array:
         """Return, for each entry, whether the dense vertex is better than the best vertex with this entry only.
 
-        For k = 1 and more than one entry, only dense vectors are vertices. If k is at least the number of entries, only
-        sparse ones are.
+        For k = 1 and n > 1 all vertices are dense; for k >= n all have one entry.
         """
         if 1 < self.k < size.size:
             unit = float(size.max()) or 1.0
@@ -130,21 +129,17 @@ class KNormBall(_OrderedBall):
         return [*ranked[:better], self._of_all(g), *ranked[better:]][:count]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        n = size_of(needs_shape(self, shape))
+        n = math.prod(needs_shape(self, shape))
         return 2 * self.radius * max(1.0, math.sqrt(n) / self.k)
 
 
 class OWLBall(_OrderedBall):
     r""":math:`\{x : \sum_i w_i |x|_{[i]} \le r\}` for the moduli in descending order: ordered weighted L1.
 
-    A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j largest entries of the gradient and zeros else.
-    Ties go to the smallest j and the first indices; zero entries of the gradient get the positive sign.
-
-    Parameters
-    ----------
-    weights : (n,) array_like
-        Nonnegative weights in any order, not all zero.
-    radius : float
+    The `weights` are not negative, in any order, and not all zero. Equal weights give the L1 ball. A single nonzero
+    weight gives the ball of the maximum norm. A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j
+    largest entries of the gradient and zeros else. Ties go to the smallest j and the first indices; zero entries of the
+    gradient get the positive sign.
 
     Notes
     -----
@@ -155,8 +150,6 @@ class OWLBall(_OrderedBall):
 
     Examples
     --------
-    Equal weights give the L1 ball. A single nonzero weight gives the ball of the maximum norm.
-
     >>> import numpy as np, fwflow as fw
     >>> C = fw.OWLBall([3.0, 2.0, 1.0], 6.0)
     >>> np.asarray(C.lmo(np.array([1.0, -4.0, 3.5])))
@@ -215,15 +208,10 @@ class OWLBall(_OrderedBall):
 
 
 class Permutahedron(KnownVertices, ParametricSet):
-    r"""The hull of all permutations of the given entries. It starts at their mean.
+    r"""The hull of all permutations of the given entries, the `weights` in any order. It starts at their mean.
 
     A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Membership compares the
     sums of the largest entries (Rado 1952), with a tolerance relative to the range of each sum.
-
-    Parameters
-    ----------
-    weights : (n,) array_like
-        The entries in any order.
 
     Notes
     -----

@@ -1,19 +1,22 @@
-"""Polytopes given by their vertices or by their inequalities."""
+"""Polytopes given by their vertices or by their inequalities, and the hulls of their integer points."""
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.spatial.distance import pdist
 
-from fwflow._numerics import dot, norm
+from fwflow._fingerprints import fingerprint
+from fwflow._numerics import dot, norm, quietly
 from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
-from fwflow.sets.base import ParametricSet, check_shape
+from fwflow.sets.base import KnownSet, ParametricSet, check_shape
 from fwflow.sets.membership import mixture_reaches_zero
 from fwflow.sets.mps import read
 from fwflow.sets.programs import Program
@@ -22,6 +25,10 @@ from fwflow.sets.programs import Program
 _RESOLVED = float(np.sqrt(np.finfo(np.float64).eps))
 # Smallest relative tolerance of membership in a polytope: HiGHS drops coefficients below 1e-9 of the largest in a row.
 _HIGHS = 1e-8
+# Exponent of two of the largest cost: HiGHS stops at an absolute gap of 1e-6, which is then 1e-10 of the largest cost.
+_LARGE = 14
+# Largest distance from an integer that HiGHS leaves, and rounding in a mixture.
+_INTEGRAL = 1e-6
 
 
 class ConvexHull(ParametricSet):
@@ -130,26 +137,20 @@ class Polytope(ParametricSet):
     ) -> None:
         self.A, self.b = _system(A, b, "A", "b")
         self.C, self.d = _system(C, d, "C", "d")
-        bounds = [
-            float_array(-np.inf if lower is None else lower, "lower"),
-            float_array(np.inf if upper is None else upper, "upper"),
-        ]
-        for name, bound in zip(("lower", "upper"), bounds, strict=True):
-            if bound.ndim > 1:
-                raise ValueError(f"{name} must be a number or a vector; got shape {bound.shape}")
-        dimensions_given = [
-            None if n is None else whole(n, "n", 1),
-            *(M.shape[1] for M in (self.A, self.C) if M is not None),
-            *(x.size for x in bounds if x.ndim),
-        ]
-        dimensions = {int(t) for t in dimensions_given if t is not None}
+        bounds = []
+        for name, given, default in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
+            bounds.append(float_array(default if given is None else given, name))
+            if bounds[-1].ndim > 1:
+                raise ValueError(f"{name} must be a number or a vector; got shape {bounds[-1].shape}")
+        dimensions = {M.shape[1] for M in (self.A, self.C) if M is not None} | {x.size for x in bounds if x.ndim}
+        dimensions |= set() if n is None else {whole(n, "n", 1)}
         if len(dimensions) != 1:
             raise ValueError(f"n, A, C, lower and upper must agree on one dimension; they give {sorted(dimensions)}")
         self.shape = (dimensions.pop(),)
         self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise ValueError("lower and upper must not be NaN")
-        self._program = Program.of(self.A, self.b, self.C, self.d, self.lower, self.upper)
+        self._program = Program(self.A, self.b, self.C, self.d, self.lower, self.upper)
         self._start = self._program.vertex(np.zeros(self.shape))[0]
 
     @classmethod
@@ -161,7 +162,7 @@ class Polytope(ParametricSet):
         found = read(path)
         if found.integrality.any():
             raise ValueError(f"{path} has columns that must be integers; MixedInteger.read_mps reads it")
-        return cls(*found.rows, lower=found.lower, upper=found.upper)
+        return cls(*found[:4], lower=found.lower, upper=found.upper)
 
     def __repr__(self) -> str:
         return f"Polytope(dimension {self.shape[0]})"
@@ -180,8 +181,8 @@ class Polytope(ParametricSet):
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """Return the value of a dual point, which is a lower bound however accurately HiGHS has solved the problem.
 
-        The oracle's vertices carry a dual point; for another vertex a linear program is solved. If entries of x have
-        neither given nor implied bounds, the lower bound is certified up to rounding in the size of the vertex.
+        The oracle's vertices carry a dual point; for another vertex a linear program is solved. For entries without
+        given or implied bounds, the lower bound is certified up to rounding in the size of the vertex.
         """
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
@@ -205,3 +206,113 @@ def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[An
     if M.shape[0] != len(side):
         raise ValueError(f"{matrix} has {M.shape[0]} rows and {vector} has {len(side)} entries; they must agree")
     return M, side
+
+
+class MixedInteger(KnownSet):
+    r"""The hull of :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}` with some entries integers.
+
+    SciPy's `milp` (branch and bound of HiGHS) finds the best point. Integer entries are then rounded, and the cost is
+    minimised over the other entries once more. If points tie, the result may lie between vertices. It starts at the
+    point found for a zero objective. The diameter is that of the `Polytope` without integers, an upper bound. Points
+    outside of this polytope are not members, points in it with the required integers are members, and for other points
+    membership is unknown.
+
+    Parameters
+    ----------
+    A, b, C, d, lower, upper, n
+        As for `Polytope`.
+    integrality : bool or array of bool
+        Entries that must be integers; all by default.
+
+    Notes
+    -----
+    :Family: graphs and integers
+    :Oracle: the best point, by HiGHS' branch and bound
+    :Cost: a mixed-integer program
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> knapsack = fw.MixedInteger([[2.0, 3.0, 4.0]], [6.0], lower=0, upper=1)
+    >>> np.asarray(knapsack.lmo(np.array([-1.0, -2.0, -2.0])))
+    array([1., 0., 1.])
+    """
+
+    polytope = True
+    shape: Shape
+
+    def __init__(
+        self,
+        A: Any = None,
+        b: ArrayLike | None = None,
+        C: Any = None,
+        d: ArrayLike | None = None,
+        *,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
+        integrality: ArrayLike = True,
+        n: int | None = None,
+    ) -> None:
+        self.relaxation = Polytope(A, b, C, d, lower=lower, upper=upper, n=n)
+        self.shape = self.relaxation.shape
+        which = finite_array(integrality, "integrality")
+        if which.shape not in ((), self.shape) or not np.isin(which, (0, 1)).all():
+            raise ValueError(f"integrality must be 0 or 1, one for all or one for each of {self.shape[0]} entries")
+        self.integrality = np.broadcast_to(which.astype(bool), self.shape)
+        P = self.relaxation
+        self._rows = [
+            LinearConstraint(M, low, side)
+            for M, low, side in ((P.A, -np.inf, P.b), (P.C, P.d, P.d))
+            if M is not None and M.shape[0]
+        ]
+        self._start = self._best(np.zeros(self.shape))
+
+    @classmethod
+    def read_mps(cls, path: str | PathLike[str]) -> Self:
+        """Read the set of a mixed-integer program from an MPS file, as `Polytope.read_mps` does."""
+        found = read(path)
+        return cls(*found[:4], lower=found.lower, upper=found.upper, integrality=found.integrality)
+
+    def __repr__(self) -> str:
+        return f"MixedInteger({int(self.integrality.sum())} integers in dimension {self.shape[0]})"
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self.relaxation.fingerprint(), self.integrality)
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        check_shape(self, g, "g")
+        return DenseVertex(self._best(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
+
+    def _best(self, g: Array) -> Array:
+        cost = np.ldexp(g, _LARGE - math.frexp(float(np.abs(g).max()))[1])
+        P = self.relaxation
+        answer = quietly(milp)(
+            cost,
+            integrality=self.integrality.astype(int),
+            bounds=Bounds(P.lower, P.upper),
+            constraints=self._rows,
+            options={"mip_rel_gap": 0.0},
+        )
+        if answer.status == 2:
+            raise ValueError("A, b, C, d, lower, upper, integrality describe an empty set")
+        if answer.status in (3, 4):
+            raise ValueError(f"g has no best point over {self!r}, which must be bounded: {answer.message}")
+        if answer.x is None:
+            raise RuntimeError(f"HiGHS could not minimise over {self!r}: {answer.message}")
+        x = np.where(self.integrality, np.round(answer.x), answer.x) + 0.0
+        if self.integrality.all():
+            return x
+        fixed = np.column_stack([np.where(self.integrality, x, end) for end in (P.lower, P.upper)])
+        rest = quietly(linprog)(cost, P.A, P.b, P.C, P.d, bounds=fixed, method="highs-ds")
+        return rest.x if rest.status == 0 else answer.x
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return self._start.astype(dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        inside = self.relaxation.near(x, tol, noise)
+        off = np.abs(x - np.round(x))[self.integrality]
+        return inside if not inside or (off <= max(tol, _INTEGRAL)).all() else None
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return self.relaxation.diameter(shape)

@@ -1,4 +1,4 @@
-"""Sets made of several sets: products, with a block of the vector for each set, and Minkowski sums."""
+"""Sets made of other sets: products, with a block of the vector for each set, Minkowski sums and linear images."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
-from fwflow._numerics import norm
-from fwflow._validation import Array, finite_array, whole
+from fwflow._numerics import dot, norm
+from fwflow._storage import storable
+from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Slice, SparseVertex, Sum, Vertex
-from fwflow.sets.base import Combination, ConstraintSet, Faces, KnownVertices, Summands, size_of
+from fwflow.sets.base import AffineImage, Combination, ConstraintSet, Faces, KnownVertices, Summands, check_shape
+from fwflow.sets.lanczos import spectral_bound
 from fwflow.sets.membership import found_by_oracle
 from fwflow.sets.vectors import Box
 
@@ -32,7 +35,7 @@ def joint_mixture(mixtures: Sequence[Sequence[tuple[float, Member]]]) -> Iterato
     """Join mixtures, with weights that sum to one in each, to one mixture of lists with a member of each.
 
     The greedy rule takes the current member of every mixture until one of them has no weight left, and goes on to the
-    next member of that one. There are no more lists than members in all mixtures.
+    next member of that mixture.
     """
     left, at = [mixture[0][0] for mixture in mixtures], [0] * len(mixtures)
     while True:
@@ -121,14 +124,10 @@ class _Composition(KnownVertices, Summands, Combination):
         return tuple(summands)
 
 
-class Product(_Composition):
-    """The product of sets on consecutive blocks of a vector.
+class Product(Faces, _Composition):
+    """The product of sets on consecutive blocks of a vector, given as pairs (set, length of its block).
 
     It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
-
-    Parameters
-    ----------
-    blocks : sequence of (set, length)
 
     Notes
     -----
@@ -155,10 +154,11 @@ class Product(_Composition):
                 raise ValueError(f"blocks must be pairs (set, length); got {block!r}")
         self.blocks = [(constraint, whole(length, "blocks must have lengths that", 1)) for constraint, length in blocks]
         for constraint, length in self.blocks:
-            own = constraint.shape or (length,)
-            if size_of(own) != length:
-                raise ValueError(f"blocks must fit their sets: {constraint!r} has {size_of(own)} entries, not {length}")
+            own = math.prod(constraint.shape or (length,))
+            if own != length:
+                raise ValueError(f"blocks must fit their sets: {constraint!r} has {own} entries, not {length}")
         super().__init__(constraint for constraint, _ in self.blocks)
+        self._faces: list[Any] = [C.faces for C in self.inner_sets]
         edges = np.cumsum([0, *(length for _, length in self.blocks)]).tolist()
         self._slices = [slice(a, b) for a, b in pairwise(edges)]
         self.shape = (edges[-1],)
@@ -202,10 +202,7 @@ class Product(_Composition):
         return np.concatenate(lower), np.concatenate(upper)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
-        """Join the decompositions of the blocks.
-
-        A block whose weights do not sum to one leaves weight to its origin, which is not a vertex: the result is None.
-        """
+        """Join the decompositions of the blocks, or return None if a block leaves weight to its origin."""
         parts = []
         for C, block in zip(self.inner_sets, self.cut(x), strict=True):
             part = None if C.known_vertices is None else C.known_vertices.decomposed(block)
@@ -216,8 +213,15 @@ class Product(_Composition):
 
     @property
     def faces(self) -> Faces | None:
-        inner = [C.faces for C in self.inner_sets if C.faces is not None]
-        return _ProductFaces(self, inner) if len(inner) == len(self.inner_sets) else None
+        return None if None in self._faces else self
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
+        cases = zip(self._faces, *map(self.cut, (g, x, np.broadcast_to(noise, x.shape))), strict=True)
+        return self._composed(faces.away_vertex(*case) for faces, *case in cases)
+
+    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
+        cases = zip(self._faces, *map(self.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
+        return min(faces.max_step(*case) for faces, *case in cases)
 
     def _summand(self, i: int, vertex: Vertex) -> Vertex:
         # A dense vertex keeps the entries of its block, not of the whole vector.
@@ -240,34 +244,13 @@ class Product(_Composition):
         return None if any(length is None for length in lengths) else math.hypot(*lengths)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class _ProductFaces(Faces):
-    """Faces of a product, by those of its blocks."""
-
-    outer: Product
-    inner: Sequence[Faces]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> Vertex:
-        cases = zip(self.inner, *map(self.outer.cut, (g, x, np.broadcast_to(noise, x.shape))), strict=True)
-        return self.outer._composed(faces.away_vertex(*case) for faces, *case in cases)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        cases = zip(self.inner, *map(self.outer.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
-        return min(faces.max_step(*case) for faces, *case in cases)
-
-
 class MinkowskiSum(_Composition):
-    """The sums of members of sets, one of each: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
+    """The sums of members of sets of one shape: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
 
     One oracle call is one call for each set. Methods with an active set keep a mixture for each set if the starting
     point is known as a sum: if it is the sum of the starts, or if all sets are boxes. Membership is found by oracle
-    calls, unless the oracle is a user's function. It may remain unknown for points on a curved border, and does so
+    calls, unless the oracle is a user's function. It may remain unknown for points on a curved boundary, and does so
     beyond 100 entries, except for boxes. There are no faces: they depend on how a point splits.
-
-    Parameters
-    ----------
-    *sets : ConstraintSet
-        Sets with members of one shape.
 
     Notes
     -----
@@ -352,3 +335,85 @@ class MinkowskiSum(_Composition):
             return float(norm(ends[1] - ends[0]))
         lengths = [c.diameter(shape) for c in self.sets]
         return None if any(length is None for length in lengths) else float(sum(lengths))  # type: ignore[arg-type]
+
+
+@storable("image")
+@dataclass(frozen=True, eq=False)
+class Image(DenseVertex):
+    """The image of a vertex, together with the vertex."""
+
+    vertex: Vertex | None = None
+
+    @property
+    def parts(self) -> tuple[Vertex, ...]:  # type: ignore[override]
+        return () if self.vertex is None else (self.vertex,)
+
+
+class LinearImage(AffineImage):
+    """The vectors ``M x`` for x in a set: the inner oracle minimises ``<M^T g, x>``.
+
+    The (m, n) matrix M is dense or sparse. The set has vectors with n entries, or arrays with n entries, which are read
+    row by row. It starts at the image of the start. The oracle returns the image of a vertex, which is a vertex of the
+    image unless others tie with it. Membership is found by oracle calls, for up to 100 entries, unless the oracle is a
+    user's function.
+
+    Notes
+    -----
+    :Family: made of other sets
+    :Oracle: :math:`M` times the answer of :math:`C` to :math:`M^T g`
+    :Cost: that of :math:`C` and two products
+    :Offers: ranking
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> zonotope = fw.LinearImage([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], fw.LInfBall())
+    >>> np.asarray(zonotope.lmo(np.array([1.0, 1.0])))
+    array([-2., -2.])
+    """
+
+    shape: Shape
+
+    def __init__(self, M: Any, constraint: ConstraintSet) -> None:
+        if not isinstance(constraint, ConstraintSet):
+            raise ValueError(f"constraint must be a constraint set; got {constraint!r}")
+        if sp.issparse(M):
+            self.M = sp.csc_array(M)
+            self.M.data = finite_array(self.M.data, "M")
+        else:
+            self.M = finite_array(M, "M", ndim=2)
+        super().__init__(constraint, self.M)
+        self._inner: Shape = (self.M.shape[1],) if constraint.shape is None else constraint.shape
+        if math.prod(self._inner) != self.M.shape[1]:
+            raise ValueError(
+                f"M has {self.M.shape[1]} columns; members of {constraint!r} have {math.prod(self._inner)} entries"
+            )
+        self.shape = (self.M.shape[0],)
+
+    def __repr__(self) -> str:
+        return f"LinearImage({self.M.shape[0]} x {self.M.shape[1]} matrix, {self.constraint!r})"
+
+    def cost(self, g: Any) -> Array:
+        g = np.asarray(g, float_dtype(g.dtype))
+        check_shape(self, g, "g")
+        return dot(self.M.T, g).astype(g.dtype, copy=False).reshape(self._inner)
+
+    def image(self, vertex: Vertex, g: Any) -> Image:
+        few = vertex.entries()
+        if few is None:
+            array = dot(self.M, vertex.to_dense().reshape(-1))
+        else:
+            array = dot(self.M[:, np.asarray(few[0])], np.asarray(few[1], dtype=np.float64))
+        return Image(array.astype(float_dtype(g.dtype), copy=False), vertex=vertex)
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        return dot(self.M, np.asarray(self.constraint.start(self._inner)).reshape(-1)).astype(dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool | None:
+        check_shape(self, x)
+        return found_by_oracle(self, x, tol, noise)
+
+    def diameter(self, shape: Shape | None = None) -> float | None:
+        """Return an upper bound: the spectral norm of M times the diameter of the set."""
+        inner = self.constraint.diameter(self._inner)
+        return None if inner is None else inner * spectral_bound(self.M, 0.0)

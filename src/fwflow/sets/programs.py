@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,8 @@ from fwflow._validation import Array
 
 # Feasibility tolerance of HiGHS in the units of the program; the smallest that it accepts.
 _HIGHS = 1e-10
-# Number of sweeps over the rows to find implied bounds; each may tighten the bounds of the one before.
-_PASSES = 10
+# Number of sweeps over the rows to find implied bounds, which each sweep may tighten. Chosen without tuning.
+_SWEEPS = 10
 # Margin of an implied bound, relative to the terms of its row: HiGHS drops coefficients below 1e-9.
 _LOOSE = 2.0**-27
 # HiGHS treats bounds of this modulus as infinite.
@@ -25,50 +23,23 @@ _FAR = 1e30
 _EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
 class Program:
     r"""Linear program: minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
 
     All data are in units that are powers of two: entries of x in units of their largest modulus, each row in units of
     its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the units.
-
-    Attributes
-    ----------
-    exponent : array
-        Exponents of two of the units of x.
-    rows, side : sparse matrix, array
-        The rows of A and then those of C.
-    inequalities : int
-        Number of rows of A.
-    lower, upper : arrays
-        The given bounds.
-    least, most : arrays
-        The tighter ones of the given bounds and those that the rows imply.
-    size : array
-        Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
     """
 
-    exponent: Array
-    rows: sp.csr_array
-    side: Array
-    inequalities: int
-    lower: Array
-    upper: Array
-    least: Array
-    most: Array
-    size: Array
-
-    @classmethod
-    def of(cls, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> Program:
-        """Return the program in its own units."""
+    def __init__(self, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> None:
         n, given = len(lower), [(M, rhs) for M, rhs in ((A, b), (C, d)) if M is not None and rhs is not None]
         rows = sp.vstack([sp.csr_array((0, n)), *(sp.coo_array(M) for M, _ in given)], dtype=np.float64).tocsr()
         rows.sum_duplicates()
         rows.eliminate_zeros()
         side = np.concatenate([np.zeros(0), *(rhs for _, rhs in given)])
-        inequalities = 0 if A is None else A.shape[0]
+        #: Number of rows of A. They come first, followed by the rows of C.
+        self.inequalities = 0 if A is None else A.shape[0]
         (i, j), a = rows.tocoo().coords, rows.data
-        equal = i >= inequalities
+        equal = i >= self.inequalities
         least, most = _implied(
             np.append(i, len(side) + i[equal]),
             np.append(j, j[equal]),
@@ -77,17 +48,28 @@ class Program:
             lower.astype(np.float64),
             upper.astype(np.float64),
         )
-        exponent = _exponents(_units(i, j, np.abs(a), np.abs(side), least, most))
+        #: Exponents of two of the units of x.
+        self.exponent = exponent = _exponents(_units(i, j, np.abs(a), np.abs(side), least, most))
         row_exponent = np.full(len(side), np.iinfo(np.int32).min)
         np.maximum.at(row_exponent, i, _exponents(a) + exponent[j])
         row_exponent = np.where(np.diff(rows.indptr) > 0, row_exponent, _exponents(side))
         rows.data = np.ldexp(a, exponent[j] - row_exponent[i])
+        self.rows = rows
         with np.errstate(over="ignore"):
-            side = np.clip(np.ldexp(side, -row_exponent), -_FAR, _FAR)
-            lower, upper, least, most = (np.ldexp(bound, -exponent) for bound in (lower, upper, least, most))
-        known = np.isfinite(least) & np.isfinite(most)
-        size = np.where(known, np.maximum(np.abs(least), np.abs(most)), 1.0)
-        return cls(exponent, rows, side, inequalities, lower, upper, least, most, size)
+            self.side = np.clip(np.ldexp(side, -row_exponent), -_FAR, _FAR)
+            self.lower, self.upper = np.ldexp(lower, -exponent), np.ldexp(upper, -exponent)
+            #: The tighter ones of the given bounds and those that the rows imply.
+            self.least, self.most = np.ldexp(least, -exponent), np.ldexp(most, -exponent)
+        self._bounded = np.isfinite(self.least) & np.isfinite(self.most)
+        #: Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
+        self.size = np.where(self._bounded, np.maximum(np.abs(self.least), np.abs(self.most)), 1.0)
+        # SciPy's arguments. Dense rows are faster if at least a quarter of the entries is nonzero.
+        system, k = rows.toarray() if rows.nnz > rows.shape[0] * rows.shape[1] / 4 else rows, self.inequalities
+        self._system: dict[str, Any] = {"bounds": np.column_stack([self.least, self.most])}
+        if k:
+            self._system |= {"A_ub": system[:k], "b_ub": self.side[:k]}
+        if k < len(side):
+            self._system |= {"A_eq": system[k:], "b_eq": self.side[k:]}
 
     def vertex(self, g: Array) -> tuple[Array, Array]:
         """Return a vertex that minimises <g, x>, and multipliers of the rows that certify it."""
@@ -99,8 +81,7 @@ class Program:
     def bound(self, g: Array, x: Array, multipliers: Array | None) -> float:
         """Return a lower bound on <g, x>, from the multipliers of x, or by another linear program if they are poor.
 
-        All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries. The reduced
-        cost of an entry without bounds must vanish, up to rounding in the size of x.
+        All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries.
         """
         cost, power = self._cost(g)
         loose = max(_LOOSE, 8 * float(np.finfo(x.dtype).eps))
@@ -116,7 +97,7 @@ class Program:
         return float(np.ldexp(proved, power))
 
     def _least(self, cost: Array, size: Array, noise: float) -> float:
-        """Return the bound by the multipliers of HiGHS. A remaining cost is minimised in turn."""
+        """Return the bound by the multipliers of HiGHS. A cost that remains is minimised by another program."""
         value, rest = self._proved(cost, self._minimise(cost)[1], size, noise)
         if not rest.any():
             return value
@@ -156,7 +137,7 @@ class Program:
             x, noise = np.ldexp(x, -self.exponent), np.ldexp(noise, -self.exponent)
         if not np.isfinite(x).all():
             return False
-        size = np.where(np.isfinite(self.least) & np.isfinite(self.most), self.size, np.maximum(self.size, np.abs(x)))
+        size = np.where(self._bounded, self.size, np.maximum(self.size, np.abs(x)))
         slack, terms = tol * size + noise, abs(self.rows)
         excess = dot(self.rows, x) - self.side
         excess = np.where(np.arange(len(excess)) < self.inequalities, excess, np.abs(excess))
@@ -170,17 +151,6 @@ class Program:
         """Return g in the units of x, times a power of two so that its largest entry is between 1/2 and 1."""
         power = int(np.where(g == 0, np.iinfo(np.int32).min, _exponents(g) + self.exponent).max()) if g.any() else 0
         return np.ldexp(g, self.exponent - power), power
-
-    @cached_property
-    def _system(self) -> dict[str, Any]:
-        """The rows in the form of SciPy's arguments, dense if at least a quarter is nonzero, which is faster."""
-        rows = self.rows.toarray() if self.rows.nnz > self.rows.shape[0] * self.rows.shape[1] / 4 else self.rows
-        k, found = self.inequalities, {"bounds": np.column_stack([self.least, self.most])}
-        if k:
-            found |= {"A_ub": rows[:k], "b_ub": self.side[:k]}
-        if k < len(self.side):
-            found |= {"A_eq": rows[k:], "b_eq": self.side[k:]}
-        return found
 
     def _minimise(self, cost: Array) -> tuple[Array, Array]:
         answer = quietly(linprog)(
@@ -206,12 +176,11 @@ def _exponents(x: Array) -> Array:
 def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return the bounds, tightened by those that rows ``sum of a x <= side`` imply for one entry.
 
-    They are not the tightest: the search ends after a few sweeps, and leaves a margin. A narrower range may be only
-    rounding in the data, which must not become a unit.
+    There is a margin, because a narrower range may be only rounding in the data, which must not become a unit.
     """
     rows, up = len(side), a > 0
     with np.errstate(over="ignore"):
-        for _ in range(_PASSES):
+        for _ in range(_SWEEPS):
             term = a * np.where(up, lower[j], upper[j])  # The smallest possible value.
             free = ~np.isfinite(term)
             term[free] = 0.0
@@ -241,10 +210,10 @@ def _units(i: Array, j: Array, a: Array, side: Array, least: Array, most: Array)
         with np.errstate(over="ignore"):
             np.maximum.at(rest, i, a * np.where(known, unit, 0.0)[j])
             alone = rest[i] / a
-        asked = ~known[j] & (alone > 0) & np.isfinite(alone)
-        if not asked.any():
+        sized = ~known[j] & (alone > 0) & np.isfinite(alone)
+        if not sized.any():
             break
-        alone, column = alone[asked], j[asked]
+        alone, column = alone[sized], j[sized]
         order = np.lexsort((alone, column))
         found, first, count = np.unique(column[order], return_index=True, return_counts=True)
         unit[found] = np.maximum(alone[order[first + count // 4]], unit[found])

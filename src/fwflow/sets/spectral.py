@@ -11,7 +11,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
@@ -41,32 +40,24 @@ class _RankOneHull(_Matrices):
     """A set whose vertices have rank one and are found by Lanczos steps."""
 
     factored = True
+    options = ("steps",)
 
     def __init__(self, radius: float = 1.0, *, steps: int = 10) -> None:
-        self.radius = positive(radius, "radius")
-        self.steps = whole(steps, "steps", 2)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.radius, self.steps)
+        self.radius, self.steps = positive(radius, "radius"), whole(steps, "steps", 2)
 
 
 class NuclearBall(_RankOneHull):
     r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
 
     A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient. Lanczos steps on the smaller Gram
-    operator find it, from a random vector plus the hint, which is the previous vertex in a run. The steps bound the
-    error of the value, and continue until the duality gap is known to 10 %: a smaller gap takes more steps. Without a
-    gap, 10 % of the singular value is enough; without a hint the vertex is exact.
+    operator find it, from a random vector plus the hint, which is the previous vertex in a run. After `steps` of them,
+    and again later, a bound on the error of the value is computed. They continue until the duality gap is known to
+    10 %: a smaller gap takes more steps. Without a gap, 10 % of the singular value is enough; without a hint the vertex
+    is exact.
 
     The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
     value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
     steps from another random vector, and fails with probability below 1e-10.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
 
     Notes
     -----
@@ -89,10 +80,8 @@ class NuclearBall(_RankOneHull):
     def _vertex(self, g: Any, hint: Vertex | None, slack: Callable[[float], float]) -> RankOne:
         G = self._matrix(g)
         wide = G.shape[0] < G.shape[1]
-        near = None
-        factors = None if hint is None else hint.factors()
-        if factors is not None and hint is not None and hint.shape == G.shape:
-            near = factors[0] if wide else factors[1]
+        factors = None if hint is None or hint.shape != G.shape else hint.factors()
+        near = None if factors is None else factors[0] if wide else factors[1]
         w, z = leading_pair(G.T if wide else G, near, self.steps, slack)
         u, v = (w, z) if wide else (z, w)
         return RankOne(u, v, -self.radius)
@@ -229,19 +218,25 @@ class _ByTrace(_RankOneHull, _Semidefinite):
         total = values.sum()
         return bool(values[0] >= -slack and (abs(total - 1) <= slack if self.exactly else total <= 1 + slack))
 
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
+        shape = self._checked(shape)
+        if not self.exactly:
+            return LowRank.zeros(shape, dtype)
+        u = np.full(shape[0], shape[0] ** -0.5, dtype)
+        return LowRank(shape, {RankOne(u, u, self.radius): 1.0}, dtype)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        if shape == (1, 1):
+            return 0.0 if self.exactly else self.radius
+        return math.sqrt(2) * self.radius
+
 
 class Spectraplex(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
 
     A vertex is :math:`r\, u u^T` with an eigenvector of the smallest eigenvalue of the symmetric part of the gradient.
-    Accuracy and certificates are those of `NuclearBall`: the gap is known to 10 %, and the bound on the eigenvalue is
-    exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
+    Accuracy, certificates and the parameter `steps` are those of `NuclearBall`: the gap is known to 10 %, and the bound
+    on the eigenvalue is exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
 
     Notes
     -----
@@ -259,25 +254,12 @@ class Spectraplex(_ByTrace):
 
     exactly = True
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
-        shape = self._checked(shape)
-        u = np.full(shape[0], shape[0] ** -0.5, dtype)
-        return LowRank(shape, {RankOne(u, u, self.radius): 1.0}, dtype)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return 0.0 if shape == (1, 1) else math.sqrt(2) * self.radius
-
 
 class Spectrahedron(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
 
-    A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero if no eigenvalue of the gradient is negative.
-
-    Parameters
-    ----------
-    radius : float
-    steps : int
-        Lanczos steps before the first check of convergence.
+    A vertex is :math:`r\, u u^T` as for `Spectraplex`, which has the same parameters, or zero if no eigenvalue of the
+    gradient is negative.
 
     Notes
     -----
@@ -294,24 +276,13 @@ class Spectrahedron(_ByTrace):
 
     exactly = False
 
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> LowRank:
-        return LowRank.zeros(self._checked(shape), dtype)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return self.radius if shape == (1, 1) else math.sqrt(2) * self.radius
-
 
 class Fantope(_Semidefinite):
     r""":math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`, the hull of projectors of rank k.
 
     A vertex is the projector onto k eigenvectors of the smallest eigenvalues of the symmetric part of the gradient.
-    They are found one after another and certified as for `Spectraplex`. It starts at k/n times the identity.
-
-    Parameters
-    ----------
-    k : int
-    steps : int
-        Lanczos steps before the first check of convergence.
+    They are found one after another, in `steps` and with certificates as for `Spectraplex`. It starts at k/n times the
+    identity.
 
     Notes
     -----
@@ -328,13 +299,10 @@ class Fantope(_Semidefinite):
 
     radius = 1.0
     parameters = ("rank",)
+    options = ("steps",)
 
     def __init__(self, k: int, *, steps: int = 10) -> None:
-        self.rank = whole(k, "k", 1)
-        self.steps = whole(steps, "steps", 2)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self.rank, self.steps)
+        self.rank, self.steps = whole(k, "k", 1), whole(steps, "steps", 2)
 
     def _support(self, total: float) -> float:
         return total
@@ -367,11 +335,6 @@ class SchattenBall(_Matrices):
     :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the vector ball for :math:`\sigma`. The oracle is
     exact and takes a dense decomposition, except for p = 2, the Frobenius norm. For p = 1 use `NuclearBall`. It starts
     at zero. A zero gradient gives r in the first entry, or along the diagonal if :math:`p = \infty`.
-
-    Parameters
-    ----------
-    p : float
-    radius : float
 
     Notes
     -----

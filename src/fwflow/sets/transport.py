@@ -18,7 +18,7 @@ from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, number
 from fwflow.points.vertices import Permutation, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound, size_of
+from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound
 from fwflow.sets.programs import Program
 
 # The total masses may differ by this relative rounding error, which sums in single precision have.
@@ -41,7 +41,7 @@ class _Plans(ParametricSet):
     def _checked(self, shape: Shape | None, name: str = "shape") -> Shape:
         """Return a shape that holds the entries of a member, by default the own one."""
         shape = self.shape if shape is None else shape
-        if size_of(shape) != size_of(self.shape):
+        if math.prod(shape) != math.prod(self.shape):
             rows, columns = self.shape
             raise ValueError(f"{name} must hold {rows} x {columns} entries for {self!r}; got {shape}")
         return shape
@@ -100,10 +100,7 @@ class Birkhoff(Faces, _Plans):
         return x.reshape(self.shape if shape is None else shape)
 
     def project(self, x: ArrayLike) -> Array:
-        """Return the projection by Newton's method on the dual: about ten solves with an n x n matrix.
-
-        Large matrices are approached by multiples that grow to x.
-        """
+        """Return the projection by Newton's method on the dual: about ten solves with an n x n matrix."""
         x = finite_array(x, "x")
         wide = x.reshape(self.shape).astype(np.float64, copy=False)
         size = float(np.abs(wide).max()) or 1.0
@@ -131,9 +128,8 @@ class Birkhoff(Faces, _Plans):
 def _balanced(Z: Array, tol: float) -> Array:
     """Add constants to the rows and columns of Z so that its positive part has sums of one up to `tol`.
 
-    The constants minimise half of the squared norm of the positive part minus their sum. Semismooth Newton steps with
-    a line search find them (Li, Sun & Toh, 2020). They are added to Z in every step, so that rounding errors of large
-    entries do not reach the positive entries, which are at most one in the end.
+    Semismooth Newton steps with a line search find them (Li, Sun & Toh, 2020). They are added to Z in every step, so
+    that rounding errors of large entries do not reach the positive entries, which are at most one in the end.
     """
     n, eps = len(Z), float(np.finfo(float).eps)
     for _ in range(_MOST_STEPS):
@@ -176,15 +172,12 @@ class Plan(SparseVertex):
 class TransportPolytope(_Plans):
     r""":math:`\{X \ge 0 : X \mathbf 1 = a,\; X^T \mathbf 1 = b\}`, the plans that carry the mass a to b.
 
-    A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it (``pip install
-    'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the same accuracy if
-    all masses are within eight orders of magnitude. Both give prices that certify the vertex. It starts at the product
-    of a and b divided by the mass. Vectors of length m n are read as matrices row by row, so linear models work too.
-
-    Parameters
-    ----------
-    a, b : (m,) and (n,) arrays
-        Nonnegative masses with the same positive sum; b is scaled to remove a difference due to rounding.
+    The m masses a and the n masses b are not negative and have the same positive sum; b is scaled to remove a
+    difference due to rounding. A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it
+    (``pip install 'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the
+    same accuracy if all masses are within eight orders of magnitude. Both give prices that certify the vertex. It
+    starts at the product of a and b divided by the mass. Vectors of length m n are read as matrices row by row, so
+    linear models work too.
 
     Notes
     -----
@@ -248,7 +241,7 @@ class TransportPolytope(_Plans):
     def _program(self) -> tuple[Program, Array, Array, Array]:
         """The linear program, its cells, its sums, and powers of two that turn multipliers of these sums into prices.
 
-        Rows and columns without mass are left out. So is the largest sum, because it follows from the others.
+        Rows and columns without mass and the largest sum, which follows from the others, are left out.
         """
         cells = np.logical_and.outer(self.a > 0, self.b > 0)
         rows, columns = np.nonzero(cells)
@@ -257,7 +250,7 @@ class TransportPolytope(_Plans):
         sums = sp.csr_array((np.ones(2 * size), places), shape=(len(masses), size))
         kept = np.flatnonzero(masses)
         kept = np.delete(kept, int(masses[kept].argmax()))
-        program = Program.of(None, None, sums[kept], masses[kept], np.zeros(size), np.full(size, np.inf))
+        program = Program(None, None, sums[kept], masses[kept], np.zeros(size), np.full(size, np.inf))
         first = program.rows.indptr[:-1]
         units = np.frexp(program.rows.data[first])[1] - 1 - program.exponent[program.rows.indices[first]]
         return program, cells, kept, units

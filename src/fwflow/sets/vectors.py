@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape, size_of
+from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -24,8 +24,8 @@ NO_NOISE = np.zeros(1)
 def onto_simplex(x: Array, radius: float) -> Array:
     """Return the point of the simplex nearest to a vector, by Michelot's shrinking sets: a few sweeps, no sort.
 
-    The computation uses distances to the largest entry, in units of the radius. Entries with a distance above one
-    become zero and are not summed, so that nothing overflows and a common offset costs no accuracy.
+    The unit is the radius. Entries that are more than one below the largest become zero and are not summed, so that
+    nothing overflows and a common offset costs no accuracy.
     """
     with np.errstate(over="ignore"):
         behind = (x - x.max()) / radius
@@ -47,14 +47,6 @@ def rounded_towards(x: Array, inner: Array | float, dtype: Any) -> Array:
     rounded = x.astype(dtype)
     beyond = np.where(inner > x, rounded < x, rounded > x)
     return np.where(beyond, np.nextafter(rounded, np.asarray(inner, dtype)), rounded)
-
-
-def _single_entries(vertices: Sequence[Vertex]) -> list[tuple[int, float]] | None:
-    """Return the position and value of the only entry of each vertex, or None if a vertex has more entries."""
-    entries = [vertex.entries() for vertex in vertices]
-    if any(found is None or len(found[0]) != 1 for found in entries):
-        return None
-    return [(int(indices[0]), float(values[0])) for indices, values in entries]  # type: ignore[misc]
 
 
 class Ball(ParametricSet):
@@ -88,7 +80,30 @@ class Ball(ParametricSet):
         return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
-class L1Ball(Faces, KnownVertices, Ball):
+class _SingleEntries(KnownVertices):
+    """Sets whose vertices have one nonzero entry, the radius times one of the signs."""
+
+    radius: float
+    signs: tuple[int, ...] = (1,)
+
+    def crossing(
+        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
+    ) -> Crossing | None:
+        single = [found for vertex in skip if (found := vertex.entries()) is not None and len(found[0]) == 1]
+        if len(single) < len(skip):
+            return None
+        entries = [sign * self.radius for sign in self.signs]
+        first, last = (np.concatenate([entry * g.reshape(-1) for entry in entries]) for g in (start, end))
+        for indices, values in single:
+            last[int(indices[0]) + (start.size if values[0] < 0 else 0)] = np.inf
+        found = first_below(first - levels[0], last - levels[1], noise)
+        if found is None:
+            return Crossing()
+        side, i = divmod(found[1], start.size)
+        return Crossing(found[0], OneHot(i, entries[side], start.shape))
+
+
+class L1Ball(Faces, _SingleEntries, Ball):
     r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one nonzero entry; ties go to the first index.
 
     Notes
@@ -106,6 +121,7 @@ class L1Ball(Faces, KnownVertices, Ball):
 
     polytope = True
     screenable = True
+    signs = (1, -1)
 
     def norm(self, x: Array) -> float:
         return float(np.abs(x).sum())
@@ -122,21 +138,6 @@ class L1Ball(Faces, KnownVertices, Ball):
         flat = g.reshape(-1)
         chosen = smallest(-np.abs(flat), count)
         return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
-
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        tied = _single_entries(skip)
-        if tied is None:
-            return None
-        both = [np.concatenate([self.radius * g.reshape(-1), -self.radius * g.reshape(-1)]) for g in (start, end)]
-        for index, value in tied:
-            both[1][index + (start.size if value < 0 else 0)] = np.inf
-        found = first_below(both[0] - levels[0], both[1] - levels[1], noise)
-        if found is None:
-            return Crossing()
-        side, i = divmod(found[1], start.size)
-        return Crossing(found[0], OneHot(i, -self.radius if side else self.radius, start.shape))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -205,14 +206,11 @@ class LInfBall(Ball):
         return Box(-self.radius, self.radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius * math.sqrt(size_of(needs_shape(self, shape)))
+        return 2 * self.radius * math.sqrt(math.prod(needs_shape(self, shape)))
 
 
 class LpBall(Ball):
-    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`.
-
-    With :math:`1/p + 1/q = 1` the vertex is :math:`-r\,\mathrm{sign}(g)|g|^{q-1} / \|g\|_q^{q-1}`.
-    A zero gradient gives r times the first unit vector.
+    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`. A zero gradient gives r times the first unit vector.
 
     Notes
     -----
@@ -246,7 +244,7 @@ class LpBall(Ball):
     def diameter(self, shape: Shape | None = None) -> float:
         if self.p <= 2:
             return 2 * self.radius
-        return 2 * self.radius * size_of(needs_shape(self, shape)) ** (0.5 - 1 / self.p)
+        return 2 * self.radius * math.prod(needs_shape(self, shape)) ** (0.5 - 1 / self.p)
 
 
 class L2Ball(LpBall):
@@ -311,7 +309,11 @@ class GroupBall(KnownVertices, Ball):
         labels = group_labels(groups)
         self._order = np.argsort(labels, kind="stable")
         self._starts = np.flatnonzero(np.diff(labels[self._order], prepend=-1))
-        self._labels, self.shape, self.polytope = labels, labels.shape, self.p == math.inf
+        self._counts = np.diff(self._starts, append=len(labels))
+        infinite = self.p == math.inf
+        self._ball: Ball = LInfBall(radius) if infinite else LpBall(p, radius)
+        self._dual = 1.0 if infinite else self.p / (self.p - 1)
+        self._labels, self.shape, self.polytope = labels, labels.shape, infinite
 
     def __repr__(self) -> str:
         return f"GroupBall({len(self._starts)} groups of {len(self._labels)} entries, {self.radius:g}, p={self.p:g})"
@@ -322,13 +324,8 @@ class GroupBall(KnownVertices, Ball):
         largest = np.maximum.reduceat(size, self._starts)
         if p == math.inf:
             return largest
-        counts = np.diff(self._starts, append=len(size))
-        unit = np.repeat(np.where(largest > 0, largest, 1), counts)  # Powers neither overflow nor all vanish.
+        unit = np.repeat(np.where(largest > 0, largest, 1), self._counts)  # Powers neither overflow nor all vanish.
         return largest * np.add.reduceat((size / unit) ** p, self._starts) ** (1 / p)
-
-    @property
-    def _dual(self) -> float:
-        return 1.0 if self.p == math.inf else self.p / (self.p - 1)
 
     def norm(self, x: Array) -> float:
         return float(self._norms(x, self.p).sum())
@@ -343,14 +340,9 @@ class GroupBall(KnownVertices, Ball):
 
     def _vertex(self, g: Array, group: int) -> SparseVertex:
         """Return the best vertex with entries in one group only."""
-        end = self._starts[group + 1] if group + 1 < len(self._starts) else len(self._order)
-        places = self._order[self._starts[group] : end]
-        own = g.reshape(-1)[places]
-        if self.p == math.inf:
-            ball: Ball = LInfBall(self.radius)
-        else:
-            ball = LpBall(self.p, self.radius)
-        return SparseVertex(places, ball.lmo(own).to_dense(float_dtype(g.dtype)), g.shape)
+        first = self._starts[group]
+        places = self._order[first : first + self._counts[group]]
+        return SparseVertex(places, self._ball.lmo(g.reshape(-1)[places]).to_dense(float_dtype(g.dtype)), g.shape)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
@@ -367,8 +359,7 @@ class GroupBall(KnownVertices, Ball):
         return unit * flat * kept[self._labels]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        largest = int(np.diff(self._starts, append=len(self._order)).max())
-        return 2 * self.radius * max(1.0, largest ** (0.5 - 1 / self.p))
+        return 2 * self.radius * max(1.0, int(self._counts.max()) ** (0.5 - 1 / self.p))
 
 
 def group_labels(groups: Any) -> Array:
@@ -389,7 +380,7 @@ def group_labels(groups: Any) -> Array:
     return labels
 
 
-class Simplex(Faces, KnownVertices, ParametricSet):
+class Simplex(Faces, _SingleEntries, ParametricSet):
     r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
 
     Notes
@@ -428,18 +419,6 @@ class Simplex(Faces, KnownVertices, ParametricSet):
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
 
-    def crossing(
-        self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
-    ) -> Crossing | None:
-        tied = _single_entries(skip)
-        if tied is None:
-            return None
-        above = self.radius * end.reshape(-1) - levels[1]
-        for index, _ in tied:
-            above[index] = np.inf
-        found = first_below(self.radius * start.reshape(-1) - levels[0], above, noise)
-        return Crossing() if found is None else Crossing(found[0], OneHot(found[1], self.radius, start.shape))
-
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
         used = np.flatnonzero(flat).tolist()
@@ -447,7 +426,7 @@ class Simplex(Faces, KnownVertices, ParametricSet):
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
-        return np.full(shape, self.radius / size_of(shape), dtype)
+        return np.full(shape, self.radius / math.prod(shape), dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         with np.errstate(over="ignore"):
@@ -459,7 +438,7 @@ class Simplex(Faces, KnownVertices, ParametricSet):
         )
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return math.sqrt(2) * self.radius if shape is None or size_of(shape) > 1 else 0.0
+        return math.sqrt(2) * self.radius if shape is None or math.prod(shape) > 1 else 0.0
 
 
 class Box(Faces, ParametricSet):
