@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow.methods.active import ActiveSet
 from fwflow.methods.corrective import Corrective
-from fwflow.methods.restricted.flow_events import minimise_model
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.restricted.working_set import WorkingSet, minimise_model
 from fwflow.objectives.quadratic_models import CoordinateModel
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import OneHot

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.spectrum import correctable
 from fwflow.points.point import Point
 
 # Ratio of columns to rows from which on a pass over the data costs more than correcting the weights of a sparse
@@ -62,7 +61,7 @@ RULES = (
         "matrix completion",
         "nuclear ball, spectraplex, spectrahedron",
         "corrections within the span of the factors need few passes over the data",
-        lambda p, x: x.factored and correctable(p),
+        lambda p, x: x.factored and p.objective.completion is not None and p.constraint.spectrum is not None,
     ),
     Rule(
         ("apg", "flow"),

@@ -17,8 +17,7 @@ from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, parts_of, with_parts
-from fwflow.methods.restricted.newton import minimise_on
-from fwflow.methods.restricted.quasi_newton import QuasiNewtonState, minimise_by_secants
+from fwflow.methods.restricted.newton import QuasiNewtonState, minimise_by_secants, minimise_on
 from fwflow.methods.restricted.working_set import WorkingSet
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex

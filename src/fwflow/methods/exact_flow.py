@@ -27,8 +27,7 @@ from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.face import Face
-from fwflow.methods.restricted.flow_events import events
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.restricted.working_set import WorkingSet, events
 from fwflow.objectives.quadratic_models import NOWHERE, Model
 from fwflow.points.gradients import DenseGradient, as_gradient
 from fwflow.points.point import Lifted, Point

@@ -14,7 +14,7 @@ from fwflow.designs import Counts
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet
-from fwflow.methods.sequence import decomposed
+from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import Objective
 from fwflow.points.gradients import as_gradient
 from fwflow.points.lowrank import LowRank

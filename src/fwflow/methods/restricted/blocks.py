@@ -1,4 +1,4 @@
-"""Decomposition of x over a sum of sets: one active set for every summand."""
+"""Decompositions of x that a set determines: into its known vertices, and into one active set for every summand."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
+from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition, caratheodory
 from fwflow.objectives.base import Objective
@@ -29,6 +30,8 @@ from fwflow.sets.products import joint_mixture
 _MOST = 1000
 # Largest error of a decomposition relative to x. Chosen without tuning.
 _MISSED = 1e-6
+# A weight of a decomposition below this is rounding: 45 units in the last place of the sum of the weights, which is 1.
+_ROUNDED = 1e-14
 
 
 @storable("block-set", valid=lambda active: len(active.blocks) > 1)
@@ -204,3 +207,24 @@ def with_parts(problem: Problem, known: Evaluation, active: BlockSet, ranked: Se
 
 def _mixture(terms: Collection[tuple[float, Vertex]]) -> ActiveSet:
     return ActiveSet(Atoms(Lifted(vertex) for _, vertex in terms), np.array([w for w, _ in terms]))
+
+
+def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
+    """Return x as a mixture of vertices and, for the rest of the weight, the origin; None if the set does not offer it.
+
+    A rest of at most 1e-14 counts as rounding, as does any rest where the origin is not a member: the weights are then
+    divided by their sum.
+    """
+    f, C = problem.objective, problem.constraint
+    vertices = None if C.known_vertices is None else C.known_vertices.decomposed(x.x)
+    if vertices is None:
+        return None
+    weights = [w for w, _ in vertices]
+    atoms = [f.lift(vertex) for _, vertex in in_time(problem, vertices)]
+    if len(atoms) < len(vertices):
+        return None
+    rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
+    if rest > _ROUNDED and C.contains(zero):
+        image = None if f.image_map is None else np.zeros(f.image_map.size, f.dtype)
+        return ActiveSet(Atoms((Point(zero, image), *atoms)), np.array([rest, *weights]))
+    return ActiveSet(Atoms(atoms), np.array(weights) / sum(weights))
