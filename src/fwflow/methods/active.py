@@ -6,7 +6,6 @@ converges linearly on polytopes.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +18,7 @@ from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.clock import search_along
 from fwflow.methods.problem import Evaluation, Problem
-from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, caratheodory
+from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
 from fwflow.objectives.secants import Secants
@@ -38,85 +37,55 @@ _REBUILD_EVERY = 100
 # A run reduces its active set when there are more than this many atoms per dimension. Measured: compared with runs that
 # keep all atoms, a limit of 1.5 took up to 1.9 times as many products, and a limit of 10 took 1.1 times on average.
 _ATOMS_PER_DIMENSION = 10
-# Largest dimension in which an active set is reduced. Removing an atom takes the square of the dimension, which beyond
-# this takes longer than the step that added it.
-_REDUCIBLE_DIMENSION = 1000
 
 
 @storable("atom-memory")
 @dataclass(frozen=True)
 class AtomMemory:
-    """Active set, memory of the line search, secant pairs, and for lazy methods the expected gap and oracle hint."""
+    """Active set, memory of the line search, for lazy methods the expected gap and oracle hint, and secant pairs.
+
+    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks.
+    """
 
     active: Decomposition
     search: Any = None
     expected: float = np.inf
     hint: Lifted | None = None
     secants: Secants = field(default_factory=Secants)
-
-
-@storable("block-memory")
-@dataclass(frozen=True)
-class BlockMemory(AtomMemory):
-    """Atom memory with the factor between slopes within blocks and the weights to move."""
-
     reach: float = np.inf
 
 
 class KeepsAtoms(Method):
     """Method with an active set, which starts with all weight on one point or with a given decomposition."""
 
-    def init(self, problem: Problem, x: Point) -> AtomMemory:
-        return AtomMemory(ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> AtomMemory:
-        return AtomMemory(active.single().lifted(problem.objective))
-
-    def active_set(self, memory: AtomMemory) -> Decomposition:
-        active = memory.active.single()
-        return _reduced(active, active.atoms.dimension, 1)
-
-
-def _reduced(active: ActiveSet, n: int, times: int) -> ActiveSet:
-    """Return the point from an affine basis of its atoms, if there are more than `times` atoms per dimension."""
-    return caratheodory(active) if n <= _REDUCIBLE_DIMENSION and len(active) > times * n + 1 else active
-
-
-class KeepsBlocks(KeepsAtoms):
-    """Method with one active set for every summand of the constraint set, if the set knows its summands."""
+    #: Whether the method keeps one active set for every summand of a constraint set that knows its summands.
+    in_blocks: bool = False
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:
-        C = problem.constraint
+        C, start = problem.constraint, ActiveSet.starting_at(x)
+        if not self.in_blocks:
+            return AtomMemory(start)
         problem.counts.n_lmo += C.start_calls_oracle and C.summands is not None  # a sum compares x with its start
-        blocks = by_block(ActiveSet.starting_at(x), problem.objective, C, x)
-        return super().init(problem, x) if blocks is None else AtomMemory(blocks)
+        return AtomMemory(by_block(start, problem.objective, C, x) or start)
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> AtomMemory:
-        blocks = by_block(active, problem.objective, problem.constraint, x)
-        return super().init_from(problem, x, active) if blocks is None else AtomMemory(blocks)
+        blocks = by_block(active, problem.objective, problem.constraint, x) if self.in_blocks else None
+        return AtomMemory(blocks or active.single().lifted(problem.objective))
 
     def active_set(self, memory: AtomMemory) -> Decomposition:
-        active = memory.active
-        return active.few() if isinstance(active, BlockSet) else super().active_set(memory)
+        return memory.active.few()
 
 
 @dataclass(frozen=True)
 class ActiveSetMethod(KeepsAtoms):
-    """Steps that move weight between atoms.
-
-    Parameters
-    ----------
-    line_search : LineSearch
-    lazy : bool
-        Try the atoms before the oracle: an atom is used if it promises half of the last gap (Braun, Pokutta & Zink,
-        2017). This is for sets whose oracle costs more than a gradient. The gap is known only where it is checked.
-    prune : int
-        The active set is reduced to an affine basis when it has more than this many atoms per dimension, in dimensions
-        up to 1000. With 1 it satisfies the bound of Caratheodory, at the cost of more steps.
-    """
+    """Steps that move weight between atoms."""
 
     line_search: LineSearch = field(default_factory=ExactSearch)
+    #: Whether atoms are tried before the oracle, for sets whose oracle costs more than a gradient. An atom is used if
+    #: it promises half of the last gap (Braun, Pokutta & Zink, 2017). The gap is known only where it is checked.
     lazy: bool = False
+    #: The active set is reduced to an affine basis when it has more than this many atoms per dimension, in dimensions
+    #: up to 1000. With 1 it satisfies the bound of Caratheodory, at the cost of more steps.
     prune: int = field(default=_ATOMS_PER_DIMENSION, repr=False)  # states do not depend on it
 
     oracle_only = True  # gradients are used for the oracle and for the scores of atoms only
@@ -150,7 +119,7 @@ class ActiveSetMethod(KeepsAtoms):
         terms, limit = self.direction(active, scores, known, x)
         point, length, limit, search = search_along(problem, self.line_search, iterate, g, terms, limit, memory.search)
         moved = active.moved(length, terms)
-        moved = moved if problem.late else _reduced(moved, math.prod(x.x.shape), self.prune)
+        moved = moved if problem.late else moved.few(self.prune)
         following = AtomMemory(moved, search, min(memory.expected, known.gap), hint)
         point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, known.gap, mixture=0 <= length <= limit)
@@ -212,7 +181,7 @@ class Blended(ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
+class BlendedPairwise(ActiveSetMethod):
     """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
 
     There are no swap steps, and the active sets stay small. If the set is a sum of sets, weight moves in all their
@@ -220,6 +189,7 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     """
 
     least_steps = 100
+    in_blocks = True
 
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
         return (_LIKELY_STEPS + _LIKELY_STEPS_PER_ATOM * atoms) * work.step(problem, x)
@@ -228,7 +198,7 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
         active = memory.active
         if not isinstance(active, BlockSet):
             return super().step(problem, iterate, memory)
-        x, known, hint = iterate.point, iterate.known, memory.hint
+        x, known, hint, reach = iterate.point, iterate.known, memory.hint, memory.reach
         g = problem.gradient(x) if known is None else known.gradient
         scores, starts = active.scores(g), active.starts
         gap = block_gap(scores, active.weights, starts)
@@ -236,11 +206,10 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
             known = _evaluated(problem, x, g, hint)
         if known is not None:
             gap, hint = known.gap, known.vertex
-        reach = memory.reach if isinstance(memory, BlockMemory) else np.inf
         promise = float((np.maximum.reduceat(scores, starts) - np.minimum.reduceat(scores, starts)).sum())
         terms: Terms
         if local := known is None or promise >= gap:
-            toward, reach = _shifts(active, scores, reach)
+            toward, reach = _shifts(active, scores, memory.reach)
             longest = float(toward.max()) or 1.0
             toward = toward / longest  # the direction has size one, so that rounding does not depend on its length
             terms = [(float(toward[i]), active.atoms[i]) for i in np.flatnonzero(toward).tolist()]
@@ -259,7 +228,7 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
         moved = moved if problem.late else moved.few(self.prune)
         if local and length > 0:
             reach *= length / longest if length < limit else 2.0
-        following = BlockMemory(moved, search, min(memory.expected, gap), hint, reach=reach)
+        following = AtomMemory(moved, search, min(memory.expected, gap), hint, reach=reach)
         point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, gap, mixture=0 <= length <= limit)
 
@@ -293,10 +262,6 @@ class DecompositionInvariant(Method):
 
     Garber & Meshi (2016); Bashiri & Zhang (2017). The set returns the worst vertex and the largest step, so no
     decomposition of x is kept. The cost of a step does not depend on the number of vertices of which x is a mixture.
-
-    Parameters
-    ----------
-    line_search : LineSearch
     """
 
     line_search: LineSearch = field(default_factory=ExactSearch)

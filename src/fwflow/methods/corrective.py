@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwflow.methods.active import AtomMemory, KeepsBlocks
+from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
@@ -31,7 +31,7 @@ _BLOCK_FACTOR = 10
 
 
 @dataclass(frozen=True)
-class Corrective(KeepsBlocks):
+class Corrective(KeepsAtoms):
     """Add several vertices per pass over the data, and correct all weights by Newton's method.
 
     Parameters
@@ -48,6 +48,7 @@ class Corrective(KeepsBlocks):
 
     optimism = 0.5  # Newton's method converges faster at the end than at the beginning
     corrects = True
+    in_blocks = True
     descends = True
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:

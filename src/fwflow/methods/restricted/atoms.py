@@ -8,7 +8,7 @@ from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +31,9 @@ _FOLD_EVERY = 64
 # A record is dropped if its vertices take this many times the memory of x, or this many numbers (256 MB). Chosen
 # without tuning.
 _MOST_TIMES, _MOST = 100, 2**25
+# Largest dimension in which an active set is reduced. Removing an atom takes the square of the dimension, which beyond
+# this takes longer than the step that added it.
+_REDUCIBLE_DIMENSION = 1000
 
 
 @storable("atoms", "_items", "_rows", valid=lambda atoms: len(atoms) > 0)
@@ -47,11 +50,7 @@ class Atoms(Sequence[Atom]):
         """Indices of the sparse rows, which depend on earlier atoms, and on which the rounding of sums depends."""
         return self._stack.sparse if "_stack" in self.__dict__ else None
 
-    @overload
-    def __getitem__(self, i: int) -> Atom: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[Atom, ...]: ...
-    def __getitem__(self, i: int | slice) -> Atom | tuple[Atom, ...]:
+    def __getitem__(self, i: int) -> Atom:  # type: ignore[override]
         return self._items[i]
 
     def __len__(self) -> int:
@@ -265,6 +264,10 @@ class Decomposition(ABC):
         """Return whether the weights are positive and no atom is known to be outside of C."""
 
     @abstractmethod
+    def few(self, times: int = 1) -> Decomposition:
+        """Reduce more than `times` atoms per dimension to an affine basis of the atoms."""
+
+    @abstractmethod
     def single(self) -> ActiveSet:
         """Return one convex combination of members of the whole set."""
 
@@ -358,6 +361,10 @@ class ActiveSet(Decomposition):
     def bare(self) -> ActiveSet:
         return ActiveSet(Atoms(atom.bare() for atom in self.atoms), self.weights)
 
+    def few(self, times: int = 1) -> ActiveSet:
+        n = self.atoms.dimension
+        return caratheodory(self) if n <= _REDUCIBLE_DIMENSION and len(self) > times * n + 1 else self
+
     def single(self) -> ActiveSet:
         return self
 
@@ -435,14 +442,13 @@ class Record(NamedTuple):
     limit: int
     steps: tuple[tuple[Sequence[float], Sequence[Vertex]], ...] = ()
     pending: int = 0
-    stored: int = 0
 
     @classmethod
     def starting_with(cls, active: ActiveSet, x: Point) -> Record | None:
         """Return the record at the start of a run; None for a factored x, which is a decomposition itself."""
         if x.factored:
             return None
-        return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST), stored=_storage(active.atoms))
+        return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST))
 
     def after(self, weights: Sequence[float], targets: Sequence[Atom]) -> Record | None:
         """Return the record after a step to ``x + sum of w_i (s_i - x)``."""
@@ -450,7 +456,7 @@ class Record(NamedTuple):
         if None in vertices:
             return None
         pending = self.pending + sum([vertex.storage for vertex in vertices])
-        record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending, self.stored)
+        record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending)
         return record if len(record.steps) < _FOLD_EVERY and pending <= self.limit else record.folded()
 
     def folded(self) -> Record | None:
@@ -471,10 +477,4 @@ class Record(NamedTuple):
             total[joined.atoms.places[key]] += w
         mask = total != 0
         active = ActiveSet(joined.atoms.kept(mask), total[mask])
-        fresh = joined.atoms[len(self.active) :]
-        stored = self.stored + _storage(fresh) if mask.all() else _storage(active.atoms)
-        return None if stored > self.limit else Record(active, self.limit, stored=stored)
-
-
-def _storage(atoms: Iterable[Atom]) -> int:
-    return sum(atom.storage for atom in atoms)
+        return None if sum(atom.storage for atom in active.atoms) > self.limit else Record(active, self.limit)

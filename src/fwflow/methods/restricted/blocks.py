@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -115,8 +115,9 @@ class BlockSet(Decomposition):
         return np.asarray((apart * apart).sum(axis=1)).reshape(-1)
 
     def few(self, times: int = 1) -> BlockSet:
-        """Reduce blocks with more than `times` atoms per dimension to an affine basis of their atoms."""
-        return self if all(_few(block, times) for block in self.blocks) else self._each(partial(_fewer, times=times))
+        many = [not _few(block, times) for block in self.blocks]
+        parts = (caratheodory(block) if more else block for more, block in zip(many, self.blocks, strict=True))
+        return BlockSet(tuple(parts)) if any(many) else self
 
     def lifted(self, f: Objective) -> BlockSet:
         return self._each(lambda block: block.lifted(f))
@@ -152,10 +153,6 @@ def _few(block: ActiveSet, times: int) -> bool:
             return True
         found.append(np.arange(dimension) if entries is None else entries[0])
     return len(block) <= times * len(np.unique(np.concatenate(found))) + 1
-
-
-def _fewer(block: ActiveSet, times: int) -> ActiveSet:
-    return block if _few(block, times) else caratheodory(block)
 
 
 def parts_of(C: ConstraintSet, vertex: Vertex) -> tuple[Vertex, ...] | None:
