@@ -16,7 +16,6 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError, whole
 from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import search_along
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
@@ -117,7 +116,9 @@ class ActiveSetMethod(KeepsAtoms):
         if known.vertex.vertex is not None:
             hint = known.vertex
         terms, limit = self.direction(active, scores, known, x)
-        point, length, limit, search = search_along(problem, self.line_search, iterate, g, terms, limit, memory.search)
+        point, length, limit, search = problem.search_along(
+            self.line_search, x, iterate.fun, g, terms, limit, memory.search
+        )
         moved = active.moved(length, terms)
         moved = moved if problem.late else moved.few(self.prune)
         following = AtomMemory(moved, search, min(memory.expected, known.gap), hint)
@@ -221,8 +222,8 @@ class BlendedPairwise(ActiveSetMethod):
                 return super().step(problem, iterate, replace(memory, active=single))
             active, terms, longest = with_parts(problem, known, active, [parts]), [(1.0, known.vertex)], 1.0
             toward = active.at(parts) - active.weights
-        point, length, limit, search = search_along(
-            problem, self.line_search, iterate, g, terms, longest, memory.search
+        point, length, limit, search = problem.search_along(
+            self.line_search, x, iterate.fun, g, terms, longest, memory.search
         )
         moved = active.weighted(active.weights + length * toward)
         moved = moved if problem.late else moved.few(self.prune)
@@ -285,7 +286,7 @@ class DecompositionInvariant(Method):
         away = faces.away_vertex(known.gradient.as_oracle_input(), x.x)
         limit = faces.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
         terms = [(1.0, known.vertex), (-1.0, problem.objective.lift(away))]
-        point, length, _, memory = search_along(
-            problem, self.line_search, iterate, known.gradient, terms, limit, memory
+        point, length, _, memory = problem.search_along(
+            self.line_search, x, iterate.fun, known.gradient, terms, limit, memory
         )
         return Proposal(point, length, memory)

@@ -12,7 +12,6 @@ from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import in_time, searched
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import added
 from fwflow.points.point import Point
@@ -89,7 +88,7 @@ class BlockCoordinate(Method):
             gradient = known.gradient
             terms = np.asarray(gradient) * (x.x - np.asarray(known.vertex.vertex))
             gaps = np.add.reduceat(terms, [place.start for place, _ in factors])
-        for _ in in_time(problem, range(2 * len(gaps))):  # every order visits each block in this many evaluations
+        for _ in problem.in_time(range(2 * len(gaps))):  # every order visits each block in this many evaluations
             b = self._chosen(gaps, evaluations)
             place, C = factors[b]
             g = problem.partial(x, place) if gradient is None else np.asarray(gradient)[place]
@@ -107,7 +106,7 @@ class BlockCoordinate(Method):
                 while not problem.defined_at(added(x, [shift], [limit])) and limit > 1e-15:
                     limit /= 2
                 line = problem.along(x, added(x, [shift], [1.0]), iterate.fun, gradient)
-                length = float(searched(problem, ExactSearch(), line, limit, limit, None)[0])
+                length = float(problem.step_length(ExactSearch(), line, limit, limit, None)[0])
                 point, following = added(x, [shift], [length]), BlockGaps(gaps, evaluations)
                 return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
         finished = self.order != "gap" and not problem.late

@@ -13,7 +13,6 @@ import numpy as np
 
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Proposal
-from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, parts_of, with_parts
@@ -84,5 +83,5 @@ def _with_vertices(
             return with_parts(problem, known, active, ranked)
     single, g, here = active.single(), known.gradient.as_oracle_input(), known.gradient.inner(x)
     single = single if single is active else single.lifted(problem.objective)
-    further = in_time(problem, (v for v in best[1:] if v.dot(g) < here))
+    further = problem.in_time(v for v in best[1:] if v.dot(g) < here)
     return single.joined([known.vertex, *map(problem.objective.lift, further)])

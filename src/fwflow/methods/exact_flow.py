@@ -23,7 +23,6 @@ from fwflow._numerics import first_below, length
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.face import Face
@@ -211,7 +210,7 @@ class ExactFlow(Method):
         near += C.known_vertices.best_vertices(memory.gradient, self.among, best)
         names = {key: memory.names[key] for key in face.keys} | {v.key: v for v in near}
         keys = list(names)
-        sides = [face.model.sides(f.lift(v))[0] for v in in_time(problem, names.values())]
+        sides = [face.model.sides(f.lift(v))[0] for v in problem.in_time(names.values())]
         if len(sides) < len(names):
             return ()
         left = np.stack(sides)

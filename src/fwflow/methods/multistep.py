@@ -9,7 +9,6 @@ from typing import Any
 from fwflow._storage import storable
 from fwflow._validation import InputError
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import searched
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, Record
 from fwflow.points.gradients import Gradient, as_gradient
@@ -150,7 +149,7 @@ class Multistep(Method):
             limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
             limit = problem.segment_inside(x, direction, limit)
             line = problem.along(x, x.mix(direction), iterate.fun, None if known is None else known.gradient)
-            length, search = searched(problem, self.line_search, line, gamma, limit, search)
+            length, search = problem.step_length(self.line_search, line, gamma, limit, search)
             length = float(length)
             weights = [length * w for w, _ in direction]
         record = None if memory.record is None else memory.record.after(weights, s)

@@ -23,7 +23,6 @@ from fwflow._numerics import smallest
 from fwflow._storage import storable
 from fwflow.methods.active import AtomMemory, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal, descent
-from fwflow.methods.clock import in_time
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import Event, box_bounds, compact
 from fwflow.methods.problem import Problem
@@ -88,7 +87,7 @@ class BoxNewton(Method):
         chosen = np.flatnonzero(moving)
         if not len(chosen):
             return Proposal(x, 0.0, None, finished=True)
-        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in in_time(problem, chosen.tolist())]
+        units = [problem.objective.lift(OneHot(j, 1.0, x.x.shape)) for j in problem.in_time(chosen.tolist())]
         if len(units) < len(chosen):
             return Proposal(x, 0.0, None, known=known, mixture=True)
         rest = added(x, units, -values[chosen])

@@ -1,12 +1,12 @@
-"""Objective and constraint set of one run, with counted calls and checked values."""
+"""Objective and constraint set of one run, with counted calls, checked values and the time limit."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,22 @@ from fwflow.objectives.quadratic_models import Model
 from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.sets.base import ConstraintSet
+from fwflow.steps.searches import LineSearch, TimeIsUp
+
+T = TypeVar("T")
+
+#: Function that returns whether the time limit has passed, for loops without a problem.
+Late = Callable[[], bool]
 
 # Relative difference between two computations of one inner product that is not regarded as an error. Chosen without
 # tuning.
 _DISAGREEMENT = 1e-6
 _NOT_FINITE = "the gradient has NaN or infinite entries"
+
+
+def never() -> bool:
+    """Return False: there is no time limit."""
+    return False
 
 
 @storable("evaluation")
@@ -49,6 +60,13 @@ class Problem:
     def late(self) -> bool:
         """Whether the time limit of the run has passed."""
         return time.perf_counter() > self.deadline
+
+    def in_time(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items until the time limit has passed."""
+        for item in items:
+            if self.late:
+                return
+            yield item
 
     def value(self, point: Point) -> float:
         """Return f at a point; raise `NumericalTrouble` if it is not a finite number."""
@@ -158,6 +176,52 @@ class Problem:
                 break
             limit /= 2
         return limit
+
+    def step_length(self, search: LineSearch, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        """Return the step length of a line search and its memory.
+
+        After the time limit the length is that of the longest step that was seen to decrease f, or zero.
+        """
+        if self.deadline == math.inf:
+            return search.step(line, gamma, limit, memory)
+        best = 0.0
+
+        def timed(f: Callable[[float], float], lowest: float) -> Callable[[float], float]:
+            def at(length: float) -> float:
+                nonlocal best
+                if self.late:
+                    raise TimeIsUp
+                found = f(length)
+                if found <= lowest and best < length <= limit:
+                    best = length
+                return found
+
+            return at
+
+        line = replace(line, value=timed(line.value, line.value0), slope=timed(line.slope, 0.0))
+        try:
+            return search.step(line, gamma, limit, memory)
+        except TimeIsUp:
+            return best, memory
+
+    def search_along(
+        self,
+        search: LineSearch,
+        x: Point,
+        value: float,
+        gradient: Gradient,
+        terms: Sequence[tuple[float, Atom]],
+        limit: float,
+        memory: Any,
+    ) -> tuple[Point, float, float, Any]:
+        """Search along the direction ``sum of w (atom - x)`` from x, where f has that value, within the domain of f.
+
+        Return the point, the step length, its limit within the domain, and the memory of the search.
+        """
+        limit = self.segment_inside(x, terms, limit)
+        line = self.along(x, x.mix(terms), value, gradient)
+        length, memory = self.step_length(search, line, min(1.0, limit), limit, memory)
+        return x.mix((float(length) * w, atom) for w, atom in terms), float(length), limit, memory
 
     def lmo(self, g: Gradient, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""

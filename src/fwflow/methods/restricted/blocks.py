@@ -14,7 +14,6 @@ import numpy as np
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition, caratheodory
 from fwflow.objectives.base import Objective
@@ -217,7 +216,7 @@ def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
     if vertices is None:
         return None
     weights = [w for w, _ in vertices]
-    atoms = [f.lift(vertex) for _, vertex in in_time(problem, vertices)]
+    atoms = [f.lift(vertex) for _, vertex in problem.in_time(vertices)]
     if len(atoms) < len(vertices):
         return None
     rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)

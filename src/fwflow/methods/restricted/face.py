@@ -16,7 +16,7 @@ import scipy.linalg
 from fwflow._numerics import dot, length, row_lengths
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, never
+from fwflow.methods.problem import Late, never
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.quadratic_models import Model
 

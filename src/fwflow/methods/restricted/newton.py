@@ -9,8 +9,7 @@ import numpy as np
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, in_time, searched
-from fwflow.methods.problem import Problem
+from fwflow.methods.problem import Late, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.simplices import Factored, minimise_on_simplices
 from fwflow.methods.restricted.working_set import WorkingSet, centred, minimise_model, minimise_quadratic
@@ -71,12 +70,12 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
         if late():  # compare one value instead of the many of a line search
             return target if limit == 1.0 and problem.raw_value(end) < f.value(at) else values
         line = problem.along(at, end, f.value(at), None)
-        length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)
+        length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
         slope_limit = min(line.slope0 / 2, -_SLOPE_NOISE * abs(line.value0))
         if length == limit == 1.0 and not late() and line.slope(1.0) < slope_limit:
             # Piecewise linear parts of a loss have less curvature than the model, so search up to the first bound.
             limit = problem.segment_inside(at, [(1.0, end)], max(1.0, working.reach(values, target - values)))
-            length, _ = searched(problem, ExactSearch(), line, 1.0, limit, None)
+            length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
         if length == 0 and late():
             break
         # Slopes are of the order of the squared gap, so near the minimum rounding hides them before it hides the gap.
@@ -108,7 +107,7 @@ class QuasiNewtonState(NamedTuple):
         d = end.x - self.point.x
         first, noise, secants = self.gradient.dot(DenseVertex(d)), self.noise, self.secants
         length = problem.segment_inside(self.point, [(1.0, end)], 1.0)
-        for _ in in_time(problem, range(40 if first < noise else 0)):
+        for _ in problem.in_time(range(40 if first < noise else 0)):
             trial = self.point.mix([(length, end)])
             fun = problem.raw_value(trial)
             if not math.isfinite(fun):

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, never
+from fwflow.methods.problem import Late, never
 from fwflow.objectives.quadratic_models import gram
 
 # All values below were chosen without tuning.

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from fwflow._numerics import dot, first_below, row_lengths
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, never
+from fwflow.methods.problem import Late, never
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.face import Face
 from fwflow.methods.restricted.simplices import block_gap, differences, minimise_on_simplices, pairwise_step
