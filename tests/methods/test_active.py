@@ -124,7 +124,7 @@ def test_one_vertex_at_a_time_is_fully_corrective():
 def simplex_qp(H, c, start):
     n = len(c)
     working = WorkingSet(tuple(range(n)), start, np.zeros(n), np.full(n, np.inf), affine=True)
-    return minimise_model(CoordinateModel(1.0, -c), working, np.eye(n), H, np.zeros(n), start, H @ start + c)
+    return minimise_model(CoordinateModel(1.0, -c), working, (np.eye(n), H), np.zeros(n), start, H @ start + c)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)

@@ -11,8 +11,7 @@ from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.block import BlockCoordinate
 from fwflow.methods.catalogue import AUTO, VARIANTS, tableau_entry
-from fwflow.methods.lazy import LazyFrankWolfe
-from fwflow.methods.multistep import Multistep
+from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.problem import Problem
 from fwflow.methods.stochastic import Stochastic
 from fwflow.methods.switching import Switching

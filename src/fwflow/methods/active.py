@@ -16,16 +16,14 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError, whole
 from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.problem import Evaluation, Problem, Terms
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
 from fwflow.objectives.secants import Secants
 from fwflow.points.gradients import Gradient
-from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.point import Lifted, Point
 from fwflow.steps.searches import ExactSearch, LineSearch
-
-Terms = list[tuple[float, Atom]]
 
 # Number of steps of a favourable run of blended pairwise Frank-Wolfe: constant part, and part per atom of the solution.
 # Chosen without tuning.

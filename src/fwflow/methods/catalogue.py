@@ -17,8 +17,7 @@ from fwflow.methods.base import Method
 from fwflow.methods.block import BlockCoordinate
 from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
-from fwflow.methods.lazy import LazyFrankWolfe
-from fwflow.methods.multistep import Multistep
+from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient

@@ -16,8 +16,7 @@ from fwflow.methods.base import Iterate, Proposal
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, parts_of, with_parts
-from fwflow.methods.restricted.newton import QuasiNewtonState, minimise_by_secants, minimise_on
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.restricted.working_set import QuasiNewtonState, WorkingSet, minimise_by_secants, minimise_on
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 
@@ -31,18 +30,12 @@ _BLOCK_FACTOR = 10
 
 @dataclass(frozen=True)
 class Corrective(KeepsAtoms):
-    """Add several vertices per pass over the data, and correct all weights by Newton's method.
+    """Add several vertices per pass over the data, and correct all weights by Newton's method."""
 
-    Parameters
-    ----------
-    vertices : int
-        Maximum number of vertices that one step adds. Sets whose oracle is a sort (L1 ball, simplex) return that many;
-        other sets return one.
-    accuracy : float
-        The weights are corrected until the gap over the weights is this fraction of the full gap.
-    """
-
+    #: Maximum number of vertices that one step adds. Sets whose oracle is a sort (L1 ball, simplex) return that many;
+    #: other sets return one.
     vertices: int = 20
+    #: The weights are corrected until the gap over the weights is this fraction of the full gap.
     accuracy: float = 0.1
 
     optimism = 0.5  # Newton's method converges faster at the end than at the beginning

@@ -118,16 +118,11 @@ class ExactFlow(Method):
     closed form. If one pass can compute several gradients, events are predicted among the vertices that are nearly
     tied, and one pass computes all their gradients. Each event is still decided by the gradient over all vertices, and
     wrong predictions are dropped.
-
-    Parameters
-    ----------
-    foresee : int
-        Maximum number of predicted events per pass.
-    among : int
-        Number of vertices among which events are predicted.
     """
 
+    #: Maximum number of predicted events per pass.
     foresee: int = 16
+    #: Number of vertices among which events are predicted.
     among: int = 128
 
     lifts = False
@@ -195,8 +190,7 @@ class ExactFlow(Method):
         if not memory.foreseen:
             return proposal._replace(memory=memory)
         g = DenseGradient(memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False))
-        vertex = problem.lmo(g, lift=False)
-        known = Evaluation(g, vertex, g.inner(proposal.point) - g.dot(vertex.vertex))
+        known = problem.evaluate(proposal.point, lift=False, gradient=g)
         return proposal._replace(memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
 
     def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
@@ -217,7 +211,7 @@ class ExactFlow(Method):
         working = WorkingSet((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
-        following = events(working, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
+        following = events(working, (left, left), places, np.zeros(len(keys)), slopes, lambda: problem.late)
         faces = [one for one, _ in islice(following, self.foresee)]
         if problem.late:
             return ()

@@ -27,8 +27,7 @@ from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import Event, box_bounds, compact
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, added
-from fwflow.methods.restricted.newton import minimise_on
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.restricted.working_set import WorkingSet, minimise_on
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point
 from fwflow.points.vertices import OneHot
@@ -45,16 +44,11 @@ class FlowNewton(KeepsAtoms):
 
     A step chooses the working set with one pass over the data, and solves the problem on it from the images of the
     vertices. The gap of an iterate is that of the full problem.
-
-    Parameters
-    ----------
-    first : int
-        Size of the first working set.
-    accuracy : float
-        The restricted problem is solved until its gap is this fraction of the full gap.
     """
 
+    #: Size of the first working set.
     first: int = 50
+    #: The restricted problem is solved until its gap is this fraction of the full gap.
     accuracy: float = 1e-4
 
     descends = True
@@ -109,12 +103,9 @@ class SlidingMemory:
 
 @dataclass(frozen=True)
 class Sliding(Method):
-    """Implicit Euler steps of the flow. One iteration advances the time by `step_length`.
+    """Implicit Euler steps of the flow. One iteration advances the time by `step_length`, until `tau_end`.
 
-    Parameters
-    ----------
-    tau_end, step_length : float
-        End time and length of a step, where time is the integral of gamma.
+    Time is the integral of gamma.
     """
 
     tau_end: float

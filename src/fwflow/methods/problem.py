@@ -22,6 +22,8 @@ from fwflow.steps.searches import LineSearch, TimeIsUp
 
 T = TypeVar("T")
 
+#: Weights w and atoms of a direction ``sum of w (atom - x)``.
+Terms = Sequence[tuple[float, Atom]]
 #: Function that returns whether the time limit has passed, for loops without a problem.
 Late = Callable[[], bool]
 
@@ -169,7 +171,7 @@ class Problem:
             curvature=None if smoothness is None else smoothness * norm2,
         )
 
-    def segment_inside(self, x: Point, direction: Sequence[tuple[float, Atom]], limit: float) -> float:
+    def segment_inside(self, x: Point, direction: Terms, limit: float) -> float:
         """Return the length `limit`, halved until a step of that length stays in the domain of f."""
         while self.objective.domain is not None and limit > 1e-15:
             if self.defined_at(x.mix((limit * w, s) for w, s in direction)):
@@ -205,14 +207,7 @@ class Problem:
             return best, memory
 
     def search_along(
-        self,
-        search: LineSearch,
-        x: Point,
-        value: float,
-        gradient: Gradient,
-        terms: Sequence[tuple[float, Atom]],
-        limit: float,
-        memory: Any,
+        self, search: LineSearch, x: Point, value: float, gradient: Gradient, terms: Terms, limit: float, memory: Any
     ) -> tuple[Point, float, float, Any]:
         """Search along the direction ``sum of w (atom - x)`` from x, where f has that value, within the domain of f.
 

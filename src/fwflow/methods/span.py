@@ -29,7 +29,7 @@ from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import FactoredPoint, Point
-from fwflow.sets.base import ConstraintSet, SpectralRange
+from fwflow.sets.base import SpectralRange
 from fwflow.sets.vectors import L1Ball, Simplex
 
 # Factors within this relative distance of the squared radius of their ball are treated as on its boundary. Chosen
@@ -39,12 +39,7 @@ _EDGE = 1e-6
 
 @dataclass(frozen=True)
 class Spectrum(SpectralRange):
-    """Spectrum of the members of a set, with projections onto it."""
-
-    @classmethod
-    def of(cls, C: ConstraintSet) -> Spectrum | None:
-        """Return the spectrum of a set, or None if the set does not provide it."""
-        return None if C.spectrum is None else cls(**vars(C.spectrum))
+    """Spectrum of the members of a set, with projections onto it and the steps that depend on it."""
 
     def gradient(self, f: MatrixCompletion, image: Array) -> Any:
         """Return the gradient at a matrix with these observed entries, restricted to the space of the members."""
@@ -89,20 +84,13 @@ class SpanMemory:
 
 @dataclass(frozen=True)
 class SpanCorrective(Method):
-    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors.
+    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors."""
 
-    Parameters
-    ----------
-    vectors : int
-        Number of singular vectors of the gradient that a pass adds to that of the oracle.
-    projections : int
-        Number of projected gradient steps within the span.
-    turns : int
-        Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
-    """
-
+    #: Number of singular vectors of the gradient that a pass adds to that of the oracle.
     vectors: int = 20
+    #: Number of projected gradient steps within the span.
     projections: int = 4
+    #: Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
     turns: int = 8
 
     lifts = False
@@ -194,7 +182,7 @@ class SpanCorrective(Method):
             if not np.vdot(g, direction) < 0:
                 direction = downhill
             step = size / float(norm(direction)) * direction
-            curve = _Curve.along(f, image, Z, step, rows, limit, spectrum.exact)
+            curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
             t = curve.minimum()
             if t == 0:
                 break
@@ -202,7 +190,6 @@ class SpanCorrective(Method):
         return spectrum.factors(Z[:rows], Z[rows:])
 
 
-@dataclass(frozen=True)
 class _Curve:
     r"""Observed entries of :math:`A B^T` for factors Z = (A, B) that move along a line and are scaled into their ball.
 
@@ -210,20 +197,14 @@ class _Curve:
     :math:`s = 2r / \|Z + t D\|^2` for factors that stay on the sphere.
     """
 
-    f: MatrixCompletion
-    entries: tuple[Array, Array, Array]
-    size2: tuple[float, float, float]  # coefficients of the squared norm of Z + t D
-    limit: float
-    on_sphere: bool
-
-    @classmethod
-    def along(
-        cls, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float, on_sphere: bool
-    ) -> _Curve:
+    def __init__(
+        self, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float, on_sphere: bool
+    ) -> None:
+        self.f, self.limit, self.on_sphere = f, limit, on_sphere
         A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
-        first = f.entries(np.hstack([A, dA]), np.hstack([dB, B]))
-        size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
-        return cls(f, (image, first, f.entries(dA, dB)), size2, limit, on_sphere)
+        self.entries = image, f.entries(np.hstack([A, dA]), np.hstack([dB, B])), f.entries(dA, dB)
+        #: Coefficients of the squared norm of Z + t D.
+        self.size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
 
     def held(self, size2: float) -> bool:
         """Return whether factors with that squared norm are scaled."""
@@ -268,7 +249,7 @@ class _Curve:
 
 def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
     """Return the objective and the spectrum of the set; raise an error if the method cannot handle one of them."""
-    f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
+    f, spectrum = problem.objective.completion, problem.constraint.spectrum
     if f is None:
         given = type(problem.objective).__name__
         raise ValueError(f"corrections of factored matrices need a MatrixCompletion; got {given}. Use another method")
@@ -277,7 +258,7 @@ def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
             "corrections of factored matrices need a NuclearBall, Spectraplex or Spectrahedron, or a multiple of one; "
             f"got {problem.constraint!r}. Use another method"
         )
-    return f, spectrum
+    return f, Spectrum(**vars(spectrum))
 
 
 def _leading(G: Any, block: Array, sign: int) -> Array:

@@ -114,19 +114,14 @@ class SwitchingMemory:
 class Switching(Method):
     """Methods in order of preference, of which one runs at a time.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the candidates, for `Result.method`.
-    candidates : tuple of Method
-        A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set
-        can decompose x and they are few or affordable by now. Otherwise x is its first atom.
-    once : bool
-        Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
+    A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set can
+    decompose x and they are few or affordable by now. Otherwise x is its first atom.
     """
 
+    #: Names of the candidates, for `Result.method`.
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
+    #: Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
     once: bool = field(default=False, repr=False)  # the candidates identify a saved state
 
     descends = True

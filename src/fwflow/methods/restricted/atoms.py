@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -249,15 +249,19 @@ class Decomposition(ABC):
 
     @abstractmethod
     def weighted(self, weights: Array) -> Decomposition:
-        """Return the decomposition with other weights, without atoms of weight zero."""
+        """Return the decomposition with other weights, scaled to sum one, without atoms of weight zero."""
 
     @abstractmethod
-    def lifted(self, f: Objective) -> Decomposition:
+    def mapped(self, change: Callable[[Atom], Atom]) -> Self:
+        """Return the decomposition with every atom replaced, and the same weights."""
+
+    def lifted(self, f: Objective) -> Self:
         """Return the decomposition with the images of the atoms under an objective."""
+        return self.mapped(lambda atom: atom.imaged_by(f))
 
-    @abstractmethod
-    def bare(self) -> Decomposition:
+    def bare(self) -> Self:
         """Return the decomposition without images."""
+        return self.mapped(lambda atom: atom.bare())
 
     @abstractmethod
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
@@ -330,7 +334,9 @@ class ActiveSet(Decomposition):
         return g.scores(self.atoms)
 
     def weighted(self, weights: Array) -> ActiveSet:
-        return ActiveSet(self.atoms, weights).pruned()
+        # Rounding leaves a weight of some ulps where it should be zero, so the limit is not zero.
+        mask = weights > 1e-14
+        return ActiveSet(self.atoms.kept(mask), weights[mask] / weights[mask].sum())
 
     def joined(self, new: Iterable[Atom]) -> ActiveSet:
         """Return the active set with further atoms of weight zero."""
@@ -343,23 +349,13 @@ class ActiveSet(Decomposition):
         weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
         for w, atom in terms:
             weights[joined.atoms.places[atom.key]] += length * w
-        return ActiveSet(joined.atoms, weights).pruned()
+        return joined.weighted(weights)
 
-    def pruned(self) -> ActiveSet:
-        """Return the active set without atoms of weight zero, with weights that sum to one."""
-        # Rounding leaves a weight of some ulps where it should be zero, so the limit is not zero.
-        mask = self.weights > 1e-14
-        weights = self.weights[mask]
-        return ActiveSet(self.atoms.kept(mask), weights / weights.sum())
-
-    def lifted(self, f: Objective) -> ActiveSet:
-        return ActiveSet(Atoms(atom.imaged_by(f) for atom in self.atoms), self.weights)
+    def mapped(self, change: Callable[[Atom], Atom]) -> ActiveSet:
+        return ActiveSet(Atoms(map(change, self.atoms)), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         return bool(self.weights.min() > 0) and all(C.contains(atom.member, tol) is not False for atom in self.atoms)
-
-    def bare(self) -> ActiveSet:
-        return ActiveSet(Atoms(atom.bare() for atom in self.atoms), self.weights)
 
     def few(self, times: int = 1) -> ActiveSet:
         n = self.atoms.dimension
@@ -403,7 +399,7 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
         kept[waiting[:room]], waiting = True, waiting[room:]
         weights[kept] = _emptied(weights[kept], _null_space(active.atoms.kept(kept).rows()))
         kept &= weights > 0
-    return ActiveSet(active.atoms, weights).pruned()
+    return active.weighted(weights)
 
 
 def _emptied(weights: Array, null: Array) -> Array:

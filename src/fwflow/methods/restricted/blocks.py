@@ -118,14 +118,8 @@ class BlockSet(Decomposition):
         parts = (caratheodory(block) if more else block for more, block in zip(many, self.blocks, strict=True))
         return BlockSet(tuple(parts)) if any(many) else self
 
-    def lifted(self, f: Objective) -> BlockSet:
-        return self._each(lambda block: block.lifted(f))
-
-    def bare(self) -> BlockSet:
-        return self._each(ActiveSet.bare)
-
-    def _each(self, change: Callable[[ActiveSet], ActiveSet]) -> BlockSet:
-        return BlockSet(tuple(map(change, self.blocks)))
+    def mapped(self, change: Callable[[Atom], Atom]) -> BlockSet:
+        return BlockSet(tuple(block.mapped(change) for block in self.blocks))
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         x = np.array(self.x)
