@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.active import ActiveSet
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import ActiveSet, Corrective
 from fwflow.methods.restricted.working_set import WorkingSet, minimise_model
 from fwflow.objectives.quadratic_models import CoordinateModel
 from fwflow.points.point import Lifted, Point

@@ -12,10 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError
-from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, DecompositionInvariant, Pairwise
+from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Corrective, DecompositionInvariant, Pairwise
 from fwflow.methods.base import Method
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
 from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton

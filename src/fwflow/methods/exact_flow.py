@@ -138,7 +138,9 @@ class ExactFlow(Method):
         assert known is not None
         ahead = np.asarray(known.gradient, dtype=np.float64)
         if memory is None:
-            face, names, target = self._begin(problem, x, known.vertex)
+            model = problem.model(x)
+            assert model is not None  # every quadratic has one
+            face, names, target = self._begin(problem, model, x, known.vertex)
             memory = FaceMemory(face, names, ahead, scale=abs(x.dot(ahead)) + known.gap)
             return self._proposal(memory, target, 0.0, tuple(names))
         memory = memory.at(abs(x.dot(ahead)) + known.gap, iterate.fun, float(np.finfo(x.x.dtype).eps))
@@ -147,9 +149,8 @@ class ExactFlow(Method):
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised(lambda: problem.late)
-            if face.dropped[:1] != (
-                (key, joined.values[-1]),
-            ):  # otherwise it did not move, and the event was a rounding error
+            # If the generator that joined drops out at once, it did not move, and the event was a rounding error.
+            if face.dropped[:1] != ((key, joined.values[-1]),):
                 break
         else:
             again = None if problem.late else self._again(problem, iterate, memory)
@@ -228,9 +229,9 @@ class ExactFlow(Method):
         event = Event(memory.tau, compact(target.x), tuple(names[key] for key in entered), left, active)
         return Proposal(target, theta, replace(memory, events=(*memory.events, event)), mixture=memory.face.affine)
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
+    def _begin(self, problem: Problem, model: Model, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         """Return the face at the start, the names of its keys, and the first target."""
-        model, vertex = _model(problem, x), problem.objective.lift(vertex.vertex)
+        vertex = problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1], centre=sides).joined(vertex.vertex.key, sides, 1.0)
         return face, {vertex.vertex.key: vertex.vertex}, x.mix([(1.0, vertex)])
@@ -253,9 +254,8 @@ class ExactFlow(Method):
             sides = memory.face.model.sides(problem.objective.lift(vertex))
             if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
                 face = memory.face
-                if length(sides[0]) < _SHORT * length(
-                    face.centre[0]
-                ):  # the difference to the centre would be imprecise
+                # The difference of a short side to a long centre would be imprecise.
+                if length(sides[0]) < _SHORT * length(face.centre[0]):
                     lifted = [problem.objective.lift(memory.names[key]) for key in face.keys]
                     face = face.recentred(sides, [face.model.sides(one) for one in lifted])
                 yield theta, vertex.key, vertex, face.joined(vertex.key, sides)
@@ -272,10 +272,10 @@ class ExactFlow(Method):
 class ExactBoxFlow(ExactFlow):
     """Exact flow on a box. A face is given by the entries between bounds, which enter when their gradient is zero."""
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
+    def _begin(self, problem: Problem, model: Model, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
         image = np.asarray(corner.image, dtype=np.float64)
-        return Face(_model(problem, x), False, image), {}, corner
+        return Face(model, False, image), {}, corner
 
     def _fresh(self, problem: Problem, x: Point, face: Face) -> Face:
         fixed = np.array(x.x)
@@ -376,12 +376,6 @@ def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, A
     # Products alone do not show differences in entries where the gradient is small.
     apart = (np.abs(v - np.asarray(w)) for w in tied)
     return any(d.max() <= close and np.vdot(size, d) <= near for d in apart)
-
-
-def _model(problem: Problem, x: Point) -> Model:
-    model = problem.model(x)
-    assert model is not None  # every quadratic has one
-    return model
 
 
 def box_bounds(problem: Problem, x: Point) -> tuple[Array, Array]:

@@ -21,9 +21,8 @@ import numpy as np
 
 from fwflow._numerics import smallest
 from fwflow._storage import storable
-from fwflow.methods.active import AtomMemory, KeepsAtoms
+from fwflow.methods.active import AtomMemory, Corrective, KeepsAtoms
 from fwflow.methods.base import Iterate, Method, Proposal, descent
-from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import Event, box_bounds, compact
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, added

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow._validation import Array, InputError, describe, finite_array, number, whole
 from fwflow.designs import Counts
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import ActiveSet
 from fwflow.methods.restricted.blocks import decomposed

@@ -23,7 +23,7 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.centred import Centre
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, find_loss, losses
 from fwflow.run.paths import moved_inside, sparse_mixture

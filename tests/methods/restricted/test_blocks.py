@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 from fwflow.methods.restricted import blocks as blocks_module
 from fwflow.methods.restricted.atoms import ActiveSet
 from fwflow.methods.restricted.blocks import BlockSet

@@ -40,36 +40,27 @@ _NOT_CONVEX = "the objective is not convex; use another method, or omit the argu
 @storable("face", valid=lambda face: face.fits)
 @dataclass(frozen=True, eq=False)
 class Face:
-    """Generators with values between bounds, and the Cholesky factor of their curvatures.
-
-    Attributes
-    ----------
-    affine : whether the values keep their sum
-    base : image of the fixed part
-    keys : names of the generators
-    left, right : sides of the generators, one per row, see `Model.sides`; the same array if both sides are the same
-    centre : origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size
-        of the face instead of its squared distance from the origin.
-    shift : number added to every curvature if the values keep their sum. It makes the factor exist and does not change
-        the minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
-    longest : norm of the longest left side, for bounds on rounding errors
-    dropped : generators that have reached a bound, with the value there
-    """
+    """Generators with values between bounds, and the Cholesky factor of their curvatures."""
 
     model: Model
-    affine: bool
-    base: Array
-    keys: tuple[Any, ...] = ()
+    affine: bool  # whether the values keep their sum
+    base: Array  # image of the fixed part
+    keys: tuple[Any, ...] = ()  # names of the generators
     values: Array = field(default_factory=lambda: np.zeros(0))
     lower: Array = field(default_factory=lambda: np.zeros(0))
     upper: Array = field(default_factory=lambda: np.zeros(0))
+    #: Sides of the generators, one per row (see `Model.sides`): the same array twice if both sides are the same.
     left: Array = field(default_factory=lambda: np.zeros((0, 0)))
     right: Array = field(default_factory=lambda: np.zeros((0, 0)))
     factor: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    #: Origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size of the
+    #: face instead of its squared distance from the origin.
     centre: tuple[Any, Any] = (0.0, 0.0)
+    #: Number added to every curvature if the values keep their sum. It makes the factor exist and does not change the
+    #: minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
     shift: float = 0.0
-    longest: float = 0.0
-    dropped: tuple[tuple[Any, float], ...] = ()
+    longest: float = 0.0  # norm of the longest left side, for bounds on rounding errors
+    dropped: tuple[tuple[Any, float], ...] = ()  # generators that have reached a bound, with the value there
 
     @classmethod
     def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Any, ...]) -> Face:

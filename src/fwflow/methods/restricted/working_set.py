@@ -94,14 +94,11 @@ class WorkingSet:
         return float(dot(slopes, values - np.where(slopes > 0, self.lower, self.upper)))
 
     def downhill(self, slopes: Array, values: Array) -> Array:
-        """Return the end of a descent direction: the weight of the worst generator in use goes to the best."""
+        """Return the end of a descent direction: in every block, the weight of the worst generator goes to the best."""
         if not self.affine:
             return np.where(slopes > 0, self.lower, self.upper)
-        if self.starts is not None:
-            return values + pairwise_step(slopes, values, self.starts)
-        worst, best, target = int(np.where(values > 0, slopes, -np.inf).argmax()), int(slopes.argmin()), values.copy()
-        target[worst], target[best] = 0.0, target[best] + values[worst]
-        return target
+        starts = np.zeros(1, dtype=np.intp) if self.starts is None else self.starts
+        return values + pairwise_step(slopes, values, starts)
 
     def slack(self, slopes: Array, values: Array) -> Array:
         """Return the multipliers of the generators at a bound; a negative one should leave its bound."""
