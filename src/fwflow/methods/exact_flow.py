@@ -33,10 +33,10 @@ from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 
 #: Keys of predicted faces, and the gradients at their minimisers.
-Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
+Predicted = tuple[tuple[tuple[Any, ...], Array], ...]
 
 # Number of entries of A from which on a pass costs more than predicting events. Chosen without tuning.
-_WORTH_FORESEEING = 10**6
+_WORTH_PREDICTING = 10**6
 # Vertices are equal if their entries and their products with the gradients differ by at most this, relatively. Chosen
 # without tuning.
 _SAME = 1e-10
@@ -88,7 +88,7 @@ class FaceMemory:
     tau: float = 0.0
     scale: float = 0.0
     events: tuple[Event, ...] = ()
-    foreseen: Foreseen = ()
+    predicted: Predicted = ()
     #: Largest scale, lowest value of f, and number of events since f decreased by more than rounding.
     peak: float = 0.0
     lowest: float = math.inf
@@ -121,7 +121,7 @@ class ExactFlow(Method):
     """
 
     #: Maximum number of predicted events per pass.
-    foresee: int = 16
+    predictions: int = 16
     #: Number of vertices among which events are predicted.
     among: int = 128
 
@@ -186,18 +186,18 @@ class ExactFlow(Method):
     def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
         """Return the proposal with its evaluation, if the gradient was predicted or is computed with others."""
         memory = proposal.memory
-        if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
-            memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
-        if not memory.foreseen:
+        if not (memory.predicted and memory.predicted[0][0] == memory.face.keys):
+            memory = replace(memory, predicted=self._predicted(problem, memory, ahead, best))
+        if not memory.predicted:
             return proposal._replace(memory=memory)
-        g = DenseGradient(memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False))
+        g = DenseGradient(memory.predicted[0][1].astype(proposal.point.x.dtype, copy=False))
         known = problem.evaluate(proposal.point, lift=False, gradient=g)
-        return proposal._replace(memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
+        return proposal._replace(memory=replace(memory, predicted=memory.predicted[1:]), known=known)
 
-    def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
+    def _predicted(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Predicted:
         """Return the predicted faces, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_FORESEEING:
+        if self.predictions < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_PREDICTING:
             return ()
         near = [best] if C.known_vertices is None else C.known_vertices.best_vertices(ahead, self.among, best)
         if C.known_vertices is None or len(near) < 2:
@@ -213,7 +213,7 @@ class ExactFlow(Method):
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
         following = events(working, (left, left), places, np.zeros(len(keys)), slopes, lambda: problem.late)
-        faces = [one for one, _ in islice(following, self.foresee)]
+        faces = [one for one, _ in islice(following, self.predictions)]
         if problem.late:
             return ()
         gradients = problem.gradients([Point(NOWHERE, one.image.astype(f.dtype)) for one in faces])

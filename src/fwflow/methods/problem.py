@@ -222,8 +222,8 @@ class Problem:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        asked = g.as_oracle_input()
-        vertex = self.constraint.lmo(asked, last) if inner is None else self.constraint.lmo_at(asked, inner, last)
+        C, cost = self.constraint, g.as_oracle_input()
+        vertex = C.lmo(cost, last) if inner is None else C.lmo_at(cost, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
     def evaluate(
@@ -245,10 +245,10 @@ class Problem:
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow means an infinite rounding error
             return 4 * (eps * self.size(point, known) + self.objective.rounding(point, known.vertex))
 
-    def agreed(self, value: float, known: Evaluation, offer: str) -> None:
-        """Raise an error if the member `offer` of the set reaches a lower ``<g, s>`` than the oracle of the set.
+    def agreed(self, value: float, known: Evaluation, name: str) -> None:
+        """Raise an error if the attribute `name` of the set reaches a lower ``<g, s>`` than its oracle.
 
-        A class that overrides the oracle of a set inherits the other members, which may then be wrong.
+        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong.
         """
         least = known.gradient.dot(known.vertex.vertex)
         allowed = _DISAGREEMENT * (abs(value) + abs(least))
@@ -256,6 +256,6 @@ class Problem:
             return
         if value < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - allowed:
             raise ValueError(
-                f"C: `{offer}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
+                f"C: `{name}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
                 "override both consistently"
             )

@@ -78,7 +78,7 @@ class SpanMemory:
 
     block: Array
     smoothness: float
-    turns: int
+    factor_steps: int
     gap: float = math.inf
 
 
@@ -91,7 +91,7 @@ class SpanCorrective(Method):
     #: Number of projected gradient steps within the span.
     projections: int = 4
     #: Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
-    turns: int = 8
+    factor_steps: int = 8
 
     lifts = False
 
@@ -99,7 +99,7 @@ class SpanCorrective(Method):
         f, _ = _completion(problem)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.turns)
+        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.factor_steps)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known = iterate.point, iterate.known
@@ -107,27 +107,25 @@ class SpanCorrective(Method):
         f, spectrum = _completion(problem)
         assert isinstance(known.gradient, Sampled)
         u, v, _ = known.vertex.vertex.factors()
-        smoothness, turns = memory.smoothness, memory.turns
+        smoothness, steps = memory.smoothness, memory.factor_steps
         # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
         G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
         block = _leading(G, memory.block, spectrum.sign)
-        if spectrum.sign:
-            P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
-        else:
-            P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        if not spectrum.sign:
             Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
         M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
         M, image, smoothness = self._corrected(f, spectrum, P, Q, M, image_of(x), smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
         if rank == 0:
-            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, turns, known.gap), mixture=True)
+            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, steps, known.gap), mixture=True)
         more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
-        turns = min(2 * turns, 4 * self.turns) if more else max(turns // 2, self.turns)
+        steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
         roots = np.sqrt(sigma[:rank])
         A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
-        corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, spectrum, A, B, image, turns)))
-        following = SpanMemory(block, smoothness, turns, known.gap)
+        corrected = FactoredPoint(LowRank.from_factors(*_corrected_factors(f, spectrum, A, B, image, steps)))
+        following = SpanMemory(block, smoothness, steps, known.gap)
         return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
 
     def _corrected(
@@ -151,43 +149,44 @@ class SpanCorrective(Method):
             M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
         return M, image, smoothness
 
-    def _turned(
-        self, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, turns: int
-    ) -> tuple[Array, Array]:
-        """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
 
-        The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
-        """
-        Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
-        sigma = np.einsum("ij,ij->j", A, A)
-        weights = 1 / (sigma + sigma.mean())
-        unit = _largest(f.dual(Point(NOWHERE, image)))
-        direction = before = np.zeros_like(Z)
-        promise = math.inf
-        for _ in range(turns):
-            A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
-            slopes = dot(G, B)
-            g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
-            # If the factors are on the boundary of the ball, the steps are tangential to it.
-            held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
-            radial = Z / size if held else np.zeros_like(Z)
-            g -= np.vdot(g, radial) * radial
-            downhill = -weights * g
-            downhill -= np.vdot(downhill, radial) * radial
-            change, promise = float(np.vdot(before - g, downhill)) / promise, -float(np.vdot(g, downhill))
-            if not promise > 0:
-                break
-            direction = max(0.0, change) * direction + downhill
-            direction -= np.vdot(direction, radial) * radial
-            if not np.vdot(g, direction) < 0:
-                direction = downhill
-            step = size / float(norm(direction)) * direction
-            curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
-            t = curve.minimum()
-            if t == 0:
-                break
-            Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-        return spectrum.factors(Z[:rows], Z[rows:])
+def _corrected_factors(
+    f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
+) -> tuple[Array, Array]:
+    """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
+
+    The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
+    """
+    Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
+    sigma = np.einsum("ij,ij->j", A, A)
+    weights = 1 / (sigma + sigma.mean())
+    unit = _largest(f.dual(Point(NOWHERE, image)))
+    direction = before = np.zeros_like(Z)
+    promise = math.inf
+    for _ in range(steps):
+        A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
+        slopes = dot(G, B)
+        g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
+        # If the factors are on the boundary of the ball, the steps are tangential to it.
+        held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
+        radial = Z / size if held else np.zeros_like(Z)
+        g -= np.vdot(g, radial) * radial
+        downhill = -weights * g
+        downhill -= np.vdot(downhill, radial) * radial
+        change, promise = float(np.vdot(before - g, downhill)) / promise, -float(np.vdot(g, downhill))
+        if not promise > 0:
+            break
+        direction = max(0.0, change) * direction + downhill
+        direction -= np.vdot(direction, radial) * radial
+        if not np.vdot(g, direction) < 0:
+            direction = downhill
+        step = size / float(norm(direction)) * direction
+        curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
+        t = curve.minimum()
+        if t == 0:
+            break
+        Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
+    return spectrum.factors(Z[:rows], Z[rows:])
 
 
 class _Curve:

@@ -53,8 +53,8 @@ class Face:
     left: Array = field(default_factory=lambda: np.zeros((0, 0)))
     right: Array = field(default_factory=lambda: np.zeros((0, 0)))
     factor: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    #: Origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size of the
-    #: face instead of its squared distance from the origin.
+    #: Origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size of
+    #: the face instead of its squared distance from the origin.
     centre: tuple[Any, Any] = (0.0, 0.0)
     #: Number added to every curvature if the values keep their sum. It makes the factor exist and does not change the
     #: minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
