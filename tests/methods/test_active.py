@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -214,3 +215,11 @@ def test_lazy_methods_ask_the_oracle_less(lazy):
     assert saved.success
     assert saved.n_lmo < 0.7 * eager.n_lmo
     assert abs(saved.fun - eager.fun) <= max(saved.gap, eager.gap)
+
+
+def test_the_weight_of_the_worst_generator_in_use_moves_to_the_best_in_every_block():
+    slopes, values = np.array([3.0, 1.0, 9.0, 2.0, 5.0]), np.array([0.75, 0.25, 0.0, 0.5, 0.5])
+    one = WorkingSet((), values, np.zeros(5), np.full(5, np.inf), affine=True)
+    np.testing.assert_array_equal(one.downhill(slopes, values), [0.75, 0.75, 0.0, 0.5, 0.0])
+    two = replace(one, starts=np.array([0, 3]))
+    np.testing.assert_array_equal(two.downhill(slopes, values), [0.0, 1.0, 0.0, 1.0, 0.0])

@@ -64,7 +64,7 @@ class AtomMemory:
 class KeepsAtoms(Method):
     """Method with an active set, which starts with all weight on one point or with a given decomposition."""
 
-    #: Whether the method keeps one active set for every summand of a constraint set that knows its summands.
+    #: Whether the method keeps one active set for every summand of the constraint set, if the set has summands.
     in_blocks: bool = False
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:

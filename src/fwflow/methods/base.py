@@ -17,7 +17,7 @@ from fwflow.points.point import Point
 
 
 class Iterate(NamedTuple):
-    """The point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
+    """Point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
 
     k: int
     point: Point
@@ -26,7 +26,7 @@ class Iterate(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The next point, the step length that led to it, and the memory of the method for the following step."""
+    """Next point, the step length that led to it, and the memory of the method for the following step."""
 
     point: Point
     step: float

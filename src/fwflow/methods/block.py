@@ -38,8 +38,8 @@ class BlockGaps:
 class BlockCoordinate(Method):
     r"""Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
 
-    A step goes from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block knows
-    its faces, and otherwise from x.
+    A step leads from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block
+    provides its faces, and otherwise from x.
 
     For a linear model, evaluating a block is a product with its columns, and a step is another one. n_design counts
     both as fractions of a pass. An evaluation counts as one gradient and one oracle call. A step evaluates blocks until
@@ -127,7 +127,7 @@ class BlockCoordinate(Method):
 
 
 def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
-    """Return the direction from the worst vertex of the face of x to s, and the largest step; None if C knows none."""
+    """Return the direction from the worst vertex of the face of x to s, and the largest step; None without faces."""
     if C.faces is None:
         return None
     problem.counts.n_lmo += 1

@@ -156,7 +156,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "pairwise steps without an active set",
             "Decomposition-invariant",
             _of(DecompositionInvariant),
-            needs="a set that knows the minimal face of a point",
+            needs="a set that provides the minimal face of a point",
         ),
         "sliding": MethodEntry(
             "conditional gradient sliding: fewer gradients, more oracle calls",

@@ -7,7 +7,7 @@ are best for the current gradient. An implicit step uses the gradient at its end
 
 so s minimises :math:`f((1 - \theta) x + \theta s)` over C. While the same vertices are tied and gain weight, the step
 is exact for every length and curvature. The remaining error, of first order, is the time within a step at which
-vertices enter or leave. Such steps are therefore halved several times.
+vertices enter or leave. Steps in which this happens are therefore halved several times.
 """
 
 from __future__ import annotations

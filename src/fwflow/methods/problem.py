@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective and a constraint set, with the counts of one run."""
+    """Objective and constraint set of one run, with its counts and its time limit."""
 
     objective: Objective
     constraint: ConstraintSet

@@ -225,7 +225,7 @@ class Decomposition(ABC):
 
     @property
     def x(self) -> Any:
-        """The point as an array, or as a `LowRank` if every vertex is rank-one."""
+        """Point as an array, or as a `LowRank` if every vertex is rank-one."""
         shape = self.vertices[0].shape
         factored = all(atom.factored for atom in self.atoms)
         like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))

@@ -130,7 +130,6 @@ class BlockSet(Decomposition):
         )
 
     def single(self) -> ActiveSet:
-        """The greedy way: atoms of all blocks go together until one of them has no weight left."""
         found = list(joint_mixture([list(zip(b.weights.tolist(), b.atoms, strict=True)) for b in self.blocks]))
         weights = np.array([w for w, _ in found])
         atoms = [Lifted(Sum(tuple(atom.coordinates for atom in parts))) for _, parts in found]
@@ -200,7 +199,7 @@ def _mixture(terms: Collection[tuple[float, Vertex]]) -> ActiveSet:
 
 
 def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
-    """Return x as a mixture of vertices and, for the rest of the weight, the origin; None if the set does not offer it.
+    """Return x as a mixture of vertices and, for the rest of the weight, the origin; None if the set cannot do so.
 
     A rest of at most 1e-14 counts as rounding, as does any rest where the origin is not a member: the weights are then
     divided by their sum.

@@ -243,7 +243,7 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
 
 
 class QuasiNewtonState(NamedTuple):
-    """A point with its value and gradient, and the secant pairs collected so far."""
+    """Point with its value and gradient, and the secant pairs collected so far."""
 
     point: Point
     fun: float
