@@ -79,7 +79,8 @@ class Face:
         """Whether every key has a value, bounds, sides and a row of the factor."""
         k = len(self.keys)
         vectors = all(array.shape == (k,) for array in (self.values, self.lower, self.upper))
-        return vectors and len(self.left) == len(self.right) == k and self.factor.shape == (k, k)
+        sides = all(side.shape == (k, self.base.size) or side.size == k == 0 for side in (self.left, self.right))
+        return vectors and sides and self.factor.shape == (k, k)
 
     @cached_property
     def image(self) -> Array:
