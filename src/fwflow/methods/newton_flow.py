@@ -102,12 +102,9 @@ class SlidingMemory:
 
 @dataclass(frozen=True)
 class Sliding(Method):
-    """Implicit Euler steps of the flow. One iteration advances the time by `step_length`, until `tau_end`.
+    """Implicit Euler steps of the flow. One iteration advances the time by `step_length`, until `tau_end`."""
 
-    Time is the integral of gamma.
-    """
-
-    tau_end: float
+    tau_end: float  # time is the integral of gamma
     step_length: float
 
     uses_iterate = False

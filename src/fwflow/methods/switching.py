@@ -219,8 +219,9 @@ class Switching(Method):
             budget = memory.candidates[trial.current].spent / 2
             again = Trial(trial.current, budget, before=trial.best, best=trial.best)
             return proposal._replace(memory=replace(memory, trial=again))
-        fell = f"reduced the gap only by a factor of {trial.before / trial.best:.3g}" if progress else ""
-        why = f"{name} {fell or 'did not reduce the gap'} in its last {trial.steps} steps"
+        factor = trial.before / trial.best if trial.best > 0 else math.inf
+        fell = f"reduced the gap only by a factor of {factor:.3g}" if progress else "did not reduce the gap"
+        why = f"{name} {fell} in its last {trial.steps} steps"
         return self._switched(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
 
     def _remaining_work(self, problem: Problem, x: Point, memory: SwitchingMemory, i: int) -> float:
