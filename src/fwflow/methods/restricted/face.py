@@ -262,7 +262,7 @@ class Face:
 
 
 def _extended(rows: Array, row: Array) -> Array:
-    return np.vstack([rows, row]) if len(rows) else row[None]
+    return np.vstack([rows, row]) if len(rows) else row.reshape(1, len(row))
 
 
 def _bordered(factor: Array, column: Array, own: float) -> Array | None:
