@@ -75,7 +75,7 @@ class CentredDense(Centring, DenseDesign):
 @pytest.mark.parametrize("C", [fw.L1Ball(2.0), fw.Simplex(), fw.Product([(fw.L1Ball(1.0), 3), (fw.Simplex(), 3)])])
 @pytest.mark.parametrize("method", ["fw", "flow", "corrective"])
 def test_what_belongs_to_other_products_is_right_or_found_out(monkeypatch, always_screened, method, C, dtype, own):
-    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_PREDICTING", 1)
     A, b = (design(30, 6) + 5).astype(dtype), targets(30).astype(dtype)
     options = {"method": method, "tol": 0, "rtol": 1e-2 if method == "fw" else 1e-4, "max_iter": 2000}
     try:

@@ -14,7 +14,7 @@ import fwflow as fw
 import fwflow.jax as fwj
 from fwflow import Status
 from fwflow.jax import solve
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((40, 15))

@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -7,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods.active import ActiveSet
-from fwflow.methods.corrective import Corrective
-from fwflow.methods.restricted.flow_events import minimise_model
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.active import ActiveSet, Corrective
+from fwflow.methods.restricted.working_set import WorkingSet, minimise_model
 from fwflow.objectives.quadratic_models import CoordinateModel
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import OneHot
@@ -125,7 +124,7 @@ def test_one_vertex_at_a_time_is_fully_corrective():
 def simplex_qp(H, c, start):
     n = len(c)
     working = WorkingSet(tuple(range(n)), start, np.zeros(n), np.full(n, np.inf), affine=True)
-    return minimise_model(CoordinateModel(1.0, -c), working, np.eye(n), H, np.zeros(n), start, H @ start + c)
+    return minimise_model(CoordinateModel(1.0, -c), working, (np.eye(n), H), np.zeros(n), start, H @ start + c)
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -216,3 +215,11 @@ def test_lazy_methods_ask_the_oracle_less(lazy):
     assert saved.success
     assert saved.n_lmo < 0.7 * eager.n_lmo
     assert abs(saved.fun - eager.fun) <= max(saved.gap, eager.gap)
+
+
+def test_the_weight_of_the_worst_generator_in_use_moves_to_the_best_in_every_block():
+    slopes, values = np.array([3.0, 1.0, 9.0, 2.0, 5.0]), np.array([0.75, 0.25, 0.0, 0.5, 0.5])
+    one = WorkingSet((), values, np.zeros(5), np.full(5, np.inf), affine=True)
+    np.testing.assert_array_equal(one.downhill(slopes, values), [0.75, 0.75, 0.0, 0.5, 0.0])
+    two = replace(one, starts=np.array([0, 3]))
+    np.testing.assert_array_equal(two.downhill(slopes, values), [0.0, 1.0, 0.0, 1.0, 0.0])

@@ -8,8 +8,7 @@ import pytest
 import fwflow as fw
 from fwflow.datasets import load
 from fwflow.methods import Iterate, Method, Proposal
-from fwflow.methods.active import BlendedPairwise
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import BlendedPairwise, Corrective
 from fwflow.methods.projected import AcceleratedProjectedGradient
 from fwflow.methods.switching import Switching
 from fwflow.objectives.base import NumericalTrouble

@@ -602,13 +602,14 @@ def test_points_and_states_already_handed_out_are_not_changed():
 @pytest.mark.parametrize("C", [fw.L1Ball(2.0), fw.Simplex(3.0)], ids=repr)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("among", [2, 40])
-def test_foreseen_events_change_nothing_but_the_passes(monkeypatch, C, dtype, among):
-    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
+def test_predicted_events_change_nothing_but_the_passes(monkeypatch, C, dtype, among):
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_PREDICTING", 1)
     rng = np.random.default_rng(4)
     A = rng.standard_normal((60, 150)).astype(dtype)
     f = fw.LinearModel(A, (A[:, :30] @ rng.random(30)).astype(dtype))
     seen, unseen = (
-        fw.minimize(f, C, method=ExactFlow(foresee=foresee, among=among), tol=0, max_iter=12) for foresee in (16, 0)
+        fw.minimize(f, C, method=ExactFlow(predictions=predictions, among=among), tol=0, max_iter=12)
+        for predictions in (16, 0)
     )
     tolerance = 1e-9 if dtype == np.float64 else 1e-3
     for one, other in zip(seen.state.memory.events, unseen.state.memory.events, strict=True):
@@ -619,8 +620,8 @@ def test_foreseen_events_change_nothing_but_the_passes(monkeypatch, C, dtype, am
     assert seen.n_design < (0.6 if among == 40 else 1.01) * unseen.n_design
 
 
-def test_a_run_goes_on_from_foreseen_gradients(monkeypatch, tmp_path):
-    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_FORESEEING", 1)
+def test_a_run_goes_on_from_predicted_gradients(monkeypatch, tmp_path):
+    monkeypatch.setattr("fwflow.methods.exact_flow._WORTH_PREDICTING", 1)
     rng = np.random.default_rng(4)
     A = rng.standard_normal((60, 150))
     f, C = fw.LinearModel(A, A[:, :30] @ rng.random(30)), fw.L1Ball(2.0)

@@ -89,7 +89,7 @@ def test_the_flow_of_separable_labels_leaves_for_the_boundary_whatever_the_step(
 
 
 def test_a_step_whose_end_is_not_found_is_no_step(monkeypatch):
-    monkeypatch.setattr("fwflow.methods.implicit_flow._MOST", 1)
+    monkeypatch.setattr("fwflow.methods.newton_flow._MOST", 1)
     f = fw.LinearModel(np.eye(3), [1.0, 1.0, -1.0], "logistic")
     with pytest.raises(ValueError, match=r"^the flow cannot be followed: .*an implicit step did not converge"):
         fw.exact_flow(f, fw.Simplex(9.0), [9.0, 0.0, 0.0], tau_end=1.0, step=0.5)

@@ -92,7 +92,7 @@ def test_sets_without_a_projection_say_so():
 @pytest.mark.parametrize("set_name", VECTORS)
 def test_optima_agree_with_an_independent_solver(set_name, objective_name, method, monkeypatch):
     monkeypatch.setattr("fwflow.methods.switching._SUPPORT_EVERY", 3)
-    monkeypatch.setattr("fwflow.methods.sequence._SHARE", 1.0)
+    monkeypatch.setattr("fwflow.methods.switching._SHARE", 1.0)
     C, (n,) = SETS[set_name]
     best = optimum(set_name, objective_name)
     r = fw.minimize(OBJECTIVES[objective_name](n, 0), C, C.start((n,)), method=method, tol=1e-7, max_iter=5000)

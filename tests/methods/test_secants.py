@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.methods import corrective
+from fwflow.methods import active as active_module
 from fwflow.objectives.quadratic_models import Secants
 
 
@@ -152,11 +152,11 @@ def test_left_alone_it_minds_the_gradients_of_a_function_that_may_cost_anything(
 def test_what_a_step_that_did_not_help_has_told_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     f, _, _ = entropy_like(5, 0)
     known = []
-    descend = corrective.minimise_by_secants
+    descend = active_module.minimise_by_secants
 
     def nowhere(
-        self: corrective.QuasiNewtonState, problem: object, end: object
-    ) -> tuple[float, corrective.QuasiNewtonState]:
+        self: active_module.QuasiNewtonState, problem: object, end: object
+    ) -> tuple[float, active_module.QuasiNewtonState]:
         return 0.0, self._replace(secants=self.secants.seen(np.ones(5), np.ones(5)))
 
     def watched(*arguments: object, **options: object) -> object:
@@ -164,8 +164,8 @@ def test_what_a_step_that_did_not_help_has_told_is_kept(monkeypatch: pytest.Monk
         known.append(at.secants.steps[-1] if at.secants else None)
         return values, at
 
-    monkeypatch.setattr(corrective.QuasiNewtonState, "towards", nowhere)
-    monkeypatch.setattr(corrective, "minimise_by_secants", watched)
+    monkeypatch.setattr(active_module.QuasiNewtonState, "towards", nowhere)
+    monkeypatch.setattr(active_module, "minimise_by_secants", watched)
     fw.minimize(f, fw.ConvexHull(np.eye(5)), method="corrective", max_iter=3)
     assert known
     assert all(np.array_equal(step, np.ones(5)) for step in known)

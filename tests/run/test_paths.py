@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 import fwflow as fw
 from fwflow.designs import Counts
 from fwflow.methods.problem import Problem
-from fwflow.methods.sequence import decomposed
+from fwflow.methods.restricted.blocks import decomposed
 from fwflow.run import paths
 
 RNG = np.random.default_rng(0)

@@ -30,7 +30,7 @@ import fwflow as fw
 from fwflow import _storage as storage
 from fwflow._storage import archive
 from fwflow._storage.registry import by_class, by_name
-from fwflow.methods.implicit_flow import Sliding
+from fwflow.methods.newton_flow import Sliding
 from fwflow.methods.restricted.atoms import Atoms
 from fwflow.objectives import screening
 from fwflow.points.gradients import DenseGradient, Sampled

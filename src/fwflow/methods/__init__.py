@@ -1,4 +1,4 @@
-"""The rules that propose the next point, and the choice of one from the arguments of `minimize`."""
+"""Rules that propose the next point, and the choice of one from the arguments of `minimize`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from fwflow.methods.auto import Choice, choose
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.block import BlockCoordinate
 from fwflow.methods.catalogue import AUTO, VARIANTS, tableau_entry
-from fwflow.methods.lazy import LazyFrankWolfe
-from fwflow.methods.multistep import Multistep
+from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.problem import Problem
 from fwflow.methods.stochastic import Stochastic
 from fwflow.methods.switching import Switching
@@ -47,7 +46,7 @@ DEFAULT_SCHEDULE = OpenLoop()
 
 
 class UncertifiedWarning(UserWarning):
-    """The chosen tableau does not guarantee that every iterate stays in the set."""
+    """Warning that the chosen tableau does not guarantee that every iterate stays in the set."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Request:
     def checked(
         cls, method: Any, schedule: Any, line_search: Any, momentum: Any, names: tuple[str, ...] = methods
     ) -> Request:
-        """Validate the arguments of a user; `names` are the accepted names besides those of tableaus."""
+        """Validate the arguments of a user; `names` are accepted in addition to the names of tableaus."""
         if not isinstance(schedule, Schedule):
             raise InputError(f"schedule must be a Schedule such as OpenLoop(c=2.0); got {schedule!r}")
         name = method if isinstance(method, str) else ""
@@ -96,7 +95,7 @@ class Request:
         if not self.schedule.certifies(tableau):
             warnings.warn(
                 f"tableau {tableau.name!r} is not certified for {self.schedule}: iterates may leave the set. "
-                "The field `feasible` of the result tells whether the returned point is in the set.",
+                "The field `feasible` of the result says whether the returned point is in the set.",
                 UncertifiedWarning,
                 stacklevel=stacklevel + 1,
             )
@@ -115,10 +114,10 @@ def find_method(request: Request, problem: Problem, x: Point) -> tuple[Method, C
             )
         return method, Choice(name, why)
     if method == AUTO and request.plain:
-        candidates, why = choose(problem, x)
-        entries = [VARIANTS[candidate] for candidate in candidates]
+        rule = choose(problem, x)
+        entries = [VARIANTS[candidate] for candidate in rule.candidates]
         found = tuple((entry.begin_anywhere or entry.make)(problem, x) for entry in entries)
-        return found[0] if len(found) == 1 else Switching(candidates, found), Choice(candidates[0], why)
+        return found[0] if len(found) == 1 else Switching(rule.candidates, found), Choice(rule.candidates[0], rule.why)
     if method == AUTO:
         name, why = "fw", "a schedule, line search or momentum was given, and these belong to tableaus"
     if method in VARIANTS:

@@ -1,33 +1,32 @@
-"""Methods that keep x as weights on an active set: away-step, pairwise, blended pairwise and blended Frank-Wolfe.
+"""Methods with an active set: away-step, pairwise, blended, blended pairwise and corrective Frank-Wolfe.
 
 If the optimum lies on a face, plain Frank-Wolfe zig-zags towards it. A method that can remove weight from a vertex
-converges linearly on polytopes.
+converges linearly on polytopes. Decomposition-invariant steps do so without an active set.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from fwflow._storage import storable
-from fwflow._validation import Array, whole
+from fwflow._validation import Array, InputError, whole
 from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import search_along
-from fwflow.methods.problem import Evaluation, Problem
-from fwflow.methods.restricted.atoms import ActiveSet, Decomposition, caratheodory
+from fwflow.methods.problem import Evaluation, Problem, Terms
+from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
+from fwflow.methods.restricted.working_set import QuasiNewtonState, WorkingSet, minimise_by_secants, minimise_on
 from fwflow.objectives.quadratic_models import Secants
 from fwflow.points.gradients import Gradient
-from fwflow.points.point import Atom, Lifted, Point
+from fwflow.points.point import Lifted, Point
+from fwflow.points.vertices import Vertex
 from fwflow.steps.searches import ExactSearch, LineSearch
-
-Terms = list[tuple[float, Atom]]
 
 # Number of steps of a favourable run of blended pairwise Frank-Wolfe: constant part, and part per atom of the solution.
 # Chosen without tuning.
@@ -38,85 +37,61 @@ _REBUILD_EVERY = 100
 # A run reduces its active set when there are more than this many atoms per dimension. Measured: compared with runs that
 # keep all atoms, a limit of 1.5 took up to 1.9 times as many products, and a limit of 10 took 1.1 times on average.
 _ATOMS_PER_DIMENSION = 10
-# Largest dimension in which an active set is reduced. Removing an atom takes the square of the dimension, which beyond
-# this takes longer than the step that added it.
-_REDUCIBLE_DIMENSION = 1000
+# Smallest ratio of the gap over the weights to the full gap where only gradients are known. A new vertex then gains as
+# much as a better weight, and every gradient adds to the model of the curvature. Chosen without tuning.
+_SECANT_ACCURACY = 0.5
+# Over several blocks, one pass may add this many times the vertices of a pass over one block, all blocks together.
+# Chosen without tuning.
+_BLOCK_FACTOR = 10
 
 
 @storable("atom-memory")
 @dataclass(frozen=True)
 class AtomMemory:
-    """Active set, memory of the line search, secant pairs, and for lazy methods the expected gap and oracle hint."""
+    """Active set, memory of the line search, for lazy methods the expected gap and oracle hint, and secant pairs.
+
+    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks.
+    """
 
     active: Decomposition
     search: Any = None
     expected: float = np.inf
     hint: Lifted | None = None
     secants: Secants = field(default_factory=Secants)
-
-
-@storable("block-memory")
-@dataclass(frozen=True)
-class BlockMemory(AtomMemory):
-    """Atom memory with the factor between slopes within blocks and the weights to move."""
-
     reach: float = np.inf
 
 
 class KeepsAtoms(Method):
     """Method with an active set, which starts with all weight on one point or with a given decomposition."""
 
-    def init(self, problem: Problem, x: Point) -> AtomMemory:
-        return AtomMemory(ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> AtomMemory:
-        return AtomMemory(active.single().lifted(problem.objective))
-
-    def active_set(self, memory: AtomMemory) -> Decomposition:
-        active = memory.active.single()
-        return _reduced(active, active.atoms.dimension, 1)
-
-
-def _reduced(active: ActiveSet, n: int, times: int) -> ActiveSet:
-    """Return the point from an affine basis of its atoms, if there are more than `times` atoms per dimension."""
-    return caratheodory(active) if n <= _REDUCIBLE_DIMENSION and len(active) > times * n + 1 else active
-
-
-class KeepsBlocks(KeepsAtoms):
-    """Method with one active set for every summand of the constraint set, if the set knows its summands."""
+    #: Whether the method keeps one active set for every summand of the constraint set, if the set has summands.
+    in_blocks: bool = False
 
     def init(self, problem: Problem, x: Point) -> AtomMemory:
-        C = problem.constraint
+        C, start = problem.constraint, ActiveSet.starting_at(x)
+        if not self.in_blocks:
+            return AtomMemory(start)
         problem.counts.n_lmo += C.start_calls_oracle and C.summands is not None  # a sum compares x with its start
-        blocks = by_block(ActiveSet.starting_at(x), problem.objective, C, x)
-        return super().init(problem, x) if blocks is None else AtomMemory(blocks)
+        return AtomMemory(by_block(start, problem.objective, C, x) or start)
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> AtomMemory:
-        blocks = by_block(active, problem.objective, problem.constraint, x)
-        return super().init_from(problem, x, active) if blocks is None else AtomMemory(blocks)
+        blocks = by_block(active, problem.objective, problem.constraint, x) if self.in_blocks else None
+        return AtomMemory(blocks or active.single().lifted(problem.objective))
 
     def active_set(self, memory: AtomMemory) -> Decomposition:
-        active = memory.active
-        return active.few() if isinstance(active, BlockSet) else super().active_set(memory)
+        return memory.active.few()
 
 
 @dataclass(frozen=True)
 class ActiveSetMethod(KeepsAtoms):
-    """Steps that move weight between atoms.
-
-    Parameters
-    ----------
-    line_search : LineSearch
-    lazy : bool
-        Try the atoms before the oracle: an atom is used if it promises half of the last gap (Braun, Pokutta & Zink,
-        2017). This is for sets whose oracle costs more than a gradient. The gap is known only where it is checked.
-    prune : int
-        The active set is reduced to an affine basis when it has more than this many atoms per dimension, in dimensions
-        up to 1000. With 1 it satisfies the bound of Caratheodory, at the cost of more steps.
-    """
+    """Steps that move weight between atoms."""
 
     line_search: LineSearch = field(default_factory=ExactSearch)
+    #: Whether atoms are tried before the oracle, for sets whose oracle costs more than a gradient. An atom is used if
+    #: it promises half of the last gap (Braun, Pokutta & Zink, 2017). The gap is known only where it is checked.
     lazy: bool = False
+    #: The active set is reduced to an affine basis when it has more than this many atoms per dimension, in dimensions
+    #: up to 1000. With 1 it satisfies the bound of Caratheodory, at the cost of more steps.
     prune: int = field(default=_ATOMS_PER_DIMENSION, repr=False)  # states do not depend on it
 
     oracle_only = True  # gradients are used for the oracle and for the scores of atoms only
@@ -148,9 +123,11 @@ class ActiveSetMethod(KeepsAtoms):
         if known.vertex.vertex is not None:
             hint = known.vertex
         terms, limit = self.direction(active, scores, known, x)
-        point, length, limit, search = search_along(problem, self.line_search, iterate, g, terms, limit, memory.search)
+        point, length, limit, search = problem.search_along(
+            self.line_search, x, iterate.fun, g, terms, limit, memory.search
+        )
         moved = active.moved(length, terms)
-        moved = moved if problem.late else _reduced(moved, math.prod(x.x.shape), self.prune)
+        moved = moved if problem.late else moved.few(self.prune)
         following = AtomMemory(moved, search, min(memory.expected, known.gap), hint)
         point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, known.gap, mixture=0 <= length <= limit)
@@ -212,7 +189,7 @@ class Blended(ActiveSetMethod):
 
 
 @dataclass(frozen=True)
-class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
+class BlendedPairwise(ActiveSetMethod):
     """Move weight within the active set while that promises as much as a new vertex (Tsuji, Tanaka & Pokutta, 2022).
 
     There are no swap steps, and the active sets stay small. If the set is a sum of sets, weight moves in all their
@@ -220,6 +197,7 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
     """
 
     least_steps = 100
+    in_blocks = True
 
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
         return (_LIKELY_STEPS + _LIKELY_STEPS_PER_ATOM * atoms) * work.step(problem, x)
@@ -228,7 +206,7 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
         active = memory.active
         if not isinstance(active, BlockSet):
             return super().step(problem, iterate, memory)
-        x, known, hint = iterate.point, iterate.known, memory.hint
+        x, known, hint, reach = iterate.point, iterate.known, memory.hint, memory.reach
         g = problem.gradient(x) if known is None else known.gradient
         scores, starts = active.scores(g), active.starts
         gap = block_gap(scores, active.weights, starts)
@@ -236,11 +214,10 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
             known = _evaluated(problem, x, g, hint)
         if known is not None:
             gap, hint = known.gap, known.vertex
-        reach = memory.reach if isinstance(memory, BlockMemory) else np.inf
         promise = float((np.maximum.reduceat(scores, starts) - np.minimum.reduceat(scores, starts)).sum())
         terms: Terms
         if local := known is None or promise >= gap:
-            toward, reach = _shifts(active, scores, reach)
+            toward, reach = _shifts(active, scores, memory.reach)
             longest = float(toward.max()) or 1.0
             toward = toward / longest  # the direction has size one, so that rounding does not depend on its length
             terms = [(float(toward[i]), active.atoms[i]) for i in np.flatnonzero(toward).tolist()]
@@ -252,14 +229,14 @@ class BlendedPairwise(KeepsBlocks, ActiveSetMethod):
                 return super().step(problem, iterate, replace(memory, active=single))
             active, terms, longest = with_parts(problem, known, active, [parts]), [(1.0, known.vertex)], 1.0
             toward = active.at(parts) - active.weights
-        point, length, limit, search = search_along(
-            problem, self.line_search, iterate, g, terms, longest, memory.search
+        point, length, limit, search = problem.search_along(
+            self.line_search, x, iterate.fun, g, terms, longest, memory.search
         )
         moved = active.weighted(active.weights + length * toward)
         moved = moved if problem.late else moved.few(self.prune)
         if local and length > 0:
             reach *= length / longest if length < limit else 2.0
-        following = BlockMemory(moved, search, min(memory.expected, gap), hint, reach=reach)
+        following = AtomMemory(moved, search, min(memory.expected, gap), hint, reach=reach)
         point = _rebuilt(problem, iterate, moved, point)
         return Proposal(point, length, following, gap, mixture=0 <= length <= limit)
 
@@ -285,3 +262,94 @@ def _shifts(active: BlockSet, scores: Array, reach: float) -> tuple[Array, float
     toward[best] += shift
     toward[worst] -= shift
     return toward, reach
+
+
+@dataclass(frozen=True)
+class Corrective(KeepsAtoms):
+    """Add several vertices per pass over the data, and correct all weights by Newton's method.
+
+    Corrections use the images of the atoms, at a cost of O(m |S|) per gradient and O(m |S|^2) per Newton step. An
+    iteration therefore makes one pass over the data, whatever the number of Newton steps.
+    """
+
+    #: Maximum number of vertices that one step adds. Sets whose oracle is a sort (L1 ball, simplex) return that many;
+    #: other sets return one.
+    vertices: int = 20
+    #: The weights are corrected until the gap over the weights is this fraction of the full gap.
+    accuracy: float = 0.1
+
+    optimism = 0.5  # Newton's method converges faster at the end than at the beginning
+    corrects = True
+    in_blocks = True
+    descends = True
+
+    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        x, known, evaluation, secants = iterate.point, iterate.known, None, memory.secants
+        assert known is not None
+        g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
+        count = max(1, min(self.vertices, _BLOCK_FACTOR * self.vertices // len(memory.active.starts)))
+        more = problem.constraint.known_vertices
+        best = [vertex] if more is None else more.best_vertices(g, count, vertex)
+        for v in best[:2]:  # the vertices are sorted, so the first two show a disagreement with the oracle
+            problem.agreed(v.dot(g), known, "best_vertices")
+        active = _with_vertices(problem, x, known, memory.active, best)
+        if problem.model(x) is not None:
+            weights = minimise_on(problem, x, WorkingSet.hull(active), self.accuracy * known.gap)
+            corrected = active.weighted(weights)
+            point = corrected.point(x)
+        else:
+            start, tol = QuasiNewtonState(x, iterate.fun, known.gradient, secants), max(self.accuracy, _SECANT_ACCURACY)
+            weights, end = minimise_by_secants(problem, start, active, tol * known.gap)
+            corrected, point, secants = active.weighted(weights), end.point, end.secants
+            evaluation = problem.evaluate(point, known.vertex, gradient=end.gradient)
+        moved = float(np.abs(weights - active.weights).sum() / (2 * len(active.starts)))
+        return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True)
+
+
+def _with_vertices(
+    problem: Problem, x: Point, known: Evaluation, active: Decomposition, best: Sequence[Vertex]
+) -> Decomposition:
+    """Add the oracle's vertex, and those of the further vertices whose linear value is lower than that of x."""
+    if isinstance(active, BlockSet):
+        ranked = [parts for v in best if (parts := parts_of(problem.constraint, v)) is not None]
+        if len(ranked) == len(best):
+            return with_parts(problem, known, active, ranked)
+    single, g, here = active.single(), known.gradient.as_oracle_input(), known.gradient.inner(x)
+    single = single if single is active else single.lifted(problem.objective)
+    further = problem.in_time(v for v in best[1:] if v.dot(g) < here)
+    return single.joined([known.vertex, *map(problem.objective.lift, further)])
+
+
+@dataclass(frozen=True)
+class DecompositionInvariant(Method):
+    """Move from the worst vertex of the minimal face of x towards the vertex of the oracle.
+
+    Garber & Meshi (2016); Bashiri & Zhang (2017). The set returns the worst vertex and the largest step, so no
+    decomposition of x is kept. The cost of a step does not depend on the number of vertices of which x is a mixture.
+    """
+
+    line_search: LineSearch = field(default_factory=ExactSearch)
+
+    @property
+    def descends(self) -> bool:
+        return self.line_search.descends
+
+    def init(self, problem: Problem, x: Point) -> Any:
+        if x.factored or problem.constraint.faces is None:
+            raise InputError(
+                f'method="decomposition-invariant" needs a set with an in-face oracle; {problem.constraint!r} has none'
+            )
+        return None
+
+    def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
+        x, known, faces = iterate.point, iterate.known, problem.constraint.faces
+        assert known is not None
+        assert faces is not None
+        problem.counts.n_lmo += 1
+        away = faces.away_vertex(known.gradient.as_oracle_input(), x.x)
+        limit = faces.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
+        terms = [(1.0, known.vertex), (-1.0, problem.objective.lift(away))]
+        point, length, _, memory = problem.search_along(
+            self.line_search, x, iterate.fun, known.gradient, terms, limit, memory
+        )
+        return Proposal(point, length, memory)

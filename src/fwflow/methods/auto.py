@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.spectrum import correctable
 from fwflow.points.point import Point
 
 # Ratio of columns to rows from which on a pass over the data costs more than correcting the weights of a sparse
@@ -62,7 +61,7 @@ RULES = (
         "matrix completion",
         "nuclear ball, spectraplex, spectrahedron",
         "corrections within the span of the factors need few passes over the data",
-        lambda p, x: x.factored and correctable(p),
+        lambda p, x: x.factored and p.objective.completion is not None and p.constraint.spectrum is not None,
     ),
     Rule(
         ("apg", "flow"),
@@ -102,15 +101,14 @@ RULES = (
 )
 
 
-def choose(problem: Problem, x: Point) -> tuple[tuple[str, ...], str]:
-    """Return the methods that ``method="auto"`` tries from a starting point, in order, and the reason."""
-    rule = next(rule for rule in RULES if rule.applies(problem, x))
-    return rule.candidates, rule.why
+def choose(problem: Problem, x: Point) -> Rule:
+    """Return the rule by which ``method="auto"`` chooses methods from a starting point."""
+    return next(rule for rule in RULES if rule.applies(problem, x))
 
 
 def advice(problem: Problem, x: Point, ran: str) -> str:
     """Return advice for a slow run of a black box: a method, a derivative, or a property of the set."""
-    C, (names, _) = problem.constraint, choose(problem, x)
+    C, names = problem.constraint, choose(problem, x).candidates
     better = [name for name in names if name != ran]
     helps = []
     if ran not in names:

@@ -1,10 +1,13 @@
-"""Interface between the loop and a method: iterate, proposal, and the base class of methods."""
+"""Interface between the loop and a method: iterate, proposal, the base class of methods, and runs within a step."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fwflow.methods import work
 from fwflow.methods.auto import Choice
@@ -14,7 +17,7 @@ from fwflow.points.point import Point
 
 
 class Iterate(NamedTuple):
-    """The point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
+    """Point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
 
     k: int
     point: Point
@@ -23,7 +26,7 @@ class Iterate(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The next point, the step length that led to it, and the memory of the method for the following step."""
+    """Next point, the step length that led to it, and the memory of the method for the following step."""
 
     point: Point
     step: float
@@ -116,3 +119,28 @@ class Method(ABC):
     def ran(self, choice: Choice, memory: Any) -> Choice:
         """Return the method that ran last and the reason; methods that switch override it."""
         return choice
+
+
+class Place(NamedTuple):
+    """Iterate of a method on a subproblem, its evaluation, and the memory of the method."""
+
+    point: Point
+    known: Evaluation
+    memory: Any
+
+
+def descent(problem: Problem, method: Method, x: Point, memory: Any) -> Iterator[Place]:
+    """Yield x and the iterates of a method from there.
+
+    The last one has a gap of the size of rounding errors, or neither gap nor value decreased, or the time is over.
+    """
+    value, least, k = math.inf, math.inf, 0
+    while True:
+        known, found = problem.evaluate(x), problem.value(x)
+        yield Place(x, known, memory)
+        noise = 4 * float(np.finfo(x.x.dtype).eps) * problem.size(x, known)
+        if problem.late or known.gap <= noise or (known.gap > least / 2 and found >= value):
+            return
+        value, least = min(value, found), min(least, known.gap)
+        proposal = method.step(problem, Iterate(k, x, found, known), memory)
+        x, memory, k = proposal.point, proposal.memory, k + 1

@@ -12,7 +12,6 @@ from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import in_time, searched
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import added
 from fwflow.points.point import Point
@@ -39,8 +38,8 @@ class BlockGaps:
 class BlockCoordinate(Method):
     r"""Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
 
-    A step goes from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block knows
-    its faces, and otherwise from x.
+    A step leads from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block
+    provides its faces, and otherwise from x.
 
     For a linear model, evaluating a block is a product with its columns, and a step is another one. n_design counts
     both as fractions of a pass. An evaluation counts as one gradient and one oracle call. A step evaluates blocks until
@@ -89,7 +88,7 @@ class BlockCoordinate(Method):
             gradient = known.gradient
             terms = np.asarray(gradient) * (x.x - np.asarray(known.vertex.vertex))
             gaps = np.add.reduceat(terms, [place.start for place, _ in factors])
-        for _ in in_time(problem, range(2 * len(gaps))):  # every order visits each block in this many evaluations
+        for _ in problem.in_time(range(2 * len(gaps))):  # every order visits each block in this many evaluations
             b = self._chosen(gaps, evaluations)
             place, C = factors[b]
             g = problem.partial(x, place) if gradient is None else np.asarray(gradient)[place]
@@ -107,7 +106,7 @@ class BlockCoordinate(Method):
                 while not problem.defined_at(added(x, [shift], [limit])) and limit > 1e-15:
                     limit /= 2
                 line = problem.along(x, added(x, [shift], [1.0]), iterate.fun, gradient)
-                length = float(searched(problem, ExactSearch(), line, limit, limit, None)[0])
+                length = float(problem.step_length(ExactSearch(), line, limit, limit, None)[0])
                 point, following = added(x, [shift], [length]), BlockGaps(gaps, evaluations)
                 return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
         finished = self.order != "gap" and not problem.late
@@ -128,7 +127,7 @@ class BlockCoordinate(Method):
 
 
 def _away(problem: Problem, C: ConstraintSet, g: Array, x: Array, s: Array) -> tuple[Array, float] | None:
-    """Return the direction from the worst vertex of the face of x to s, and the largest step; None if C knows none."""
+    """Return the direction from the worst vertex of the face of x to s, and the largest step; None without faces."""
     if C.faces is None:
         return None
     problem.counts.n_lmo += 1

@@ -12,14 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from fwflow._validation import InputError
-from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Pairwise
+from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Corrective, DecompositionInvariant, Pairwise
 from fwflow.methods.base import Method
 from fwflow.methods.block import BlockCoordinate
-from fwflow.methods.corrective import Corrective
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
-from fwflow.methods.invariant import DecompositionInvariant
-from fwflow.methods.lazy import LazyFrankWolfe
-from fwflow.methods.multistep import Multistep
+from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import AcceleratedProjectedGradient
@@ -159,7 +156,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "pairwise steps without an active set",
             "Decomposition-invariant",
             _of(DecompositionInvariant),
-            needs="a set that knows the minimal face of a point",
+            needs="a set that provides the minimal face of a point",
         ),
         "sliding": MethodEntry(
             "conditional gradient sliding: fewer gradients, more oracle calls",

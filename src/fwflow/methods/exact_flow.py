@@ -23,22 +23,20 @@ from fwflow._numerics import first_below, length
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import in_time
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.face import Face
-from fwflow.methods.restricted.flow_events import events
-from fwflow.methods.restricted.working_set import WorkingSet
+from fwflow.methods.restricted.working_set import WorkingSet, events
 from fwflow.objectives.quadratic_models import NOWHERE, Model
 from fwflow.points.gradients import DenseGradient, as_gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 
 #: Keys of predicted faces, and the gradients at their minimisers.
-Foreseen = tuple[tuple[tuple[Any, ...], Array], ...]
+Predicted = tuple[tuple[tuple[Any, ...], Array], ...]
 
 # Number of entries of A from which on a pass costs more than predicting events. Chosen without tuning.
-_WORTH_FORESEEING = 10**6
+_WORTH_PREDICTING = 10**6
 # Vertices are equal if their entries and their products with the gradients differ by at most this, relatively. Chosen
 # without tuning.
 _SAME = 1e-10
@@ -90,7 +88,7 @@ class FaceMemory:
     tau: float = 0.0
     scale: float = 0.0
     events: tuple[Event, ...] = ()
-    foreseen: Foreseen = ()
+    predicted: Predicted = ()
     #: Largest scale, lowest value of f, and number of events since f decreased by more than rounding.
     peak: float = 0.0
     lowest: float = math.inf
@@ -120,16 +118,11 @@ class ExactFlow(Method):
     closed form. If one pass can compute several gradients, events are predicted among the vertices that are nearly
     tied, and one pass computes all their gradients. Each event is still decided by the gradient over all vertices, and
     wrong predictions are dropped.
-
-    Parameters
-    ----------
-    foresee : int
-        Maximum number of predicted events per pass.
-    among : int
-        Number of vertices among which events are predicted.
     """
 
-    foresee: int = 16
+    #: Maximum number of predicted events per pass.
+    predictions: int = 16
+    #: Number of vertices among which events are predicted.
     among: int = 128
 
     lifts = False
@@ -145,7 +138,9 @@ class ExactFlow(Method):
         assert known is not None
         ahead = np.asarray(known.gradient, dtype=np.float64)
         if memory is None:
-            face, names, target = self._begin(problem, x, known.vertex)
+            model = problem.model(x)
+            assert model is not None  # every quadratic has one
+            face, names, target = self._begin(problem, model, x, known.vertex)
             memory = FaceMemory(face, names, ahead, scale=abs(x.dot(ahead)) + known.gap)
             return self._proposal(memory, target, 0.0, tuple(names))
         memory = memory.at(abs(x.dot(ahead)) + known.gap, iterate.fun, float(np.finfo(x.x.dtype).eps))
@@ -154,9 +149,8 @@ class ExactFlow(Method):
         for event in self._events(problem, x, known.vertex, ahead, memory):
             theta, key, name, joined = event
             face = joined.minimised(lambda: problem.late)
-            if face.dropped[:1] != (
-                (key, joined.values[-1]),
-            ):  # otherwise it did not move, and the event was a rounding error
+            # If the generator that joined drops out at once, it did not move, and the event was a rounding error.
+            if face.dropped[:1] != ((key, joined.values[-1]),):
                 break
         else:
             again = None if problem.late else self._again(problem, iterate, memory)
@@ -192,19 +186,18 @@ class ExactFlow(Method):
     def _with_gradient(self, problem: Problem, proposal: Proposal, ahead: Array, best: Vertex) -> Proposal:
         """Return the proposal with its evaluation, if the gradient was predicted or is computed with others."""
         memory = proposal.memory
-        if not (memory.foreseen and memory.foreseen[0][0] == memory.face.keys):
-            memory = replace(memory, foreseen=self._foreseen(problem, memory, ahead, best))
-        if not memory.foreseen:
+        if not (memory.predicted and memory.predicted[0][0] == memory.face.keys):
+            memory = replace(memory, predicted=self._predicted(problem, memory, ahead, best))
+        if not memory.predicted:
             return proposal._replace(memory=memory)
-        g = DenseGradient(memory.foreseen[0][1].astype(proposal.point.x.dtype, copy=False))
-        vertex = problem.lmo(g, lift=False)
-        known = Evaluation(g, vertex, g.inner(proposal.point) - g.dot(vertex.vertex))
-        return proposal._replace(memory=replace(memory, foreseen=memory.foreseen[1:]), known=known)
+        g = DenseGradient(memory.predicted[0][1].astype(proposal.point.x.dtype, copy=False))
+        known = problem.evaluate(proposal.point, lift=False, gradient=g)
+        return proposal._replace(memory=replace(memory, predicted=memory.predicted[1:]), known=known)
 
-    def _foreseen(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Foreseen:
+    def _predicted(self, problem: Problem, memory: FaceMemory, ahead: Array, best: Vertex) -> Predicted:
         """Return the predicted faces, and the gradients at their minimisers from one pass."""
         f, C, face = problem.objective, problem.constraint, memory.face
-        if self.foresee < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_FORESEEING:
+        if self.predictions < 2 or f.image_map is None or math.prod((f.image_map.size, *f.shape)) < _WORTH_PREDICTING:
             return ()
         near = [best] if C.known_vertices is None else C.known_vertices.best_vertices(ahead, self.among, best)
         if C.known_vertices is None or len(near) < 2:
@@ -212,15 +205,15 @@ class ExactFlow(Method):
         near += C.known_vertices.best_vertices(memory.gradient, self.among, best)
         names = {key: memory.names[key] for key in face.keys} | {v.key: v for v in near}
         keys = list(names)
-        sides = [face.model.sides(f.lift(v))[0] for v in in_time(problem, names.values())]
+        sides = [face.model.sides(f.lift(v))[0] for v in problem.in_time(names.values())]
         if len(sides) < len(names):
             return ()
         left = np.stack(sides)
         working = WorkingSet((), np.zeros(0), np.zeros(len(keys)), np.full(len(keys), np.inf), affine=True)
         slopes = np.array([v.dot(memory.gradient) for v in names.values()])
         places = replace(face, keys=tuple(range(len(face.keys))), dropped=())
-        following = events(working, left, left, places, np.zeros(len(keys)), slopes, lambda: problem.late)
-        faces = [one for one, _ in islice(following, self.foresee)]
+        following = events(working, (left, left), places, np.zeros(len(keys)), slopes, lambda: problem.late)
+        faces = [one for one, _ in islice(following, self.predictions)]
         if problem.late:
             return ()
         gradients = problem.gradients([Point(NOWHERE, one.image.astype(f.dtype)) for one in faces])
@@ -236,9 +229,9 @@ class ExactFlow(Method):
         event = Event(memory.tau, compact(target.x), tuple(names[key] for key in entered), left, active)
         return Proposal(target, theta, replace(memory, events=(*memory.events, event)), mixture=memory.face.affine)
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
+    def _begin(self, problem: Problem, model: Model, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         """Return the face at the start, the names of its keys, and the first target."""
-        model, vertex = _model(problem, x), problem.objective.lift(vertex.vertex)
+        vertex = problem.objective.lift(vertex.vertex)
         sides = model.sides(vertex)
         face = Face(model, True, sides[1], centre=sides).joined(vertex.vertex.key, sides, 1.0)
         return face, {vertex.vertex.key: vertex.vertex}, x.mix([(1.0, vertex)])
@@ -261,9 +254,8 @@ class ExactFlow(Method):
             sides = memory.face.model.sides(problem.objective.lift(vertex))
             if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
                 face = memory.face
-                if length(sides[0]) < _SHORT * length(
-                    face.centre[0]
-                ):  # the difference to the centre would be imprecise
+                # The difference of a short side to a long centre would be imprecise.
+                if length(sides[0]) < _SHORT * length(face.centre[0]):
                     lifted = [problem.objective.lift(memory.names[key]) for key in face.keys]
                     face = face.recentred(sides, [face.model.sides(one) for one in lifted])
                 yield theta, vertex.key, vertex, face.joined(vertex.key, sides)
@@ -280,10 +272,10 @@ class ExactFlow(Method):
 class ExactBoxFlow(ExactFlow):
     """Exact flow on a box. A face is given by the entries between bounds, which enter when their gradient is zero."""
 
-    def _begin(self, problem: Problem, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
+    def _begin(self, problem: Problem, model: Model, x: Point, vertex: Lifted) -> tuple[Face, dict[Any, Any], Point]:
         corner = x.mix([(1.0, problem.objective.lift(vertex.vertex))])
         image = np.asarray(corner.image, dtype=np.float64)
-        return Face(_model(problem, x), False, image), {}, corner
+        return Face(model, False, image), {}, corner
 
     def _fresh(self, problem: Problem, x: Point, face: Face) -> Face:
         fixed = np.array(x.x)
@@ -384,12 +376,6 @@ def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, A
     # Products alone do not show differences in entries where the gradient is small.
     apart = (np.abs(v - np.asarray(w)) for w in tied)
     return any(d.max() <= close and np.vdot(size, d) <= near for d in apart)
-
-
-def _model(problem: Problem, x: Point) -> Model:
-    model = problem.model(x)
-    assert model is not None  # every quadratic has one
-    return model
 
 
 def box_bounds(problem: Problem, x: Point) -> tuple[Array, Array]:

@@ -1,12 +1,12 @@
-"""Objective and constraint set of one run, with counted calls and checked values."""
+"""Objective and constraint set of one run, with counted calls, checked values and the time limit."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,24 @@ from fwflow.objectives.quadratic_models import Model
 from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.sets.base import ConstraintSet
+from fwflow.steps.searches import LineSearch, TimeIsUp
+
+T = TypeVar("T")
+
+#: Weights w and atoms of a direction ``sum of w (atom - x)``.
+Terms = Sequence[tuple[float, Atom]]
+#: Function that returns whether the time limit has passed, for loops without a problem.
+Late = Callable[[], bool]
 
 # Relative difference between two computations of one inner product that is not regarded as an error. Chosen without
 # tuning.
 _DISAGREEMENT = 1e-6
 _NOT_FINITE = "the gradient has NaN or infinite entries"
+
+
+def never() -> bool:
+    """Return False: there is no time limit."""
+    return False
 
 
 @storable("evaluation")
@@ -36,7 +49,7 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """An objective and a constraint set, with the counts of one run."""
+    """Objective and constraint set of one run, with its counts and its time limit."""
 
     objective: Objective
     constraint: ConstraintSet
@@ -49,6 +62,13 @@ class Problem:
     def late(self) -> bool:
         """Whether the time limit of the run has passed."""
         return time.perf_counter() > self.deadline
+
+    def in_time(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items until the time limit has passed."""
+        for item in items:
+            if self.late:
+                return
+            yield item
 
     def value(self, point: Point) -> float:
         """Return f at a point; raise `NumericalTrouble` if it is not a finite number."""
@@ -151,7 +171,7 @@ class Problem:
             curvature=None if smoothness is None else smoothness * norm2,
         )
 
-    def segment_inside(self, x: Point, direction: Sequence[tuple[float, Atom]], limit: float) -> float:
+    def segment_inside(self, x: Point, direction: Terms, limit: float) -> float:
         """Return the length `limit`, halved until a step of that length stays in the domain of f."""
         while self.objective.domain is not None and limit > 1e-15:
             if self.defined_at(x.mix((limit * w, s) for w, s in direction)):
@@ -159,12 +179,51 @@ class Problem:
             limit /= 2
         return limit
 
+    def step_length(self, search: LineSearch, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        """Return the step length of a line search and its memory.
+
+        After the time limit the length is that of the longest step that was seen to decrease f, or zero.
+        """
+        if self.deadline == math.inf:
+            return search.step(line, gamma, limit, memory)
+        best = 0.0
+
+        def timed(f: Callable[[float], float], lowest: float) -> Callable[[float], float]:
+            def at(length: float) -> float:
+                nonlocal best
+                if self.late:
+                    raise TimeIsUp
+                found = f(length)
+                if found <= lowest and best < length <= limit:
+                    best = length
+                return found
+
+            return at
+
+        line = replace(line, value=timed(line.value, line.value0), slope=timed(line.slope, 0.0))
+        try:
+            return search.step(line, gamma, limit, memory)
+        except TimeIsUp:
+            return best, memory
+
+    def search_along(
+        self, search: LineSearch, x: Point, value: float, gradient: Gradient, terms: Terms, limit: float, memory: Any
+    ) -> tuple[Point, float, float, Any]:
+        """Search along the direction ``sum of w (atom - x)`` from x, where f has that value, within the domain of f.
+
+        Return the point, the step length, its limit within the domain, and the memory of the search.
+        """
+        limit = self.segment_inside(x, terms, limit)
+        line = self.along(x, x.mix(terms), value, gradient)
+        length, memory = self.step_length(search, line, min(1.0, limit), limit, memory)
+        return x.mix((float(length) * w, atom) for w, atom in terms), float(length), limit, memory
+
     def lmo(self, g: Gradient, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        asked = g.as_oracle_input()
-        vertex = self.constraint.lmo(asked, last) if inner is None else self.constraint.lmo_at(asked, inner, last)
+        C, cost = self.constraint, g.as_oracle_input()
+        vertex = C.lmo(cost, last) if inner is None else C.lmo_at(cost, inner, last)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
     def evaluate(
@@ -186,10 +245,10 @@ class Problem:
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow means an infinite rounding error
             return 4 * (eps * self.size(point, known) + self.objective.rounding(point, known.vertex))
 
-    def agreed(self, value: float, known: Evaluation, offer: str) -> None:
-        """Raise an error if the member `offer` of the set reaches a lower ``<g, s>`` than the oracle of the set.
+    def agreed(self, value: float, known: Evaluation, name: str) -> None:
+        """Raise an error if the attribute `name` of the set reaches a lower ``<g, s>`` than its oracle.
 
-        A class that overrides the oracle of a set inherits the other members, which may then be wrong.
+        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong.
         """
         least = known.gradient.dot(known.vertex.vertex)
         allowed = _DISAGREEMENT * (abs(value) + abs(least))
@@ -197,6 +256,6 @@ class Problem:
             return
         if value < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - allowed:
             raise ValueError(
-                f"C: `{offer}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
+                f"C: `{name}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
                 "override both consistently"
             )

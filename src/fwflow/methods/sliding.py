@@ -12,11 +12,10 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError
 from fwflow.designs import Counts
 from fwflow.methods.active import AtomMemory, BlendedPairwise
-from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.base import Iterate, Method, Place, Proposal, descent
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import MOST_SMOOTHNESS, low_smoothness, value_or_infinity
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
-from fwflow.methods.restricted.descent import Place, descent
 from fwflow.objectives.base import Line, NumericalTrouble, Objective, parabola
 from fwflow.points.point import Point
 

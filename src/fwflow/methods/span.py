@@ -23,17 +23,52 @@ from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.spectrum import Spectrum
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.image_based import image_of
 from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import FactoredPoint, Point
+from fwflow.sets.base import SpectralRange
+from fwflow.sets.vectors import L1Ball, Simplex
 
 # Factors within this relative distance of the squared radius of their ball are treated as on its boundary. Chosen
 # without tuning.
 _EDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class Spectrum(SpectralRange):
+    """Spectrum of the members of a set, with projections onto it and the steps that depend on it."""
+
+    def gradient(self, f: MatrixCompletion, image: Array) -> Any:
+        """Return the gradient at a matrix with these observed entries, restricted to the space of the members."""
+        return self.restricted(f.gradient_matrix(image))
+
+    def restricted(self, G: Any) -> Any:
+        """Return a matrix, or its symmetric part if all members are symmetric."""
+        return (G + G.T) * G.dtype.type(0.5) if self.sign else G
+
+    def project(self, M: Array) -> Array:
+        """Return the nearest matrix with an admissible spectrum, by projecting the values."""
+        if self.sign:
+            values, W = np.linalg.eigh(self.sign * self.restricted(M))
+            return dot(self.sign * (W * self._projected(values)), W.T)
+        left, sigma, right = np.linalg.svd(M, full_matrices=False)
+        return dot(left * self._projected(sigma), right)
+
+    def _projected(self, values: Array) -> Array:
+        largest = values.max()
+        if self.exact or largest > self.radius:
+            # Subtracting a constant from all values does not change the projection and avoids large numbers.
+            values = values - largest + values.dtype.type(self.radius)
+        if self.exact:
+            return Simplex(self.radius).project(values)
+        return L1Ball(self.radius).project(np.maximum(values, 0))
+
+    def factors(self, A: Array, B: Array) -> tuple[Array, Array]:
+        """Return the factors of a member; those of a symmetric one are equal up to the sign."""
+        return (A, self.sign * A) if self.sign else (A, B)
 
 
 @storable("span-memory")
@@ -43,27 +78,20 @@ class SpanMemory:
 
     block: Array
     smoothness: float
-    turns: int
+    factor_steps: int
     gap: float = math.inf
 
 
 @dataclass(frozen=True)
 class SpanCorrective(Method):
-    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors.
+    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors."""
 
-    Parameters
-    ----------
-    vectors : int
-        Number of singular vectors of the gradient that a pass adds to that of the oracle.
-    projections : int
-        Number of projected gradient steps within the span.
-    turns : int
-        Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
-    """
-
+    #: Number of singular vectors of the gradient that a pass adds to that of the oracle.
     vectors: int = 20
+    #: Number of projected gradient steps within the span.
     projections: int = 4
-    turns: int = 8
+    #: Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
+    factor_steps: int = 8
 
     lifts = False
 
@@ -71,7 +99,7 @@ class SpanCorrective(Method):
         f, _ = _completion(problem)
         rows, cols = x.x.shape
         block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.turns)
+        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.factor_steps)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known = iterate.point, iterate.known
@@ -79,27 +107,25 @@ class SpanCorrective(Method):
         f, spectrum = _completion(problem)
         assert isinstance(known.gradient, Sampled)
         u, v, _ = known.vertex.vertex.factors()
-        smoothness, turns = memory.smoothness, memory.turns
+        smoothness, steps = memory.smoothness, memory.factor_steps
         # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
         G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
         block = _leading(G, memory.block, spectrum.sign)
-        if spectrum.sign:
-            P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
-        else:
-            P = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        if not spectrum.sign:
             Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
         M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
         M, image, smoothness = self._corrected(f, spectrum, P, Q, M, image_of(x), smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
         if rank == 0:
-            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, turns, known.gap), mixture=True)
+            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, steps, known.gap), mixture=True)
         more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
-        turns = min(2 * turns, 4 * self.turns) if more else max(turns // 2, self.turns)
+        steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
         roots = np.sqrt(sigma[:rank])
         A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
-        corrected = FactoredPoint(LowRank.from_factors(*self._turned(f, spectrum, A, B, image, turns)))
-        following = SpanMemory(block, smoothness, turns, known.gap)
+        corrected = FactoredPoint(LowRank.from_factors(*_corrected_factors(f, spectrum, A, B, image, steps)))
+        following = SpanMemory(block, smoothness, steps, known.gap)
         return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
 
     def _corrected(
@@ -123,46 +149,46 @@ class SpanCorrective(Method):
             M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
         return M, image, smoothness
 
-    def _turned(
-        self, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, turns: int
-    ) -> tuple[Array, Array]:
-        """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
 
-        The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
-        """
-        Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
-        sigma = np.einsum("ij,ij->j", A, A)
-        weights = 1 / (sigma + sigma.mean())
-        unit = _largest(f.dual(Point(NOWHERE, image)))
-        direction = before = np.zeros_like(Z)
-        promise = math.inf
-        for _ in range(turns):
-            A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
-            slopes = dot(G, B)
-            g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
-            # If the factors are on the boundary of the ball, the steps are tangential to it.
-            held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
-            radial = Z / size if held else np.zeros_like(Z)
-            g -= np.vdot(g, radial) * radial
-            downhill = -weights * g
-            downhill -= np.vdot(downhill, radial) * radial
-            change, promise = float(np.vdot(before - g, downhill)) / promise, -float(np.vdot(g, downhill))
-            if not promise > 0:
-                break
-            direction = max(0.0, change) * direction + downhill
-            direction -= np.vdot(direction, radial) * radial
-            if not np.vdot(g, direction) < 0:
-                direction = downhill
-            step = size / float(norm(direction)) * direction
-            curve = _Curve.along(f, image, Z, step, rows, limit, spectrum.exact)
-            t = curve.minimum()
-            if t == 0:
-                break
-            Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-        return spectrum.factors(Z[:rows], Z[rows:])
+def _corrected_factors(
+    f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
+) -> tuple[Array, Array]:
+    """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
+
+    The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
+    """
+    Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
+    sigma = np.einsum("ij,ij->j", A, A)
+    weights = 1 / (sigma + sigma.mean())
+    unit = _largest(f.dual(Point(NOWHERE, image)))
+    direction = before = np.zeros_like(Z)
+    promise = math.inf
+    for _ in range(steps):
+        A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
+        slopes = dot(G, B)
+        g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
+        # If the factors are on the boundary of the ball, the steps are tangential to it.
+        held = spectrum.exact or (size**2 > (1 - _EDGE) * limit and np.vdot(g, Z) < 0)
+        radial = Z / size if held else np.zeros_like(Z)
+        g -= np.vdot(g, radial) * radial
+        downhill = -weights * g
+        downhill -= np.vdot(downhill, radial) * radial
+        change, promise = float(np.vdot(before - g, downhill)) / promise, -float(np.vdot(g, downhill))
+        if not promise > 0:
+            break
+        direction = max(0.0, change) * direction + downhill
+        direction -= np.vdot(direction, radial) * radial
+        if not np.vdot(g, direction) < 0:
+            direction = downhill
+        step = size / float(norm(direction)) * direction
+        curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
+        t = curve.minimum()
+        if t == 0:
+            break
+        Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
+    return spectrum.factors(Z[:rows], Z[rows:])
 
 
-@dataclass(frozen=True)
 class _Curve:
     r"""Observed entries of :math:`A B^T` for factors Z = (A, B) that move along a line and are scaled into their ball.
 
@@ -170,20 +196,14 @@ class _Curve:
     :math:`s = 2r / \|Z + t D\|^2` for factors that stay on the sphere.
     """
 
-    f: MatrixCompletion
-    entries: tuple[Array, Array, Array]
-    size2: tuple[float, float, float]  # coefficients of the squared norm of Z + t D
-    limit: float
-    on_sphere: bool
-
-    @classmethod
-    def along(
-        cls, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float, on_sphere: bool
-    ) -> _Curve:
+    def __init__(
+        self, f: MatrixCompletion, image: Array, Z: Array, D: Array, rows: int, limit: float, on_sphere: bool
+    ) -> None:
+        self.f, self.limit, self.on_sphere = f, limit, on_sphere
         A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
-        first = f.entries(np.hstack([A, dA]), np.hstack([dB, B]))
-        size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
-        return cls(f, (image, first, f.entries(dA, dB)), size2, limit, on_sphere)
+        self.entries = image, f.entries(np.hstack([A, dA]), np.hstack([dB, B])), f.entries(dA, dB)
+        #: Coefficients of the squared norm of Z + t D.
+        self.size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
 
     def held(self, size2: float) -> bool:
         """Return whether factors with that squared norm are scaled."""
@@ -228,7 +248,7 @@ class _Curve:
 
 def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
     """Return the objective and the spectrum of the set; raise an error if the method cannot handle one of them."""
-    f, spectrum = problem.objective.completion, Spectrum.of(problem.constraint)
+    f, spectrum = problem.objective.completion, problem.constraint.spectrum
     if f is None:
         given = type(problem.objective).__name__
         raise ValueError(f"corrections of factored matrices need a MatrixCompletion; got {given}. Use another method")
@@ -237,7 +257,7 @@ def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
             "corrections of factored matrices need a NuclearBall, Spectraplex or Spectrahedron, or a multiple of one; "
             f"got {problem.constraint!r}. Use another method"
         )
-    return f, spectrum
+    return f, Spectrum(**vars(spectrum))
 
 
 def _leading(G: Any, block: Array, sign: int) -> Array:

@@ -12,7 +12,6 @@ import numpy as np
 
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.clock import in_time
 from fwflow.methods.multistep import check_tableau, signature
 from fwflow.methods.problem import Problem
 from fwflow.objectives.base import Batch
@@ -156,7 +155,7 @@ class Stochastic(Method):
         steps = math.ceil(count / (size * self.tableau.stages))
         estimator = _ESTIMATORS[self.estimator](problem, iterate, memory)
         x, convex, gap, gammas = iterate.point.bare(), True, math.nan, [0.0]
-        for t in in_time(problem, range(iterate.k * steps, (iterate.k + 1) * steps)):
+        for t in problem.in_time(range(iterate.k * steps, (iterate.k + 1) * steps)):
 
             def target(i: int, x_bar: Point, t: int = t) -> Lifted:
                 nonlocal gap

@@ -22,7 +22,7 @@ from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import Decomposition
-from fwflow.methods.sequence import decomposed, few
+from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point, unmoved
 
@@ -42,6 +42,9 @@ _STILL = 3
 _ROUNDING = 1e3
 # Number of steps between two counts of the nonzero coefficients of x.
 _SUPPORT_EVERY = 20
+# x has few nonzero coefficients if they are at most this fraction of the rows and of the columns of the data, and at
+# most this number.
+_SHARE, _MOST = 1 / 8, 1000
 
 
 @storable("seat")
@@ -111,19 +114,14 @@ class SwitchingMemory:
 class Switching(Method):
     """Methods in order of preference, of which one runs at a time.
 
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the candidates, for `Result.method`.
-    candidates : tuple of Method
-        A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set
-        can decompose x and they are few or affordable by now. Otherwise x is its first atom.
-    once : bool
-        Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
+    A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set can
+    decompose x and they are few or affordable by now. Otherwise x is its first atom.
     """
 
+    #: Names of the candidates, for `Result.method`.
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
+    #: Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
     once: bool = field(default=False, repr=False)  # the candidates identify a saved state
 
     descends = True
@@ -310,3 +308,11 @@ def _start(problem: Problem, method: Method, x: Point, memory: Any, affordable: 
         if active is not None:
             return active.point(x), method.init_from(problem, x, active)
     return x, fresh
+
+
+def few(problem: Problem, x: Point) -> bool:
+    """Return whether x has few nonzero coefficients and f has a model with which to correct them."""
+    image_map = problem.objective.image_map
+    if image_map is None or x.factored or problem.model(x) is None:
+        return False
+    return np.count_nonzero(x.x) <= min(_MOST, _SHARE * min(x.x.size, image_map.size))

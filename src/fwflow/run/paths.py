@@ -11,9 +11,9 @@ import numpy as np
 
 from fwflow._validation import Array, InputError, describe, finite_array, number, whole
 from fwflow.designs import Counts
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 from fwflow.methods.problem import Problem
-from fwflow.methods.sequence import decomposed
+from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import Objective
 from fwflow.points.gradients import as_gradient
 from fwflow.points.lowrank import LowRank

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot
 from fwflow._validation import Array, describe, float_array, number, positive, whole
 from fwflow.methods.exact_flow import Event
-from fwflow.methods.implicit_flow import Sliding
+from fwflow.methods.newton_flow import Sliding
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import stacked
 from fwflow.run.loop import minimize

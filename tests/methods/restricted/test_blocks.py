@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from fwflow.methods.corrective import Corrective
+from fwflow.methods.active import Corrective
 from fwflow.methods.restricted import blocks as blocks_module
-from fwflow.methods.restricted.atoms import ActiveSet
+from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.methods.restricted.blocks import BlockSet
+from fwflow.points.point import Lifted
 from fwflow.sets import CallableSet
 
 METHODS = ("corrective", "blended-pairwise", "lazy-blended-pairwise")
@@ -333,3 +334,27 @@ def test_members_read_as_those_of_one_mixture():
     np.testing.assert_allclose(sum(w * np.asarray(v) for w, v in terms), r.x, atol=1e-14)
     with pytest.raises(ValueError, match="read-only"):
         active.weights[0] = 1.0
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_both_decompositions_reduce_themselves_beyond_the_given_number_of_atoms_per_dimension(times):
+    rng = np.random.default_rng(0)
+    for k in (2 * times + 1, 2 * times + 2):
+        atoms = Atoms(Lifted(fw.DenseVertex(v)) for v in rng.standard_normal((k, 2)))
+        one = ActiveSet(atoms, rng.dirichlet(np.ones(k)))
+        for active in (one, BlockSet((one, ActiveSet.starting_at(fw.Point(np.ones(2)))))):
+            few = active.few(times)
+            assert (few is active) == (k <= 2 * times + 1)
+            np.testing.assert_allclose(few.x, active.x, rtol=0, atol=1e-14)
+            assert len(few) <= max(3, k if few is active else 0) + len(active.starts) - 1
+
+
+def test_every_atom_of_both_decompositions_is_replaced():
+    f = fw.LinearModel(np.arange(6.0).reshape(3, 2), np.zeros(3))
+    one = ActiveSet(Atoms(Lifted(fw.DenseVertex(v)) for v in np.eye(2)), np.array([0.25, 0.75]))
+    for active in (one, BlockSet((one, one))):
+        lifted = active.lifted(f)
+        images = [f.design.matvec(np.asarray(vertex)) for vertex in active.vertices]
+        np.testing.assert_array_equal([atom.image for atom in lifted.atoms], images)
+        assert all(atom.image is None for atom in lifted.bare().atoms)
+        np.testing.assert_array_equal(lifted.bare().weights, active.weights)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.methods.restricted.face import Face, Rows
+from fwflow.methods.restricted.face import Face
 from fwflow.objectives.quadratic_models import CoordinateModel, Model
 
 seeds = st.integers(0, 2**32 - 1)
@@ -100,18 +100,3 @@ def test_a_face_without_bounds_in_the_way_is_minimised_as_linear_algebra_would()
         loose = loose.joined(key, (V[key], V[key]), 0.0, -10.0, 10.0)
     solved = np.linalg.lstsq(np.sqrt(model.second)[:, None] * V.T, np.sqrt(model.second) * z, rcond=None)[0]
     np.testing.assert_allclose(loose.minimised().values, solved, rtol=0, atol=1e-12)
-
-
-def test_rows_that_share_a_buffer_see_their_own_only():
-    rows = Rows()
-    for k in range(5):
-        rows = rows.extended(np.full(3, k))
-    before = rows.array.copy()
-    one, two = rows.extended(np.full(3, 10.0)), rows.extended(np.full(3, 20.0))
-    three, four = one.extended(np.full(3, 30.0)), one.extended(np.full(3, 40.0))
-    np.testing.assert_array_equal(rows.array, before)
-    for rows, last in ((one, [10]), (two, [20]), (three, [10, 30]), (four, [10, 40])):
-        np.testing.assert_array_equal(rows.array[:, 0], [*range(5), *last])
-    given = np.ones((2, 3))
-    Rows.of(given).extended(np.zeros(3))
-    np.testing.assert_array_equal(given, np.ones((2, 3)))

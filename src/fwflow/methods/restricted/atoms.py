@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -31,6 +31,9 @@ _FOLD_EVERY = 64
 # A record is dropped if its vertices take this many times the memory of x, or this many numbers (256 MB). Chosen
 # without tuning.
 _MOST_TIMES, _MOST = 100, 2**25
+# Largest dimension in which an active set is reduced. Removing an atom takes the square of the dimension, which beyond
+# this takes longer than the step that added it.
+_REDUCIBLE_DIMENSION = 1000
 
 
 @storable("atoms", "_items", "_rows", valid=lambda atoms: len(atoms) > 0)
@@ -47,11 +50,7 @@ class Atoms(Sequence[Atom]):
         """Indices of the sparse rows, which depend on earlier atoms, and on which the rounding of sums depends."""
         return self._stack.sparse if "_stack" in self.__dict__ else None
 
-    @overload
-    def __getitem__(self, i: int) -> Atom: ...
-    @overload
-    def __getitem__(self, i: slice) -> tuple[Atom, ...]: ...
-    def __getitem__(self, i: int | slice) -> Atom | tuple[Atom, ...]:
+    def __getitem__(self, i: int) -> Atom:  # type: ignore[override]
         return self._items[i]
 
     def __len__(self) -> int:
@@ -226,7 +225,7 @@ class Decomposition(ABC):
 
     @property
     def x(self) -> Any:
-        """The point as an array, or as a `LowRank` if every vertex is rank-one."""
+        """Point as an array, or as a `LowRank` if every vertex is rank-one."""
         shape = self.vertices[0].shape
         factored = all(atom.factored for atom in self.atoms)
         like = FactoredPoint(LowRank.zeros(shape)) if factored else Point(np.zeros(shape))
@@ -250,19 +249,27 @@ class Decomposition(ABC):
 
     @abstractmethod
     def weighted(self, weights: Array) -> Decomposition:
-        """Return the decomposition with other weights, without atoms of weight zero."""
+        """Return the decomposition with other weights, scaled to sum one, without atoms of weight zero."""
 
     @abstractmethod
-    def lifted(self, f: Objective) -> Decomposition:
+    def mapped(self, change: Callable[[Atom], Atom]) -> Self:
+        """Return the decomposition with every atom replaced, and the same weights."""
+
+    def lifted(self, f: Objective) -> Self:
         """Return the decomposition with the images of the atoms under an objective."""
+        return self.mapped(lambda atom: atom.imaged_by(f))
 
-    @abstractmethod
-    def bare(self) -> Decomposition:
+    def bare(self) -> Self:
         """Return the decomposition without images."""
+        return self.mapped(lambda atom: atom.bare())
 
     @abstractmethod
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         """Return whether the weights are positive and no atom is known to be outside of C."""
+
+    @abstractmethod
+    def few(self, times: int = 1) -> Decomposition:
+        """Reduce more than `times` atoms per dimension to an affine basis of the atoms."""
 
     @abstractmethod
     def single(self) -> ActiveSet:
@@ -327,7 +334,9 @@ class ActiveSet(Decomposition):
         return g.scores(self.atoms)
 
     def weighted(self, weights: Array) -> ActiveSet:
-        return ActiveSet(self.atoms, weights).pruned()
+        # Rounding leaves a weight of some ulps where it should be zero, so the limit is not zero.
+        mask = weights > 1e-14
+        return ActiveSet(self.atoms.kept(mask), weights[mask] / weights[mask].sum())
 
     def joined(self, new: Iterable[Atom]) -> ActiveSet:
         """Return the active set with further atoms of weight zero."""
@@ -340,23 +349,17 @@ class ActiveSet(Decomposition):
         weights = (1.0 - length * sum(w for w, _ in terms)) * joined.weights
         for w, atom in terms:
             weights[joined.atoms.places[atom.key]] += length * w
-        return ActiveSet(joined.atoms, weights).pruned()
+        return joined.weighted(weights)
 
-    def pruned(self) -> ActiveSet:
-        """Return the active set without atoms of weight zero, with weights that sum to one."""
-        # Rounding leaves a weight of some ulps where it should be zero, so the limit is not zero.
-        mask = self.weights > 1e-14
-        weights = self.weights[mask]
-        return ActiveSet(self.atoms.kept(mask), weights / weights.sum())
-
-    def lifted(self, f: Objective) -> ActiveSet:
-        return ActiveSet(Atoms(atom.imaged_by(f) for atom in self.atoms), self.weights)
+    def mapped(self, change: Callable[[Atom], Atom]) -> ActiveSet:
+        return ActiveSet(Atoms(map(change, self.atoms)), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         return bool(self.weights.min() > 0) and all(C.contains(atom.member, tol) is not False for atom in self.atoms)
 
-    def bare(self) -> ActiveSet:
-        return ActiveSet(Atoms(atom.bare() for atom in self.atoms), self.weights)
+    def few(self, times: int = 1) -> ActiveSet:
+        n = self.atoms.dimension
+        return caratheodory(self) if n <= _REDUCIBLE_DIMENSION and len(self) > times * n + 1 else self
 
     def single(self) -> ActiveSet:
         return self
@@ -396,7 +399,7 @@ def caratheodory(active: ActiveSet) -> ActiveSet:
         kept[waiting[:room]], waiting = True, waiting[room:]
         weights[kept] = _emptied(weights[kept], _null_space(active.atoms.kept(kept).rows()))
         kept &= weights > 0
-    return ActiveSet(active.atoms, weights).pruned()
+    return active.weighted(weights)
 
 
 def _emptied(weights: Array, null: Array) -> Array:
@@ -435,14 +438,13 @@ class Record(NamedTuple):
     limit: int
     steps: tuple[tuple[Sequence[float], Sequence[Vertex]], ...] = ()
     pending: int = 0
-    stored: int = 0
 
     @classmethod
     def starting_with(cls, active: ActiveSet, x: Point) -> Record | None:
         """Return the record at the start of a run; None for a factored x, which is a decomposition itself."""
         if x.factored:
             return None
-        return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST), stored=_storage(active.atoms))
+        return cls(active.bare(), min(_MOST_TIMES * x.x.size, _MOST))
 
     def after(self, weights: Sequence[float], targets: Sequence[Atom]) -> Record | None:
         """Return the record after a step to ``x + sum of w_i (s_i - x)``."""
@@ -450,7 +452,7 @@ class Record(NamedTuple):
         if None in vertices:
             return None
         pending = self.pending + sum([vertex.storage for vertex in vertices])
-        record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending, self.stored)
+        record = Record(self.active, self.limit, (*self.steps, (weights, vertices)), pending)
         return record if len(record.steps) < _FOLD_EVERY and pending <= self.limit else record.folded()
 
     def folded(self) -> Record | None:
@@ -471,10 +473,4 @@ class Record(NamedTuple):
             total[joined.atoms.places[key]] += w
         mask = total != 0
         active = ActiveSet(joined.atoms.kept(mask), total[mask])
-        fresh = joined.atoms[len(self.active) :]
-        stored = self.stored + _storage(fresh) if mask.all() else _storage(active.atoms)
-        return None if stored > self.limit else Record(active, self.limit, stored=stored)
-
-
-def _storage(atoms: Iterable[Atom]) -> int:
-    return sum(atom.storage for atom in atoms)
+        return None if sum(atom.storage for atom in active.atoms) > self.limit else Record(active, self.limit)

@@ -1,11 +1,11 @@
-"""Decomposition of x over a sum of sets: one active set for every summand."""
+"""Decompositions of x that a set determines: into its known vertices, and into one active set for every summand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -29,6 +29,8 @@ from fwflow.sets.products import joint_mixture
 _MOST = 1000
 # Largest error of a decomposition relative to x. Chosen without tuning.
 _MISSED = 1e-6
+# A weight of a decomposition below this is rounding: 45 units in the last place of the sum of the weights, which is 1.
+_ROUNDED = 1e-14
 
 
 @storable("block-set", valid=lambda active: len(active.blocks) > 1)
@@ -112,17 +114,12 @@ class BlockSet(Decomposition):
         return np.asarray((apart * apart).sum(axis=1)).reshape(-1)
 
     def few(self, times: int = 1) -> BlockSet:
-        """Reduce blocks with more than `times` atoms per dimension to an affine basis of their atoms."""
-        return self if all(_few(block, times) for block in self.blocks) else self._each(partial(_fewer, times=times))
+        many = [not _few(block, times) for block in self.blocks]
+        parts = (caratheodory(block) if more else block for more, block in zip(many, self.blocks, strict=True))
+        return BlockSet(tuple(parts)) if any(many) else self
 
-    def lifted(self, f: Objective) -> BlockSet:
-        return self._each(lambda block: block.lifted(f))
-
-    def bare(self) -> BlockSet:
-        return self._each(ActiveSet.bare)
-
-    def _each(self, change: Callable[[ActiveSet], ActiveSet]) -> BlockSet:
-        return BlockSet(tuple(map(change, self.blocks)))
+    def mapped(self, change: Callable[[Atom], Atom]) -> BlockSet:
+        return BlockSet(tuple(block.mapped(change) for block in self.blocks))
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         x = np.array(self.x)
@@ -133,7 +130,6 @@ class BlockSet(Decomposition):
         )
 
     def single(self) -> ActiveSet:
-        """The greedy way: atoms of all blocks go together until one of them has no weight left."""
         found = list(joint_mixture([list(zip(b.weights.tolist(), b.atoms, strict=True)) for b in self.blocks]))
         weights = np.array([w for w, _ in found])
         atoms = [Lifted(Sum(tuple(atom.coordinates for atom in parts))) for _, parts in found]
@@ -149,10 +145,6 @@ def _few(block: ActiveSet, times: int) -> bool:
             return True
         found.append(np.arange(dimension) if entries is None else entries[0])
     return len(block) <= times * len(np.unique(np.concatenate(found))) + 1
-
-
-def _fewer(block: ActiveSet, times: int) -> ActiveSet:
-    return block if _few(block, times) else caratheodory(block)
 
 
 def parts_of(C: ConstraintSet, vertex: Vertex) -> tuple[Vertex, ...] | None:
@@ -204,3 +196,24 @@ def with_parts(problem: Problem, known: Evaluation, active: BlockSet, ranked: Se
 
 def _mixture(terms: Collection[tuple[float, Vertex]]) -> ActiveSet:
     return ActiveSet(Atoms(Lifted(vertex) for _, vertex in terms), np.array([w for w, _ in terms]))
+
+
+def decomposed(problem: Problem, x: Point) -> ActiveSet | None:
+    """Return x as a mixture of vertices and, for the rest of the weight, the origin; None if the set cannot do so.
+
+    A rest of at most 1e-14 counts as rounding, as does any rest where the origin is not a member: the weights are then
+    divided by their sum.
+    """
+    f, C = problem.objective, problem.constraint
+    vertices = None if C.known_vertices is None else C.known_vertices.decomposed(x.x)
+    if vertices is None:
+        return None
+    weights = [w for w, _ in vertices]
+    atoms = [f.lift(vertex) for _, vertex in problem.in_time(vertices)]
+    if len(atoms) < len(vertices):
+        return None
+    rest, zero = 1.0 - sum(weights), np.zeros_like(x.x)
+    if rest > _ROUNDED and C.contains(zero):
+        image = None if f.image_map is None else np.zeros(f.image_map.size, f.dtype)
+        return ActiveSet(Atoms((Point(zero, image), *atoms)), np.array([rest, *weights]))
+    return ActiveSet(Atoms(atoms), np.array(weights) / sum(weights))

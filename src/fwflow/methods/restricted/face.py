@@ -16,7 +16,7 @@ import scipy.linalg
 from fwflow._numerics import dot, length, row_lengths
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, never
+from fwflow.methods.problem import Late, never
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.quadratic_models import Model
 
@@ -37,80 +37,41 @@ _WORN = 1e3
 _NOT_CONVEX = "the objective is not convex; use another method, or omit the argument `method`"
 
 
-@storable("rows", "array", make="of", valid=lambda rows: rows.array.ndim == 2)
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Matrix that grows by rows. Its extensions share one buffer."""
-
-    buffer: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    count: int = 0
-    used: list[int] = field(default_factory=lambda: [0])  # number of rows of the buffer in use by any matrix
-
-    @classmethod
-    def of(cls, array: Array) -> Rows:
-        return cls(array, len(array), [len(array)])
-
-    @property
-    def array(self) -> Array:
-        return self.buffer[: self.count]
-
-    def extended(self, row: Array) -> Rows:
-        rows = self
-        if (
-            self.count in (0, len(self.buffer)) or self.used[0] > self.count
-        ):  # there is no room, or another matrix uses it
-            buffer = np.empty((2 * self.count + 8, len(row)))
-            if self.count:
-                buffer[: self.count] = self.array
-            rows = Rows(buffer, self.count, [self.count])
-        rows.used[0] += 1
-        rows.buffer[self.count] = row
-        return Rows(rows.buffer, self.count + 1, rows.used)
-
-
 @storable("face", valid=lambda face: face.fits)
 @dataclass(frozen=True, eq=False)
 class Face:
-    """Generators with values between bounds, and the Cholesky factor of their curvatures.
-
-    Attributes
-    ----------
-    affine : whether the values keep their sum
-    base : image of the fixed part
-    keys : names of the generators
-    sides : one row per generator each, see `Model.sides`
-    centre : origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size
-        of the face instead of its squared distance from the origin.
-    shift : number added to every curvature if the values keep their sum. It makes the factor exist and does not change
-        the minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
-    longest : norm of the longest left side, for bounds on rounding errors
-    dropped : generators that have reached a bound, with the value there
-    """
+    """Generators with values between bounds, and the Cholesky factor of their curvatures."""
 
     model: Model
-    affine: bool
-    base: Array
-    keys: tuple[Any, ...] = ()
+    affine: bool  # whether the values keep their sum
+    base: Array  # image of the fixed part
+    keys: tuple[Any, ...] = ()  # names of the generators
     values: Array = field(default_factory=lambda: np.zeros(0))
     lower: Array = field(default_factory=lambda: np.zeros(0))
     upper: Array = field(default_factory=lambda: np.zeros(0))
-    sides: tuple[Rows, Rows] = (Rows(), Rows())
+    #: Sides of the generators, one per row (see `Model.sides`): the same array twice if both sides are the same.
+    left: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    right: Array = field(default_factory=lambda: np.zeros((0, 0)))
     factor: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    #: Origin of the sides if the values keep their sum. It only affects rounding errors, which then have the size of
+    #: the face instead of its squared distance from the origin.
     centre: tuple[Any, Any] = (0.0, 0.0)
+    #: Number added to every curvature if the values keep their sum. It makes the factor exist and does not change the
+    #: minimum. It is as small as the smallest curvature, whose precision a larger one would reduce.
     shift: float = 0.0
-    longest: float = 0.0
-    dropped: tuple[tuple[Any, float], ...] = ()
+    longest: float = 0.0  # norm of the longest left side, for bounds on rounding errors
+    dropped: tuple[tuple[Any, float], ...] = ()  # generators that have reached a bound, with the value there
 
     @classmethod
     def spanned(cls, model: Model, affine: bool, base: Array, keys: Array, pool: tuple[Any, ...]) -> Face:
         """Return the face of some generators, given the values, lower and upper bounds, left and right sides of all."""
         values, lower, upper, left, right = pool
         chosen = left[keys]
-        rows = Rows.of(chosen if isinstance(chosen, np.ndarray) else chosen.toarray())
-        sides = (rows, rows if right is left else Rows.of(right[keys]))
-        longest = float(row_lengths(rows.array).max(initial=0.0))
+        rows = chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
+        sides = rows, rows if right is left else right[keys]
+        longest = float(row_lengths(rows).max(initial=0.0))
         bounds = lower[keys], upper[keys]
-        face = cls(model, affine, base, tuple(keys.tolist()), values[keys], *bounds, sides, longest=longest)
+        face = cls(model, affine, base, tuple(keys.tolist()), values[keys], *bounds, *sides, longest=longest)
         return face.refactored() if len(keys) else face
 
     @property
@@ -118,15 +79,8 @@ class Face:
         """Whether every key has a value, bounds, sides and a row of the factor."""
         k = len(self.keys)
         vectors = all(array.shape == (k,) for array in (self.values, self.lower, self.upper))
-        return vectors and self.sides[0].count == self.sides[1].count == k and self.factor.shape == (k, k)
-
-    @property
-    def left(self) -> Array:
-        return self.sides[0].array
-
-    @property
-    def right(self) -> Array:
-        return self.sides[1].array
+        sides = all(side.shape == (k, self.base.size) or side.size == k == 0 for side in (self.left, self.right))
+        return vectors and sides and self.factor.shape == (k, k)
 
     @cached_property
     def image(self) -> Array:
@@ -158,8 +112,8 @@ class Face:
         right = left if sides[1] is sides[0] else sides[1] - self.centre[1]
         weighed = self.model.second * right
         own = float(dot(left, weighed))
-        rows = self.sides[0].extended(left)
-        one = right is left and (self.sides[0] is self.sides[1] or not self.keys)
+        one = right is left and (self.left is self.right or not self.keys)
+        rows = _extended(self.left, left)
         grown = replace(
             self,
             base=self.base if value == 0 else self.base - value * right,
@@ -167,7 +121,8 @@ class Face:
             values=np.append(self.values, value),
             lower=np.append(self.lower, lower),
             upper=np.append(self.upper, upper),
-            sides=(rows, rows if one else self.sides[1].extended(right)),
+            left=rows,
+            right=rows if one else _extended(self.right, right),
             longest=max(self.longest, length(left)),
         )
         if self.affine and not _NO_CURVATURE * own <= self.shift <= 100 * own:  # the shift has to change
@@ -213,7 +168,7 @@ class Face:
     def _orthogonal(self, shift: float) -> Array | None:
         """Return the factor by QR of the sides, which is twice as precise as that of their products, or None."""
         k = len(self.keys)
-        if self.sides[0] is not self.sides[1] or np.min(self.model.second) < 0 or k > self.left.shape[1] + 1:
+        if self.left is not self.right or np.min(self.model.second) < 0 or k > self.left.shape[1] + 1:
             return None
         columns = np.vstack([(self.left * np.sqrt(self.model.second)).T, np.full((1, k), np.sqrt(shift))])
         least = 1e-14 * row_lengths(columns.T) + _TINY**0.5
@@ -224,18 +179,17 @@ class Face:
 
     def recentred(self, centre: tuple[Array, Array], sides: list[tuple[Array, Array]]) -> Face:
         """Return the face with another centre and the given sides."""
-        left = Rows.of(np.stack([side[0] - centre[0] for side in sides]))
-        one = self.sides[0] is self.sides[1]
-        right = left if one else Rows.of(np.stack([side[1] - centre[1] for side in sides]))
-        longest = float(row_lengths(left.array).max())
-        return replace(self, base=centre[1], sides=(left, right), centre=centre, longest=longest).refactored()
+        left = np.stack([side[0] - centre[0] for side in sides])
+        right = left if self.left is self.right else np.stack([side[1] - centre[1] for side in sides])
+        longest = float(row_lengths(left).max())
+        return replace(self, base=centre[1], left=left, right=right, centre=centre, longest=longest).refactored()
 
     def without(self, i: int, value: float) -> Face:
         """Return the face with generator i fixed at a value."""
         k = len(self.keys)
         keep = np.arange(k) != i
         _, factor = scipy.linalg.qr_delete(np.eye(k), self.factor, i, which="col", check_finite=False)
-        rows = Rows.of(self.left[keep])
+        left = self.left[keep]
         return replace(
             self,
             base=self.base if value == 0 else self.base + value * self.right[i],
@@ -243,7 +197,8 @@ class Face:
             values=self.values[keep],
             lower=self.lower[keep],
             upper=self.upper[keep],
-            sides=(rows, rows if self.sides[0] is self.sides[1] else Rows.of(self.right[keep])),
+            left=left,
+            right=left if self.left is self.right else self.right[keep],
             factor=factor[: k - 1],
             dropped=(*self.dropped, (self.keys[i], value)),
         )
@@ -304,6 +259,10 @@ class Face:
         down, even = scipy.linalg.cho_solve((self.factor, False), both, check_finite=False).T
         step = (down.sum() / even.sum()) * even - down
         return step - step.mean()  # removes the rounding error of the sum
+
+
+def _extended(rows: Array, row: Array) -> Array:
+    return np.vstack([rows, row]) if len(rows) else row.reshape(1, len(row))
 
 
 def _bordered(factor: Array, column: Array, own: float) -> Array | None:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.methods.clock import Late, never
+from fwflow.methods.problem import Late, never
 from fwflow.objectives.quadratic_models import gram
 
 # All values below were chosen without tuning.
@@ -126,20 +126,13 @@ def minimise_on_simplices(
     K is symmetric. If it is not positive semidefinite, the function decreases, but the result may not be a minimum.
     `slopes` is the gradient g at the weights `values`, and `starts` has the first index of every block. The search ends
     when the gap over all blocks is at most `tol` or a rounding error, or when `late` returns True.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fwflow.methods.restricted.simplices import minimise_on_simplices
-    >>> minimise_on_simplices(np.eye(4), np.array([1.0, -0.5, 0.0, 0.0]), np.array([1.0, 0, 1, 0]), np.array([0, 2]))
-    array([0.25, 0.75, 1.  , 0.  ])
     """
     program = _Program(K, slopes, values, starts, late)
     if len(values) > _MANY and (any(program.projected(tol) for _ in range(_ROUNDS)) or len(values) > _LARGE):
         return program.w
     if late():
         return program.w
-    dense = _Dense(K if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts, late)
+    dense = _Dense(K.copy() if isinstance(K, np.ndarray) else K.matrix(), program.g, program.w, starts, late)
     for _ in range(_ROUNDS):
         if dense.projected(tol):
             break
@@ -251,9 +244,7 @@ class _Program:
 class _Dense(_Program):
     """Program that is small enough for a Cholesky factor of K, with the kept weights eliminated from K."""
 
-    def __init__(self, K: Any, g: Array, w: Array, starts: Array, late: Late) -> None:
-        super().__init__(K.copy(), g, w, starts, late)
-        self.ridge = 0.0
+    ridge = 0.0  # of the last factor
 
     def keep_heaviest(self) -> Array:
         """Subtract the rows and columns of the kept weights, which is possible because the weights have sum one."""

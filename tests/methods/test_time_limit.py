@@ -11,8 +11,6 @@ import pytest
 import fwflow as fw
 from fwflow.designs import Counts
 from fwflow.methods import methods
-from fwflow.methods.base import Iterate
-from fwflow.methods.clock import in_time, search_along
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted import simplices
 from fwflow.methods.restricted.face import Face
@@ -100,8 +98,8 @@ def test_few_calls_come_after_the_deadline(monkeypatch, method, kind):
 
 def test_loops_over_items_end_with_the_time_of_the_run():
     over = Problem(fw.Quadratic(np.eye(2)), fw.Simplex(), Counts(), deadline=-np.inf)
-    assert list(in_time(over, range(3))) == []
-    assert list(in_time(replace(over, deadline=np.inf), range(3))) == [0, 1, 2]
+    assert list(over.in_time(range(3))) == []
+    assert list(replace(over, deadline=np.inf).in_time(range(3))) == [0, 1, 2]
 
 
 def test_a_search_along_a_direction_ends_at_its_minimum_within_the_domain() -> None:
@@ -109,17 +107,17 @@ def test_a_search_along_a_direction_ends_at_its_minimum_within_the_domain() -> N
     problem = Problem(f, fw.Simplex(), Counts())
     x = f.point(np.zeros(3))
     known = problem.evaluate(x)
-    iterate = Iterate(0, x, problem.value(x), known)
     terms = [(1.0, fw.DenseVertex(np.array([1.0, 0.0, 0.0])))]
     atoms = [(w, f.lift(vertex)) for w, vertex in terms]
-    point, length, limit, _ = search_along(problem, fw.ExactSearch(), iterate, known.gradient, atoms, 1.0, None)
+    point, length, limit, _ = problem.search_along(
+        fw.ExactSearch(), x, problem.value(x), known.gradient, atoms, 1.0, None
+    )
     assert (length, limit) == (0.5, 0.5)  # the minimum is at 2, and half of the way is the first step in the domain
     np.testing.assert_array_equal(point.x, [0.5, 0.0, 0.0])
     free = Problem(fw.Quadratic(np.eye(3), [0.25, 0.0, 0.0]), fw.Simplex(), Counts())
     x = free.objective.point(np.zeros(3))
     known = free.evaluate(x)
     atoms = [(1.0, free.objective.lift(vertex)) for _, vertex in terms]
-    iterate = Iterate(0, x, free.value(x), known)
-    point, length, limit, _ = search_along(free, fw.ExactSearch(), iterate, known.gradient, atoms, 1.0, None)
+    point, length, limit, _ = free.search_along(fw.ExactSearch(), x, free.value(x), known.gradient, atoms, 1.0, None)
     assert (length, limit) == (0.25, 1.0)
     np.testing.assert_array_equal(point.x, [0.25, 0.0, 0.0])
