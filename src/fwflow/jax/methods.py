@@ -31,7 +31,7 @@ for _kind in (ConstantSchedule, LogOpenLoop, OpenLoop):
 
 
 def as_pytree(schedule: Schedule) -> Schedule:
-    """Return a schedule that can be passed to ``jit``. Parameters of a schedule of the user's own are compiled in."""
+    """Return a schedule for ``jit``. Parameters of a user-defined schedule become constants of the compiled code."""
     if tree_util.all_leaves([schedule]):  # JAX has no rule for its class
         tree_util.register_static(type(schedule))
     return schedule

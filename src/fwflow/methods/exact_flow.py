@@ -302,10 +302,11 @@ class ExactBoxFlow(ExactFlow):
             sides = memory.face.model.sides(unit)
             if memory.above_rounding(x, sides, -float(slack[j])):
                 face = memory.face.joined(j, sides, float(values[j]), float(lower[j]), float(upper[j]))
-                if length(face.base) < _SHORT * length(memory.face.base):  # the difference has lost its precision
+                # A base that is a difference of much longer vectors has lost its precision.
+                if length(face.base) < _SHORT * length(memory.face.base):
                     face = self._fresh(problem, x, face)
                 yield theta, j, j, face
-            slack[j] = np.inf  # the event was a rounding error
+            slack[j] = np.inf  # the caller asks for another event only if this one was a rounding error
 
     def _target(self, x: Point, memory: FaceMemory) -> Point:
         target = np.array(x.x, dtype=np.float64)
@@ -319,7 +320,7 @@ def _cast(target: Array, face: Face, like: Point) -> Point:
 
 
 def compact(x: Array) -> Vertex:
-    """Return a point as a flat vector, with its nonzero entries only if they are few."""
+    """Return a point as a flat vector: sparse if at most half of its entries are nonzero, otherwise dense."""
     flat = x.reshape(-1)
     places = np.flatnonzero(flat)
     return SparseVertex(places, flat[places], flat.shape) if 2 * len(places) <= len(flat) else DenseVertex(flat)

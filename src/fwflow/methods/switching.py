@@ -2,9 +2,10 @@
 
 A trial of one method is measured in counted work: passes over the data, oracle calls and corrections of weights. Time
 is not used, so that a run can be repeated and resumed. After a trial the method continues, unless another one is likely
-to need much less work. That estimate uses the progress of its last trial, or the cost of its steps if it had none. A
-trial takes at most half of the work before it, so that all methods together cost a small multiple of the best one.
-Every trial starts at the current point.
+to need much less work. The work that a method still needs is estimated from the progress in its last trial, or from the
+cost of its steps if it had no trial. A trial takes at most half of the work before it, so that all methods together
+cost a small multiple of the best one. A trial starts at the current point, or at the last point of the method if that
+is better.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point, unmoved
 
 # All values here are chosen without tuning; benchmarks/auto.py compares the result with every single method.
-# Work of the first trial, in the unit of methods/work.py: about 10 ms. A run that ends within it needs no other method.
+# Work of the first trial, in the unit of methods/work.py. One core needs about 10 ms for it. A run that ends within it
+# needs no other method.
 _FIRST = 3e7
-# Factor by which a run is to reduce the gap, as a power of ten. It does not depend on the tolerance, so that runs with
-# different tolerances are equal up to the larger one.
+# Factor by which a run is to reduce the gap, as a power of ten. It does not depend on the tolerance, so that two runs
+# with different tolerances take the same steps until the larger tolerance is reached.
 _TARGET = 6.0
 # Number of steps that a method may need for the target. Methods that need more are avoided, since runs limit the steps.
 _PATIENCE = 3000
@@ -122,7 +124,8 @@ class Switching(Method):
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
     #: Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
-    once: bool = field(default=False, repr=False)  # the candidates identify a saved state
+    # The repr identifies saved states, for which the candidates are enough.
+    once: bool = field(default=False, repr=False)
 
     descends = True
 
@@ -275,7 +278,8 @@ class Switching(Method):
         old, new = _kept(before), _kept(after)
         correction = 0.0
         if old is not None and new is not None:
-            passes = 2.0 if problem.objective.data_cost.of_pass else 0.0  # A resumed run has no cached images.
+            # The counted passes depend on cached images, which a resumed run lacks.
+            passes = 2.0 if problem.objective.data_cost.of_pass else 0.0
             if self.candidates[i].corrects:
                 changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
                 correction = work.correction(problem, x, len(new), changes)

@@ -20,7 +20,9 @@ _ORTHOGONAL = 1e-8
 
 
 class Ellipsoid(ParametricSet):
-    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes. It starts at its centre.
+    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes.
+
+    The default starting point is the centre.
 
     A zero gradient gives the end of the first axis.
 
@@ -113,7 +115,7 @@ class Ellipsoid(ParametricSet):
         return (self.center + inside).astype(x.dtype, copy=False)
 
     def _offset(self, x: Array, unit: float) -> Array:
-        """Return the components of x minus the centre in a unit, shortened if x is further away than `_FAR`."""
+        """Return the components of x minus the centre, divided by `unit`, and shortened beyond `_FAR` units."""
         power = int(np.frexp(max(float(np.abs(x).max()), float(np.abs(self.center).max())))[1])
         with np.errstate(over="ignore"):
             size = min(float(np.ldexp(1 / unit, power)), _FAR)

@@ -76,7 +76,7 @@ class _Subgraphs(ParametricSet):
         self._edges, self._pairs = edges, ends[0, edges] * len(self.nodes) + ends[1, edges]
 
     def _cheapest(self, costs: Array) -> tuple[Array, Array, Array]:
-        """Return the cheapest edge for each pair of nodes, and the indices of these nodes, in their order."""
+        """Return the cheapest edge of each pair of nodes and the indices of its nodes, sorted by these indices."""
         order = np.lexsort((costs[self._edges], self._pairs))
         pairs = self._pairs[order]
         new = np.diff(pairs, prepend=-1) > 0
@@ -97,8 +97,8 @@ class ShortestPath(_Subgraphs):
     A path visits no node twice. On an acyclic graph, costs may have any sign, and the members are the unit flows from
     source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
     cost, and the oracle raises an error otherwise. Edges into the source, out of the target, or on no path at all do
-    not count as part of a cycle. It starts at the path with the fewest edges. Flows around a cycle are not members. For
-    other flows that use all edges of a cycle, membership is unknown.
+    not count as part of a cycle. The default starting point is the path with the fewest edges. Flows around a cycle are
+    not members. For other flows that use all edges of a cycle, membership is unknown.
 
     Parameters
     ----------
@@ -215,8 +215,8 @@ class SpanningTree(_Subgraphs):
     r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
     Edge e joins the nodes ``tails[e]`` and ``heads[e]``. The cheapest tree depends only on the order of the costs; ties
-    go to the first edges. It starts at the tree of the first edges. Membership is found by oracle calls, for up to 100
-    edges.
+    go to the first edges. The default starting point is the cheapest tree for equal costs. Membership is found by
+    oracle calls; with more than 100 edges it is unknown.
 
     Notes
     -----
@@ -268,7 +268,8 @@ class Matching(_Subgraphs):
     bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors whose
     sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom algorithm
     finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges. Edges of
-    zero cost are left out if possible. It starts at the empty matching, or at a perfect one.
+    zero cost are left out if possible. The default starting point is the empty matching, or a perfect matching if
+    `perfect`.
 
     Notes
     -----
@@ -321,7 +322,9 @@ class Matching(_Subgraphs):
         n = len(self.nodes)
         left, row = np.unique(first, return_inverse=True)
         right, column = np.unique(second, return_inverse=True)
-        weights = 2 + costs  # SciPy treats zeros as missing edges. All assignments have equally many edges.
+        # SciPy treats zeros as missing edges. Adding 2 to all costs keeps the optimum, because all assignments have the
+        # same number of edges.
+        weights = 2 + costs
         if not self.perfect:
             alone = np.arange(len(left))
             row, column = np.append(row, alone), np.append(column, len(right) + alone)

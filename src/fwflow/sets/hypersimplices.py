@@ -186,7 +186,7 @@ class HyperSimplex(_Choices):
     r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
 
     There must be at least k entries. A vertex has r at the k smallest entries of the gradient; ties go to the first
-    indices. It starts at its barycentre.
+    indices. The default starting point is the barycentre.
 
     Notes
     -----

@@ -39,7 +39,7 @@ class Mps(NamedTuple):
 def read(path: str | PathLike[str]) -> Mps:
     """Read a program from a file ``.mps`` or ``.mps.gz``, in fixed or free format.
 
-    A range of a row becomes two inequalities, and rows without sides are left out.
+    A row with a range becomes two inequalities, and rows without a finite right-hand side are left out.
     """
     try:
         import highspy

@@ -32,7 +32,9 @@ _INTEGRAL = 1e-6
 
 
 class ConvexHull(ParametricSet):
-    """The convex hull of given vertices, one per row. It starts at their mean; ties go to the first row.
+    """The convex hull of given vertices, one per row.
+
+    The default starting point is the mean of the vertices. Ties go to the first row.
 
     The tolerance of membership is relative to the width of each coordinate, and at least 1.5e-8.
 
@@ -76,7 +78,7 @@ class ConvexHull(ParametricSet):
         slack = (tol * high - tol * low) + noise
         if (x < low - slack).any() or (x > high + slack).any():
             return False
-        # Coordinates without width have been checked, and a vertex needs no mixture.
+        # Coordinates in which all vertices agree have been checked above. A point close to a vertex is a member.
         wide = high > low
         apart = (V[:, wide] - x[wide]) / slack[wide]
         if (np.abs(apart) <= 1).all(axis=1).any():
@@ -97,12 +99,12 @@ class ConvexHull(ParametricSet):
 class Polytope(ParametricSet):
     r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, with the simplex method of HiGHS as oracle.
 
-    It starts at the vertex that HiGHS finds for a zero objective. The diameter is that of the bounding box, an upper
-    bound, and takes two linear programs per dimension.
+    The default starting point is the vertex that HiGHS finds for a zero objective. The diameter is that of the bounding
+    box, an upper bound, and takes two linear programs per dimension.
 
     HiGHS works in units of the set: the largest modulus of each entry that given or implied bounds allow. Membership
-    has a tolerance relative to these units for bounds, and to the sum of the terms for rows, of at least 1e-8. Describe
-    a small set far from the origin around the origin, and add a shift.
+    has a tolerance relative to these units for bounds, and to the sum of the terms for rows, of at least 1e-8. If a set
+    is small and far from the origin, describe it around the origin and shift it.
 
     Parameters
     ----------
@@ -179,7 +181,7 @@ class Polytope(ParametricSet):
         return self._program.holds(x, max(tol, _HIGHS), noise)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
-        """Return the value of a dual point, which is a lower bound however accurately HiGHS has solved the problem.
+        """Return the value of a dual point, which is a lower bound even if HiGHS has solved the problem inaccurately.
 
         The oracle's vertices carry a dual point; for another vertex a linear program is solved. For entries without
         given or implied bounds, the lower bound is certified up to rounding in the size of the vertex.

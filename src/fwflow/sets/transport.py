@@ -39,7 +39,7 @@ class _Plans(ParametricSet):
     b: Array
 
     def _checked(self, shape: Shape | None, name: str = "shape") -> Shape:
-        """Return a shape that holds the entries of a member, by default the own one."""
+        """Return `shape`, by default the shape of the set, or raise an error if it has another number of entries."""
         shape = self.shape if shape is None else shape
         if math.prod(shape) != math.prod(self.shape):
             rows, columns = self.shape
@@ -58,7 +58,9 @@ class _Plans(ParametricSet):
 
 
 class Birkhoff(Faces, _Plans):
-    """Doubly stochastic n x n matrices; the vertices are the permutations. It starts at 1/n everywhere.
+    """Doubly stochastic n x n matrices; the vertices are the permutations.
+
+    The default starting point has all entries 1/n.
 
     Vectors of length n^2 are read as matrices row by row, so linear models work too.
 
@@ -160,7 +162,7 @@ def _balanced(Z: Array, tol: float) -> Array:
 @storable("plan", valid=lambda v: v.in_order)
 @dataclass(frozen=True, eq=False)
 class Plan(SparseVertex):
-    """A transport plan by its entries. The advice are dual prices of the rows and columns, which certify it."""
+    """A transport plan by its entries. `advice` holds dual prices, which certify that the plan is optimal."""
 
     advice: Array | None = None
 
@@ -175,9 +177,9 @@ class TransportPolytope(_Plans):
     The m masses a and the n masses b are not negative and have the same positive sum; b is scaled to remove a
     difference due to rounding. A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it
     (``pip install 'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the
-    same accuracy if all masses are within eight orders of magnitude. Both give prices that certify the vertex. It
-    starts at the product of a and b divided by the mass. Vectors of length m n are read as matrices row by row, so
-    linear models work too.
+    same accuracy if all masses are within eight orders of magnitude. Both give prices that certify the vertex. The
+    default starting point is the outer product of a and b divided by the total mass. Vectors of length m n are read as
+    matrices row by row, so linear models work too.
 
     Notes
     -----
@@ -285,7 +287,7 @@ def _masses(value: ArrayLike, name: str) -> Array:
 
 
 def _network_simplex() -> Callable[..., Any] | None:
-    """Return POT's network simplex method, or None if POT is missing. The import takes a second, so it is late."""
+    """Return POT's network simplex method, or None if POT is missing. The import takes a second."""
     try:
         from ot.lp import emd  # type: ignore[import-untyped]
     except ImportError:

@@ -381,7 +381,7 @@ def group_labels(groups: Any) -> Array:
 
 
 class Simplex(Faces, _SingleEntries, ParametricSet):
-    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. It starts at its barycentre; ties go to the first index.
+    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. The default starting point is the barycentre; ties go to the first index.
 
     Notes
     -----
@@ -442,7 +442,7 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
 
 
 class Box(Faces, ParametricSet):
-    r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. It starts at its centre.
+    r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. The default starting point is the centre.
 
     Entries with zero gradient go to the upper bound. The tolerance of membership is relative to the widths.
 
