@@ -36,8 +36,16 @@ from fwflow.steps.schedules import *  # noqa: F403 - as for sets
 from fwflow.steps.searches import *  # noqa: F403 - as for sets
 from fwflow.tableau.catalogue import tableaus
 from fwflow.tableau.scheme import Certificate, Tableau
-from fwflow.trajectories.diagnostics import ZigZag, fit_rate, zigzag_energy
-from fwflow.trajectories.following import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
+from fwflow.trajectories import (
+    ExactTrajectory,
+    Trajectory,
+    ZigZag,
+    exact_flow,
+    fit_rate,
+    flow,
+    rate_bound,
+    zigzag_energy,
+)
 
 __all__ = [
     "ActiveSet",

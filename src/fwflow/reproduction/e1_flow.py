@@ -17,7 +17,7 @@ from fwflow.reproduction.problems import ProblemInstance, columns, find_problem,
 from fwflow.reproduction.style import INK, PALETTE, in_style, label, legend_below, subplots, thin
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.catalogue import tableaus
-from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_bound
+from fwflow.trajectories import ExactTrajectory, exact_flow, rate_bound
 
 TITLE = "Continuous against discrete"
 

@@ -15,8 +15,7 @@ from fwflow.reproduction.framework import FW, MIDPOINT, RK44, Figure, Findings, 
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import PALETTE, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
-from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
-from fwflow.trajectories.following import exact_flow
+from fwflow.trajectories import ZigZag, exact_flow, zigzag_energy
 
 TITLE = "Zig-zagging"
 

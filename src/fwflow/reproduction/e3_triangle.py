@@ -17,8 +17,7 @@ from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, best_so_far, colours, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
 from fwflow.steps.searches import Aggressive
-from fwflow.trajectories.diagnostics import fit_rate
-from fwflow.trajectories.following import exact_flow
+from fwflow.trajectories import exact_flow, fit_rate
 
 TITLE = "The triangle"
 

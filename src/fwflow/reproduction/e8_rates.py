@@ -17,7 +17,7 @@ from fwflow.reproduction.runs import cases
 from fwflow.reproduction.style import colours, in_style, label, legend_below, subplots, thin
 from fwflow.sets import Box
 from fwflow.tableau.catalogue import find_tableau, tableaus
-from fwflow.trajectories.diagnostics import fit_rate
+from fwflow.trajectories import fit_rate
 
 TITLE = "Rates"
 
