@@ -81,7 +81,6 @@ class Trees:
         self._place = np.searchsorted(self._entries.keys, trips.ends)
         self._check_reachable(self._enters & ~np.isin(trips.ends, self._entries.keys))
         ones = np.ones(len(tails))
-        self._latest: tuple[Array, list[Flows]] = ones, []
         for first, distance, _ in self._grown(ones):
             where, row = trips.between(first, first + len(distance))
             stops, _ = self._ways_in(where, row, distance, ones)
@@ -94,21 +93,6 @@ class Trees:
             raise ValueError(
                 f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from node {a} to node {b}"
             )
-
-    def assigned(self, costs: Array) -> list[Flows]:
-        """Return all flows for these costs, and keep them until the next call."""
-        flows = list(self.loaded(costs))
-        self._latest = costs, flows
-        return flows
-
-    def assigned_before(self, costs: Array) -> list[Flows]:
-        """Return all flows for costs of an earlier call. For the array of the latest call no paths are searched.
-
-        The flows are kept here and not in the vertex: they take a number for every origin and node, and a method may
-        keep hundreds of vertices.
-        """
-        latest, flows = self._latest
-        return flows if latest is costs else list(self.loaded(costs))
 
     def loaded(self, costs: Array) -> Iterator[Flows]:
         """Yield the flows if each trip takes a cheapest path, for some origins at a time."""
