@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fwflow
@@ -21,16 +21,6 @@ from fwflow.steps.momentum import find_momentum
 from fwflow.steps.searches import find_line_search
 
 AXES = (*runs.AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a comparison, shown in its report."""
-
-    problem: str
-    methods: tuple[str, ...]
-    variants: tuple[str, ...]
-    iterations: int
 
 
 def compare(
@@ -59,7 +49,7 @@ def compare(
         chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
     for unused in set(variants) - {taken for _, taken in runs.pairs(methods, variants)}:
         raise InputError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
-    settings = Settings(problem, tuple(methods), tuple(variants), iterations)
+    shown = {"problem": problem, "methods": tuple(methods), "variants": tuple(variants), "iterations": iterations}
     tasks = runs.tasks(name, options, methods, variants, iterations)
     results = run_tasks({"comparison": tasks}, out, fwflow.__version__, workers)["comparison"]
     summary = "Every method with every variant that it takes, from the same start."
@@ -76,5 +66,5 @@ def compare(
         AXES,
     )
     heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
-    page = write_report(out, [("comparison", Path(problem).stem, settings, found)], heading=heading)
+    page = write_report(out, [("comparison", Path(problem).stem, SimpleNamespace(**shown), found)], heading=heading)
     return found.tables[0], page

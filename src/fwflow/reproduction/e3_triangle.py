@@ -88,7 +88,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         rows.append((label(method), variant, f"{run['fun'][-1]:.2e}", f"{runs.settled(run):.2e}", f"{exponent:.2f}"))
     distance = {m: _distance(settings, results, m) for m in methods}
     others = [m for m in methods if m != FW and FW in methods]
-    ahead = {m: runs.ratio(results["fw-plain"], results[runs.key(m, "plain")]).mean for m in others}
+    ahead = {m: runs.mean_ratio(results["fw-plain"], results[runs.key(m, "plain")]) for m in others}
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
         data=[find_problem("triangle").data],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import math
 import platform
@@ -21,9 +20,8 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from fwflow._storage import replacing
 from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.claims import HOW_JUDGED, Claim, Topic, Verdict
-from fwflow.reproduction.drawn import as_csv, in_words
 from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, filled, refuse_foreign
-from fwflow.reproduction.style import FAINT, INK, colours, in_style, label, legend_below, subplots
+from fwflow.reproduction.style import FAINT, INK, as_csv, colours, in_style, in_words, label, legend_below, subplots
 
 Section = tuple[str, str, Any, Findings]
 
@@ -259,7 +257,7 @@ def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
     parts += [f'<p class="note">Data: {escape(sentence)}</p>' for sentence in findings.data]
     parts += map(_figure, findings.figures)
     parts += [_table(table) for table in findings.tables]
-    shown = "; ".join(f"{f.name} = {getattr(settings, f.name)}" for f in dataclasses.fields(settings))
+    shown = "; ".join(f"{setting} = {value}" for setting, value in vars(settings).items())
     parts.append(f"<details><summary>Settings</summary><p><code>{escape(shown)}</code></p></details></section>")
     return "".join(parts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -85,18 +84,6 @@ def _geometric_mean(values: Array) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """Ratio of two curves: its geometric mean, its extremes with their places, and its last value."""
-
-    mean: float
-    best: float
-    best_at: float
-    worst: float
-    worst_at: float
-    end: float
-
-
 def curve_ratio(above: Any, below: Any, along: str = "k") -> tuple[Array, Array]:
     """Return log-spaced values of a column, and the ratio of the smallest gaps so far of two runs at each of them.
 
@@ -117,13 +104,10 @@ def _curve(run: Any, along: str) -> tuple[Array, Array]:
     return x[known], np.maximum(best[known], 1e-300)
 
 
-def ratio(above: Any, below: Any, along: str = "k") -> Ratio:
-    """Return the ratio of the smallest gaps so far of two runs; all NaN if `curve_ratio` is empty."""
-    at, r = curve_ratio(above, below, along)
-    if not len(r):
-        return Ratio(*[math.nan] * 6)
-    best, worst = int(r.argmax()), int(r.argmin())
-    return Ratio(_geometric_mean(r), float(r[best]), float(at[best]), float(r[worst]), float(at[worst]), float(r[-1]))
+def mean_ratio(above: Any, below: Any) -> float:
+    """Return the geometric mean of `curve_ratio` over the iterations; NaN if it is empty."""
+    _, ratio = curve_ratio(above, below)
+    return _geometric_mean(ratio) if len(ratio) else math.nan
 
 
 HELPS_MORE = VerdictRule.above("for: at least 1.05; against: at most 1/1.05")
@@ -137,7 +121,7 @@ def helps_more(
     statement = f"{variant.capitalize()}{',' if ',' in variant else ''} helps multistep methods more than FW ({place})"
     if FW not in methods or len(methods) < 2:
         return Claim(statement, source, HELPS_MORE, (), "the comparison needs FW and a multistep method", topic=topic)
-    gain = {m: ratio(results[key(m, "plain")], results[key(m, variant)]).mean for m in methods}
+    gain = {m: mean_ratio(results[key(m, "plain")], results[key(m, variant)]) for m in methods}
     multistep = [m for m in gain if m != FW]
     most = max(multistep, key=gain.__getitem__)
     return Claim(
@@ -228,14 +212,15 @@ def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[Resu
     """Return tables of the ratios of the gaps along the runs."""
     tables = []
     for title, (along, _), against, note in _comparisons(runs):
-        ratios = {run: ratio(results[key(*other)], results[key(*run)], along) for run, other in against.items()}
-        rows = [(label(m), variant, *_cells(r)) for (m, variant), r in ratios.items()]
+        curves = {run: curve_ratio(results[key(*other)], results[key(*run)], along) for run, other in against.items()}
+        rows = [(label(m), variant, *_cells(*curve)) for (m, variant), curve in curves.items()]
         tables.append(ResultTable(title, ("method", "variant", "mean", "best", "worst", "at the end"), rows, note))
     return tables
 
 
-def _cells(r: Ratio) -> list[str]:
-    if math.isnan(r.mean):
+def _cells(at: Array, ratio: Array) -> list[str]:
+    """Return the mean, the best, the worst and the last value of `curve_ratio` as text."""
+    if not len(ratio):
         return ["-"] * 4
-    extremes = ((r.best, r.best_at), (r.worst, r.worst_at))
-    return [f"{r.mean:.3g}", *(f"{value:.3g} at {at:.0f}" for value, at in extremes), f"{r.end:.3g}"]
+    extremes = (f"{ratio[i]:.3g} at {at[i]:.0f}" for i in (ratio.argmax(), ratio.argmin()))
+    return [f"{_geometric_mean(ratio):.3g}", *extremes, f"{ratio[-1]:.3g}"]
