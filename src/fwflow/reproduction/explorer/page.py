@@ -17,8 +17,21 @@ import fwflow as fw
 from fwflow._storage import replacing
 from fwflow._validation import Array
 from fwflow.methods.catalogue import METHODS
-from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
-from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow.reproduction.explorer.scenes import (
+    DISC_FLOW,
+    PLACES,
+    SHAPES,
+    TABLEAUS,
+    VARIANTS,
+    Grid,
+    Run,
+    Scene,
+    directions,
+    follow,
+    objective,
+    record,
+    weights,
+)
 from fwflow.reproduction.framework import filled
 
 _FOLDER, _ASSETS = Path(__file__).parent, {"style": "css", "script": "js"}
@@ -78,7 +91,7 @@ def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
         "iterations": n,
         "scales": SCALES,
         "discFlow": DISC_FLOW,
-        "places": dict(PLACES),
+        "places": PLACES,
         "shapes": {name: _axes(SHAPES[name]) for name in grid.shapes},
         "tableaus": {name: TABLEAUS[name].stages for name in grid.tableaus},
         "labels": {name: METHODS[name].label for name in TABLEAUS},
