@@ -1,25 +1,35 @@
-"""Runs of several methods and variants on one problem, and ratios of their gaps."""
+"""Comparison of methods and variants on one problem: their runs, ratios of their gaps, figures and tables."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+import fwflow
+from fwflow._validation import Array, InputError
+from fwflow.methods import UncertifiedWarning
 from fwflow.methods.catalogue import AUTO, VARIANTS
 from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
-from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task
-from fwflow.reproduction.problems import columns, find_problem, solve
+from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task, run_tasks
+from fwflow.reproduction.problems import PROBLEMS, columns, find_problem, solve
+from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
+from fwflow.run.loop import minimize
+from fwflow.steps.momentum import find_momentum
+from fwflow.steps.searches import find_line_search
 
 Variants = Mapping[str, dict[str, Any]]
 
+#: Horizontal axes of the figures: columns of a run, and their labels. The second line is for ``fwflow compare``.
 AXES = (("k", "iteration k"), ("calls", "gradient and oracle calls"), ("time", "seconds"))
+COMPARE_AXES = (*AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
 
 
 def run(problem: str, options: dict[str, Any], method: str, variant: dict[str, Any], iterations: int) -> dict[str, Any]:
@@ -154,15 +164,8 @@ def findings(
     axes = [axis for axis in axes if any((columns[axis[0]] > 0).any() for *_, columns in curves)]
     figures = [Figure(name, convergence(curves, axes, "smallest Frank-Wolfe gap so far"), caption)]
     panels = [
-        (
-            title,
-            axis[1],
-            [
-                (label(m), colour[m], v, *curve_ratio(results[key(*other)], results[key(m, v)], axis[0]))
-                for (m, v), other in against.items()
-            ],
-        )
-        for title, axis, against, _ in _comparisons([(m, v) for m, v in runs if v != aside])
+        (title, xlabel, [(label(m), colour[m], v, *ratio) for (m, v), ratio in ratios.items()])
+        for title, xlabel, ratios, _ in _ratios([(m, v) for m, v in runs if v != aside], results)
     ]
     if panels:
         along = "Ratio of the smallest gaps so far. Values above the line mean a lower gap."
@@ -189,8 +192,8 @@ def _ends(runs: Sequence[tuple[str, str]], results: Results) -> ResultTable:
     )
 
 
-def _comparisons(runs: Sequence[tuple[str, str]]) -> list[tuple[str, tuple[str, str], dict[Any, Any], str]]:
-    """Return title, axis, runs with the run that each is compared with, and note, for each kind of comparison."""
+def _ratios(runs: Sequence[tuple[str, str]], results: Results) -> list[tuple[str, str, dict[Any, Any], str]]:
+    """Return title, label of the axis, `curve_ratio` by run, and note, for each kind of comparison."""
     without = (
         "Gap without over gap with, along the iterations",
         AXES[0],
@@ -205,17 +208,20 @@ def _comparisons(runs: Sequence[tuple[str, str]]) -> list[tuple[str, tuple[str, 
         {(m, v): (FW, v) for m, v in runs if m != FW and (FW, v) in runs},
         "FW with the same variant, after the same number of gradient and oracle calls; smallest gaps so far.",
     )
-    return [comparison for comparison in (without, against_fw) if comparison[2]]
+    return [
+        (title, xlabel, {r: curve_ratio(results[key(*o)], results[key(*r)], along) for r, o in others.items()}, note)
+        for title, (along, xlabel), others, note in (without, against_fw)
+        if others
+    ]
 
 
 def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[ResultTable]:
     """Return tables of the ratios of the gaps along the runs."""
-    tables = []
-    for title, (along, _), against, note in _comparisons(runs):
-        curves = {run: curve_ratio(results[key(*other)], results[key(*run)], along) for run, other in against.items()}
-        rows = [(label(m), variant, *_cells(*curve)) for (m, variant), curve in curves.items()]
-        tables.append(ResultTable(title, ("method", "variant", "mean", "best", "worst", "at the end"), rows, note))
-    return tables
+    header = ("method", "variant", "mean", "best", "worst", "at the end")
+    return [
+        ResultTable(title, header, [(label(m), v, *_cells(*ratio)) for (m, v), ratio in ratios.items()], note)
+        for title, _, ratios, note in _ratios(runs, results)
+    ]
 
 
 def _cells(at: Array, ratio: Array) -> list[str]:
@@ -224,3 +230,50 @@ def _cells(at: Array, ratio: Array) -> list[str]:
         return ["-"] * 4
     extremes = (f"{ratio[i]:.3g} at {at[i]:.0f}" for i in (ratio.argmax(), ratio.argmin()))
     return [f"{_geometric_mean(ratio):.3g}", *extremes, f"{ratio[-1]:.3g}"]
+
+
+def compare(
+    problem: str,
+    methods: Sequence[str],
+    line_searches: Sequence[str],
+    momenta: Sequence[str],
+    *,
+    iterations: int,
+    out: Path,
+    workers: int | None,
+    **options: Any,
+) -> tuple[ResultTable, Path]:
+    """Run every method with every variant on a problem by name, or on a data file with the options of `from_file`."""
+    name = problem if problem in PROBLEMS else "file"
+    options |= {} if problem in PROBLEMS else {"path": problem}
+    variants: dict[str, dict[str, Any]] = {"plain": {}}
+    variants |= {f"{search} line search": {"line_search": search} for search in line_searches}
+    variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}
+    for variant in variants.values():  # A wrong name fails here and not in a worker process.
+        find_line_search(variant.get("line_search"))
+        find_momentum(variant.get("momentum"))
+    instance = find_problem(name, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertifiedWarning)
+        chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
+    for unused in set(variants) - {taken for _, taken in pairs(methods, variants)}:
+        raise InputError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
+    shown = {"problem": problem, "methods": tuple(methods), "variants": tuple(variants), "iterations": iterations}
+    planned = tasks(name, options, methods, variants, iterations)
+    results = run_tasks({"comparison": planned}, out, fwflow.__version__, workers)["comparison"]
+    summary = "Every method with every variant that it takes, from the same start."
+    for choice in (choice for choice, method in zip(chosen, methods, strict=True) if method == "auto"):
+        summary += f" Here auto is {label(choice)}: {choice.why}."
+    found = findings(
+        "comparison",
+        summary,
+        f"Smallest gap so far over {iterations} iterations.",
+        instance.data,
+        methods,
+        variants,
+        results,
+        COMPARE_AXES,
+    )
+    heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
+    page = write_report(out, [("comparison", Path(problem).stem, SimpleNamespace(**shown), found)], heading=heading)
+    return found.tables[0], page

@@ -133,11 +133,6 @@ class SceneChoice:
         """Schedule with steps counted from 1, as in the triangle experiment of the paper and its table of weights."""
         return _Schedule(c=self.c, delta=self.delta, k0=1)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of `minimize`."""
-        return {"method": TABLEAUS[self.tableau], "schedule": self.schedule, **VARIANTS[self.variant]}
-
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -211,8 +206,9 @@ def record(scene: Scene, f: fw.Quadratic, choice: SceneChoice, iterations: int) 
         vertices.append(np.asarray(scene.C.lmo(g)))
         return vertices[-1]
 
-    options = {"tol": 0.0, "max_iter": iterations, **choice.options}
-    result = fw.minimize(f, oracle, scene.x0, callback=lambda state: points.append(state.x), **options)
+    options: dict[str, Any] = {"tol": 0.0, "max_iter": iterations, "callback": lambda state: points.append(state.x)}
+    options |= {"method": TABLEAUS[choice.tableau], "schedule": choice.schedule, **VARIANTS[choice.variant]}
+    result = fw.minimize(f, oracle, scene.x0, **options)
     x = np.stack(points)
     # The first vertex at an iterate gives the gap. It is also that of the first stage, except with momentum.
     apart = choice.variant == "momentum"
