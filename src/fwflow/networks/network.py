@@ -172,7 +172,7 @@ class _File:
         """Return an integer from 1 to `most`."""
         if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= most:
             wanted = "of at least 1" if most == np.inf else f"from 1 to {most}"
-            self.refuse(line, f"{name} must be an integer {wanted}; it is {text[:40]!r}")
+            self.refuse(line, f"{name} must be an integer {wanted}; got {text[:40]!r}")
         return int(text)
 
     def tag(self, name: str) -> int:
@@ -184,7 +184,7 @@ class _File:
     def number(self, line: int, text: str, name: str) -> float:
         value = parsed(text)
         if value is None or not 0 <= value < np.inf:
-            self.refuse(line, f"{name} must be a finite number of at least 0; it is {text[:40]!r}")
+            self.refuse(line, f"{name} must be a finite number of at least 0; got {text[:40]!r}")
         return value
 
 
@@ -197,7 +197,7 @@ def _links(file: _File, n_nodes: int) -> Links:
     for line, text in file.lines:
         entries = dict(zip(_COLUMNS, cells := text.removesuffix(";").split(), strict=False))
         if len(cells) != len(_COLUMNS):
-            file.refuse(line, f"a link has {len(_COLUMNS)} entries, {', '.join(_COLUMNS)}; here are {len(cells)}")
+            file.refuse(line, f"a link has {len(_COLUMNS)} entries, {', '.join(_COLUMNS)}; got {len(cells)}")
         ends = [file.integer(line, entries.pop(name), name, n_nodes) - 1 for name in ("tail", "head")]
         table.append([*ends, *(file.number(line, entry, name) for name, entry in entries.items())])
     if len(table) != file.tag("NUMBER OF LINKS"):

@@ -13,7 +13,7 @@ from fwflow._numerics import norm
 from fwflow._validation import InputError
 from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
 from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task
-from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
+from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import INK, PALETTE, in_style, label, legend_below, subplots, thin
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.catalogue import tableaus
@@ -55,11 +55,10 @@ def _problem(name: str, alpha: float) -> ProblemInstance:
 def euler(problem: str, alpha: float, c: float, delta: float, t_end: float) -> dict[str, Any]:
     """Return the relative error of Euler's method over time."""
     p = _problem(problem, alpha)
-    steps = round(t_end / delta)
-    result = solve(p, steps, schedule=OpenLoop(c=c, delta=delta))
-    trace = columns(result, keep=thin(np.arange(steps + 1), 2000))
-    error = trace["fun"] - p.optimum
-    return {"t": delta * trace["k"], "error": error / error[0]}
+    result = solve(p, round(t_end / delta), schedule=OpenLoop(c=c, delta=delta))
+    k = thin(result.trace["fun"], 2000)
+    error = result.trace["fun"][k] - p.optimum
+    return {"t": delta * k, "error": error / error[0]}
 
 
 def exact(problem: str, alpha: float, c: float, t_end: float) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     return whole_run(problem.f, problem.C, problem.x0, "the run failed", **options)
 
 
-def columns(result: Result, momentum: str | None = None, keep: Any = slice(None)) -> dict[str, Any]:
+def columns(result: Result, momentum: str | None = None) -> dict[str, Any]:
     """Return the trace as columns for a plot: k, calls, passes, time, fun, gap and step.
 
     ``calls`` is the larger of the numbers of gradients and of oracle calls that the method needs to reach x^(k).
@@ -117,6 +117,5 @@ def columns(result: Result, momentum: str | None = None, keep: Any = slice(None)
     watched = np.cumsum(np.isfinite(trace["gap"]))
     gradients = trace["n_grad"] - (1 if average is None or average.uses_iterate else watched)
     calls = np.maximum(gradients, trace["n_lmo"] - (1 if average is None else watched))
-    picked = {"k": np.arange(len(trace)), "calls": np.maximum(0, calls), "passes": trace["n_design"]}
-    picked |= {name: trace[name] for name in ("time", "fun", "gap", "step")}
-    return {name: column[keep] for name, column in picked.items()}
+    counts = {"k": np.arange(len(trace)), "calls": np.maximum(0, calls), "passes": trace["n_design"]}
+    return counts | {name: trace[name] for name in ("time", "fun", "gap", "step")}

@@ -79,7 +79,10 @@ def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
 @in_style
 def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
     """Write a figure for print, dark on white, as SVG, PDF and PNG, and its data as CSV."""
-    freeze(figure)
+    # The layout is computed once, because a layout engine moves things a little each time it draws.
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for suffix, metadata in _CREDITS.items():
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
@@ -89,17 +92,8 @@ def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
         text.write(as_csv(figure))
 
 
-def freeze(figure: MatplotlibFigure) -> None:
-    """Compute the layout once, because a layout engine moves things a little each time it draws."""
-    if figure.get_layout_engine() is not None:
-        FigureCanvasAgg(figure)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-
-
 @in_style
 def _svg(figure: MatplotlibFigure) -> str:
-    freeze(figure)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()

@@ -51,13 +51,13 @@ def _content(path: str) -> str:
 
 
 def takes(method: str, variant: Mapping[str, Any]) -> bool:
-    """Return whether a method takes the options of a variant. Tableaus take all of them."""
+    """Return whether a method accepts the options of a variant. Tableaus accept all of them."""
     taken = () if method == AUTO else VARIANTS[method].takes if method in VARIANTS else variant
     return set(variant) <= set(taken)
 
 
 def pairs(methods: Sequence[str], variants: Variants) -> list[tuple[str, str]]:
-    """Return every method with every variant whose options it takes."""
+    """Return every method with every variant whose options it accepts."""
     return [(m, name) for name, variant in variants.items() for m in methods if takes(m, variant)]
 
 
@@ -257,11 +257,11 @@ def compare(
         warnings.simplefilter("ignore", UncertifiedWarning)
         chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
     for unused in set(variants) - {taken for _, taken in pairs(methods, variants)}:
-        raise InputError(f"{unused} belongs to other methods; none of {', '.join(methods)} takes it")
+        raise InputError(f"none of the methods {', '.join(methods)} accepts {unused}; leave it out or add a method")
     shown = {"problem": problem, "methods": tuple(methods), "variants": tuple(variants), "iterations": iterations}
     planned = tasks(name, options, methods, variants, iterations)
     results = run_tasks({"comparison": planned}, out, fwflow.__version__, workers)["comparison"]
-    summary = "Every method with every variant that it takes, from the same start."
+    summary = "Every method with every variant that it accepts, from the same start."
     for choice in (choice for choice, method in zip(chosen, methods, strict=True) if method == "auto"):
         summary += f" Here auto is {label(choice)}: {choice.why}."
     found = findings(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import ConvexHull
@@ -166,8 +166,7 @@ class Grid:
         return [(scene, place, shape) for scene in self.scenes for place in scene.places for shape in self.shapes]
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+class Run(NamedTuple):
     """Recorded run. Row k of `x` and `gap` is iterate k; row k of the other arrays is the step from there."""
 
     x: Array
@@ -219,8 +218,7 @@ def record(scene: Scene, f: fw.Quadratic, choice: SceneChoice, iterations: int) 
     return Run(x, result.trace["gap"], start + dot(W, s - start), s, result.trace["step"][1:])
 
 
-@dataclass(frozen=True, eq=False)
-class Flow:
+class Flow(NamedTuple):
     """Flow as a curve, and as a function of tau, the integral of gamma."""
 
     curve: Array
