@@ -86,9 +86,13 @@ def findings(settings: Settings, results: Results) -> Findings:
         run = results[runs.key(method, variant)]
         exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
         rows.append((label(method), variant, f"{run['fun'][-1]:.2e}", f"{runs.settled(run):.2e}", f"{exponent:.2f}"))
-    distance = {m: _distance(settings, results, m) for m in methods}
+    first, flow = slice(settings.drawn + 1), results["flow"]
+    plain = {m: results[runs.key(m, "plain")] for m in methods}
+    distance = {
+        m: float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean()) for m, run in plain.items()
+    }
     others = [m for m in methods if m != FW and FW in methods]
-    ahead = {m: runs.mean_ratio(results["fw-plain"], results[runs.key(m, "plain")]) for m in others}
+    ahead = {m: runs.mean_ratio(plain[FW], plain[m]) for m in others}
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
         data=[find_problem("triangle").data],
@@ -133,11 +137,6 @@ def findings(settings: Settings, results: Results) -> Findings:
         ],
         overview=_overview(settings, results) if {FW, RK44} <= set(methods) else None,
     )
-
-
-def _distance(settings: Settings, results: Results, method: str) -> float:
-    run, flow, first = results[runs.key(method, "plain")], results["flow"], slice(settings.drawn + 1)
-    return float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean())
 
 
 @in_style
