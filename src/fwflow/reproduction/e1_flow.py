@@ -150,19 +150,19 @@ def findings(settings: Settings, results: Results) -> Findings:
         f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
         "Each run follows the flow (black, exact) under its bound until it reaches a floor that depends on Δ."
     )
+    floors_at = (f"floor at Δ = {d:g}" for d in deltas)
+    header = ("problem", "c", *floors_at, "flow: max error / bound", "flow: events")
+    note = (
+        "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event to "
+        "event, where an event is a change of its direction."
+    )
     return Findings(
         summary="Frank-Wolfe with time step Δ is Euler's method for the flow. Its error stays under the flow's bound "
         "until it reaches a floor that is due to discretisation.",
         data=sorted({_problem(problem, settings.alpha).data for problem in settings.problems}),
         figures=[Figure("e1-flow", figure, caption)],
         tables=[
-            ResultTable(
-                "Discretisation floors",
-                ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: events"),
-                rows,
-                "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event "
-                "to event, where an event is a change of its direction.",
-            ),
+            ResultTable("Discretisation floors", header, rows, note),
             _followed(settings, results),
         ],
         claims=[

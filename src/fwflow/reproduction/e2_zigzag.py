@@ -145,30 +145,20 @@ def findings(settings: Settings, results: Results) -> Findings:
             if energy[p, d][0] > 0:
                 printed = _printed(p, d, windows[-1]) / _printed(p, d, windows[0])
                 robust.append(Case(f"{p}, Δ = {d:g}", energy[p, d][-1] / energy[p, d][0], printed))
+    by_delta = [(p, f"{d:g}", *rows[p, d]) for p in settings.problems for d in deltas]
+    by_method = [(p, label(m), *rows[p, m]) for p in settings.problems for m in (*settings.methods, "flow")]
+    note = "The paper prints its projector with 1/‖d̄‖, which is not a projection; both forms are shown."
+    caption = (
+        f"Zig-zag energy over T = {settings.t_end:g}. Left: Euler's method against Δ. Right: methods of increasing "
+        "order at Δ = 1, and the flow at integer times, where the energy is due to its curvature."
+    )
     return Findings(
         summary="Zig-zag energy is the mean deviation of single steps from the direction of a window of steps.",
         data=sorted({task.data for task in tasks(settings)}),
-        figures=[
-            Figure(
-                "e2-zigzag",
-                _figure(settings, energy),
-                f"Zig-zag energy over T = {settings.t_end:g}. Left: Euler's method against Δ. "
-                "Right: methods of increasing order at Δ = 1, and the flow at integer times, where the energy is due "
-                "to its curvature.",
-            )
-        ],
+        figures=[Figure("e2-zigzag", _figure(settings, energy), caption)],
         tables=[
-            ResultTable(
-                "Zig-zag energy by Δ",
-                ("data", "Δ", *header),
-                [(p, f"{d:g}", *rows[p, d]) for p in settings.problems for d in deltas],
-                "The paper prints its projector with 1/‖d̄‖, which is not a projection; both forms are shown.",
-            ),
-            ResultTable(
-                "Zig-zag energy by method, Δ = 1",
-                ("data", "method", *header),
-                [(p, label(m), *rows[p, m]) for p in settings.problems for m in (*settings.methods, "flow")],
-            ),
+            ResultTable("Zig-zag energy by Δ", ("data", "Δ", *header), by_delta, note),
+            ResultTable("Zig-zag energy by method, Δ = 1", ("data", "method", *header), by_method),
         ],
         claims=[
             Claim(

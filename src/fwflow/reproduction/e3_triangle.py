@@ -93,23 +93,17 @@ def findings(settings: Settings, results: Results) -> Findings:
     }
     others = [m for m in methods if m != FW and FW in methods]
     ahead = {m: runs.mean_ratio(plain[FW], plain[m]) for m in others}
+    header = ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f")
+    caption = (
+        f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f. The flow is dotted. "
+        f"Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}."
+    )
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
         data=[find_problem("triangle").data],
-        figures=[
-            Figure(
-                "e3-triangle",
-                _trajectories(settings, results),
-                f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f. The flow is dotted. "
-                f"Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}.",
-            )
-        ],
+        figures=[Figure("e3-triangle", _trajectories(settings, results), caption)],
         tables=[
-            ResultTable(
-                "Results at the end of each run on the triangle",
-                ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f"),
-                rows,
-            ),
+            ResultTable("Results at the end of each run on the triangle", header, rows),
             *runs.along_tables(pairs, results),
         ],
         claims=[

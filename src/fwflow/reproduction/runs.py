@@ -69,13 +69,8 @@ def tasks(
     data += "".join(_content(str(options.get(name, ""))) for name in ("path", "target_file"))
     shared = {"problem": problem, "options": options, "iterations": iterations}
     return [
-        Task(
-            key(method, variant),
-            run,
-            {**shared, "method": method, "variant": variants[variant]},
-            data + _content(method),
-        )
-        for method, variant in pairs(methods, variants)
+        Task(key(m, v), run, {**shared, "method": m, "variant": variants[v]}, data + _content(m))
+        for m, v in pairs(methods, variants)
     ]
 
 
@@ -264,16 +259,8 @@ def compare(
     summary = "Every method with every variant that it accepts, from the same start."
     for choice in (choice for choice, method in zip(chosen, methods, strict=True) if method == "auto"):
         summary += f" Here auto is {label(choice)}: {choice.why}."
-    found = findings(
-        "comparison",
-        summary,
-        f"Smallest gap so far over {iterations} iterations.",
-        instance.data,
-        methods,
-        variants,
-        results,
-        COMPARE_AXES,
-    )
+    caption = f"Smallest gap so far over {iterations} iterations."
+    found = findings("comparison", summary, caption, instance.data, methods, variants, results, COMPARE_AXES)
     heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
     page = write_report(out, [("comparison", Path(problem).stem, SimpleNamespace(**shown), found)], heading=heading)
     return found.tables[0], page
