@@ -126,6 +126,7 @@ def findings(settings: Settings, results: Results) -> Findings:
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
     header = (f"ours, windows {' / '.join(map(str, windows))}", "ours, with the projector as printed", "paper")
     # Runs by problem and time step, for FW, and by problem and method, for Δ = 1.
+    runs: dict[tuple[str, Any], Any]
     runs = {(p, d): results[_key(p, FW, d)] for p in settings.problems for d in deltas}
     runs |= {(p, m): results[_key(p, m, 1.0)] for p in settings.problems for m in (*settings.methods, "flow")}
     energy = {entry: _energy(run, windows) for entry, run in runs.items()}
