@@ -24,6 +24,8 @@ from fwflow.sets import ConstraintSet
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.scheme import Tableau
 
+__all__ = ["ExactTrajectory", "Trajectory", "ZigZag", "exact_flow", "fit_rate", "flow", "rate_bound", "zigzag_energy"]
+
 
 def rate_bound(t: ArrayLike, c: float = 2.0) -> Any:
     r"""Return the bound on the error of the flow, :math:`E(t)/E(0) \le (c/(c+t))^c`.
