@@ -8,6 +8,7 @@ True
 """
 
 from fwflow import checks, networks, sets
+from fwflow import trajectories as _trajectories
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
@@ -36,8 +37,7 @@ from fwflow.steps.schedules import *  # noqa: F403 - as for sets
 from fwflow.steps.searches import *  # noqa: F403 - as for sets
 from fwflow.tableau.catalogue import tableaus
 from fwflow.tableau.scheme import Certificate, Tableau
-from fwflow.trajectories.diagnostics import ZigZag, fit_rate, zigzag_energy
-from fwflow.trajectories.following import ExactTrajectory, Trajectory, exact_flow, flow, rate_bound
+from fwflow.trajectories import *  # noqa: F403 - as for sets
 
 __all__ = [
     "ActiveSet",
@@ -50,7 +50,6 @@ __all__ = [
     "DenseVertex",
     "Design",
     "Evaluation",
-    "ExactTrajectory",
     "FlowPolytope",
     "Gradient",
     "ImageMap",
@@ -80,27 +79,21 @@ __all__ = [
     "Stochastic",
     "Tableau",
     "Trace",
-    "Trajectory",
     "UncertifiedWarning",
     "Vertex",
-    "ZigZag",
     "alternate",
     "caratheodory",
     "checks",
-    "exact_flow",
-    "fit_rate",
-    "flow",
     "minimize",
     "networks",
     "path",
-    "rate_bound",
     "storable",
     "tableaus",
-    "zigzag_energy",
 ]
-# Sets, momenta, schedules and line searches are listed in the modules that define them.
+# Sets, momenta, schedules, line searches and trajectories are listed in the modules that define them.
 __all__ += sets.__all__
 __all__ += _momentum.__all__
 __all__ += _schedules.__all__
 __all__ += _searches.__all__
+__all__ += _trajectories.__all__
 __all__.sort()

@@ -314,7 +314,7 @@ def test_defaults_of_compare(serial, tmp_path):
         (["triangle", "-m", "rk4"], "did you mean 'rk44'?"),
         (["triangle", "-m", "missing.toml"], "missing.toml"),
         (["triangle", "-m", "apg"], "needs a set with a projection"),
-        (["triangle", "-m", "away", "--momentum", "nesterov"], "nesterov momentum belongs to other methods"),
+        (["triangle", "-m", "away", "--momentum", "nesterov"], "none of the methods away accepts nesterov momentum"),
         (["triangle", "-l", "exakt"], "did you mean 'exact'?"),
         (["triangle", "--momentum", "none"], "momentum='none' is not known"),
         (["own.csv", "--set", "l1:-1"], "radius must be a positive finite number"),

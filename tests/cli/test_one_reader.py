@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow import cli
-from fwflow.reproduction import compare as compare_module
-from fwflow.reproduction import problems
+from fwflow.reproduction import problems, runs
 from fwflow.tables.readers import MISSING
 from tests.cli.test_cli import main
 
@@ -38,7 +37,7 @@ def loaded(*command):
     error = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(error):
         patch.setattr(fw, "minimize", stop)
-        patch.setattr(compare_module, "minimize", stop)
+        patch.setattr(runs, "minimize", stop)
         patch.setattr(sys, "argv", ["fwflow", *map(str, command), "--set", "l1:3"])
         try:
             cli.main()

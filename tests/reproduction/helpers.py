@@ -9,8 +9,8 @@ import fwflow as fw
 from fwflow.datasets import Dataset
 from fwflow.reproduction import framework, problems, report, runs
 from fwflow.reproduction.claims import Verdict
-from fwflow.reproduction.compare import compare
 from fwflow.reproduction.framework import Task, run_tasks
+from fwflow.reproduction.runs import compare
 from fwflow.tableau.catalogue import find_tableau
 
 HOLDS, PARTLY, FAILS, UNTESTABLE = Verdict.HOLDS, Verdict.PARTLY, Verdict.FAILS, Verdict.UNTESTABLE

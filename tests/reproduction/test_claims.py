@@ -21,7 +21,7 @@ from fwflow.reproduction import (
 from fwflow.reproduction.framework import configure
 from fwflow.reproduction.problems import find_problem
 from fwflow.tableau.catalogue import find_tableau
-from fwflow.trajectories.following import rate_bound
+from fwflow.trajectories import rate_bound
 from tests.reproduction.helpers import FAILS, HOLDS, PARTLY, SMALL, UNTESTABLE, gaps, run, verdicts
 
 

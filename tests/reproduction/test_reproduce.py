@@ -9,7 +9,6 @@ import pytest
 
 from fwflow.reproduction import (
     EXPERIMENTS,
-    drawn,
     e7_certificates,
     explorer,
     find_experiment,
@@ -17,6 +16,7 @@ from fwflow.reproduction import (
     problems,
     report,
     reproduce,
+    style,
 )
 from fwflow.reproduction.framework import configure
 from tests.reproduction.helpers import FEW_TABLEAUS, SMALL, run, same
@@ -104,8 +104,8 @@ def test_every_figure_has_its_numbers(serial, tmp_path, name):
     chosen = configure(module, False, SMALL[name])
     found = module.findings(chosen, run(tmp_path, *module.tasks(chosen)))
     for figure in (*found.figures, *filter(None, [found.overview])):
-        panels = {id(ax): drawn._of_panel(ax) for ax in figure.figure.axes}
+        panels = {id(ax): style._of_panel(ax) for ax in figure.figure.axes}
         assert all(panels.values()), figure.name
-        columns = drawn.as_csv(figure.figure).splitlines()[0]
+        columns = style.as_csv(figure.figure).splitlines()[0]
         assert len(next(csv.reader([columns]))) == 2 * sum(map(len, panels.values()))
         assert all(np.isfinite(s.x).all() for series in panels.values() for s in series)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.reproduction import drawn, e3_triangle, problems, runs
+from fwflow.reproduction import e3_triangle, problems, runs, style
 from fwflow.reproduction.claims import Case, Topic
 from fwflow.reproduction.problems import find_problem
 from fwflow.steps.momentum import momenta
@@ -78,20 +78,20 @@ def test_ratio_along_the_run(first, second, calls):
         return min(gap[1 : int(spent // stages) + 1])
 
     begin, end = calls, min(calls * (len(first) - 1), len(second) - 1)
-    r = runs.ratio(one, other, "calls")
+    got_at, got = runs.curve_ratio(one, other, "calls")
     if end < begin:
-        assert np.isnan(r.mean)
+        assert not len(got)
         return
     at = begin * (end / begin) ** (np.arange(200) / 199)
     at[[0, -1]] = begin, end
     expected = np.array([smallest(first, calls, x) / smallest(second, 1, x) for x in at + 1e-9])
-    got_at, got = runs.curve_ratio(one, other, "calls")
     np.testing.assert_allclose(got_at, at, rtol=1e-9)
     agree = np.isclose(got, expected, rtol=1e-9)
     assert agree.mean() > 0.95  # a call number hit exactly may fall to either side
-    assert r.mean == pytest.approx(np.exp(np.log(got).mean()), rel=1e-12)
-    assert (r.best, r.worst, r.end) == (got.max(), got.min(), got[-1])
-    assert (got[got_at == r.best_at][0], got[got_at == r.worst_at][0]) == (r.best, r.worst)
+    mean, best, worst, end = runs._cells(got_at, got)
+    assert (mean, end) == (f"{np.exp(np.log(got).mean()):.3g}", f"{got[-1]:.3g}")
+    assert best == f"{got.max():.3g} at {got_at[got.argmax()]:.0f}"
+    assert worst == f"{got.min():.3g} at {got_at[got.argmin()]:.0f}"
 
 
 @settings(deadline=None, max_examples=50, derandomize=True)
@@ -100,26 +100,24 @@ def test_ratio_along_the_run(first, second, calls):
 )
 def test_ratio_has_an_inverse_and_is_the_same_against_calls(pair):
     one, other = (measured(gap, 4) for gap in pair)
-    r, inverse = runs.ratio(one, other), runs.ratio(other, one)
-    assert r.mean * inverse.mean == pytest.approx(1.0, rel=1e-9)
-    assert r.best * inverse.worst == pytest.approx(1.0, rel=1e-9)
-    calls = runs.ratio(one, other, "calls")
-    assert (calls.end, calls.best, calls.worst) == (r.end, r.best, r.worst)
-    assert calls.best_at == pytest.approx(4 * r.best_at)
+    (at, ratio), (_, inverse) = runs.curve_ratio(one, other), runs.curve_ratio(other, one)
+    np.testing.assert_allclose(ratio * inverse, 1.0, rtol=1e-12)
+    assert runs.mean_ratio(one, other) == pytest.approx(np.exp(np.log(ratio).mean()), rel=1e-12)
+    at_calls, calls = runs.curve_ratio(one, other, "calls")
+    assert (calls[-1], calls.max(), calls.min()) == (ratio[-1], ratio.max(), ratio.min())
+    assert at_calls[calls.argmax()] == pytest.approx(4 * at[ratio.argmax()])
 
 
 def test_ratio_does_not_count_the_start_nor_gaps_that_nobody_computed():
     nan = float("nan")
     one, other = measured([1e-9, nan, 4.0, nan, 2.0]), measured([1.0, 8.0, nan, 1.0, nan])
-    r = runs.ratio(one, other)
-    assert (r.best, r.best_at, r.worst, r.worst_at) == (4.0, pytest.approx(3, abs=0.02), 0.5, 2.0)
-    assert r.end == 2.0
+    assert runs._cells(*runs.curve_ratio(one, other))[1:] == ["4 at 3", "0.5 at 2", "2"]
 
 
 def test_curves_that_never_meet_have_no_ratio():
-    r = runs.ratio(measured([1.0, 1.0, 1.0]), measured([1.0, 1.0], calls=6), "calls")
-    assert np.isnan(r.mean)
-    assert runs._cells(r) == ["-"] * 4
+    short, costly = measured([1.0, 1.0, 1.0]), measured([1.0, 1.0], calls=6)
+    assert runs._cells(*runs.curve_ratio(short, costly, "calls")) == ["-"] * 4
+    assert np.isnan(runs.mean_ratio(short, measured([1.0])))
 
 
 @pytest.mark.parametrize("method", ["rk44", "rk38"])
@@ -171,7 +169,7 @@ def test_a_variant_may_be_left_out_of_the_figure_of_ratios(serial):
     results = gaps(("fw", "rk44"), dict.fromkeys(("plain", "a", "b"), (1.0, 1.0)))
     variants = {"plain": {}, "a": {"line_search": "exact"}, "b": {"line_search": "short"}}
     found = runs.findings("name", "", "", "data", ("fw", "rk44"), variants, results, aside="b")
-    shown, along = ({s.name for s in drawn.series(figure.figure)} for figure in found.figures)
+    shown, along = ({s.name for s in style.series(figure.figure)} for figure in found.figures)
     assert "RK44, b" in shown - along
     assert "RK44, a" in shown & along
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.reproduction import drawn, runs, style
+from fwflow.reproduction import runs, style
 from tests.reproduction.helpers import gaps
 
 
@@ -20,13 +20,13 @@ def test_figures_as_numbers_and_words():
     grid[0, 0].set(xlabel="k", ylabel="gap")
     grid[0, 1].scatter([0.5, 0.25], [1, 2], label="iterates")
     grid[0, 1].set(title='a "title"')
-    assert list(csv.reader(io.StringIO(drawn.as_csv(figure)))) == [
+    assert list(csv.reader(io.StringIO(style.as_csv(figure)))) == [
         ["k | FW, plain | k", "k | FW, plain | gap", 'a "title" | iterates | x', 'a "title" | iterates | y'],
         ["1", "5", "0.5", "1"],
         ["10", "4", "0.25", "2"],
         ["100", "0.333333", "", ""],
     ]
-    assert drawn.in_words(figure) == [
+    assert style.in_words(figure) == [
         "k: gap against k, first and last. FW, plain 5 at 1, 0.333 at 100.",
         'a "title": y against x, first and last. iterates 1 at 0.5, 2 at 0.25.',
     ]

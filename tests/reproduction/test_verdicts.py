@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwflow.reproduction import drawn, framework, report
+from fwflow.reproduction import framework, report, style
 from fwflow.reproduction.claims import Case, Claim, Topic, Verdict, VerdictRule
 from tests.reproduction.helpers import FAILS, HOLDS, PARTLY, UNTESTABLE
 
@@ -100,7 +100,7 @@ def test_first_screen_has_the_gains_of_all_experiments():
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
     figure = report.panels([framework.Findings("", claims=gains)])[0].figure
-    points = {s.name: (s.x.item(), s.y.item()) for s in drawn.series(figure)}
+    points = {s.name: (s.x.item(), s.y.item()) for s in style.series(figure)}
     assert points == {
         "RK44, line search, a": (3.0, 1.0), "RK5, line search, a": (2.0, 1.0),
         "RK44, momentum, b": (4.0, 0.0), "RK5, momentum, b": (2.0, 0.0),

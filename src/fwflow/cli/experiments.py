@@ -111,8 +111,8 @@ def compare(
 
     fwflow compare shop.csv --target bought --loss logistic --set l1:10 -m fw -m rk44 -l exact
     """
-    from fwflow.reproduction.compare import compare as run
     from fwflow.reproduction.problems import PROBLEMS
+    from fwflow.reproduction.runs import compare as run
 
     described = {
         "constraint": constraint,

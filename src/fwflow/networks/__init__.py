@@ -2,8 +2,6 @@
 
 from fwflow.networks.costs import Beckmann, LinkCosts
 from fwflow.networks.flows import FlowPolytope
-from fwflow.networks.network import Links, Network
-from fwflow.networks.sioux_falls import sioux_falls
-from fwflow.networks.tntp import read_tntp
+from fwflow.networks.network import Links, Network, read_tntp, sioux_falls
 
 __all__ = ["Beckmann", "FlowPolytope", "LinkCosts", "Links", "Network", "read_tntp", "sioux_falls"]

@@ -79,8 +79,8 @@ class LinkCosts(Objective):
 
     @property
     def trusted(self) -> bool:
-        """False, because the functions are those of a user."""
-        return False
+        """Whether the functions are those of a subclass in fwflow, and not those of a user."""
+        return ours(self) and type(self) is not LinkCosts
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.shape)
@@ -200,10 +200,6 @@ class Beckmann(LinkCosts):
 
     def __repr__(self) -> str:
         return f"Beckmann({self.shape[0]} links)"
-
-    @property
-    def trusted(self) -> bool:
-        return ours(self)
 
     def fingerprint(self) -> str:
         return fingerprint(self, self.free_flow, self.capacity, self.b, self.power, self.fixed)

@@ -32,11 +32,6 @@ class Trips(NamedTuple):
         origins, rows = np.unique(starts[used], return_inverse=True)
         return cls(origins, rows, ends[used], table.data[used])
 
-    def between(self, first: int, last: int) -> tuple[slice, Array]:
-        """Return the slice of the trips of some origins, and their origins counted from the first."""
-        where = slice(*np.searchsorted(self.rows, [first, last]).tolist())
-        return where, self.rows[where] - first
-
 
 class Flows(NamedTuple):
     """Flows from some origins; `rows` are places in the list of origins."""
@@ -81,9 +76,7 @@ class Trees:
         self._place = np.searchsorted(self._entries.keys, trips.ends)
         self._check_reachable(self._enters & ~np.isin(trips.ends, self._entries.keys))
         ones = np.ones(len(tails))
-        self._latest: tuple[Array, list[Flows]] = ones, []
-        for first, distance, _ in self._grown(ones):
-            where, row = trips.between(first, first + len(distance))
+        for _, where, row, distance, _ in self._grown(ones):
             stops, _ = self._ways_in(where, row, distance, ones)
             self._check_reachable(np.isinf(distance[row, stops]), where.start)
 
@@ -95,29 +88,13 @@ class Trees:
                 f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from node {a} to node {b}"
             )
 
-    def assigned(self, costs: Array) -> list[Flows]:
-        """Return all flows for these costs, and keep them until the next call."""
-        flows = list(self.loaded(costs))
-        self._latest = costs, flows
-        return flows
-
-    def assigned_before(self, costs: Array) -> list[Flows]:
-        """Return all flows for costs of an earlier call. For the array of the latest call no paths are searched.
-
-        The flows are kept here and not in the vertex: they take a number for every origin and node, and a method may
-        keep hundreds of vertices.
-        """
-        latest, flows = self._latest
-        return flows if latest is costs else list(self.loaded(costs))
-
     def loaded(self, costs: Array) -> Iterator[Flows]:
         """Yield the flows if each trip takes a cheapest path, for some origins at a time."""
         n = self._inside
         chosen = self._pairs.cheapest(costs[self._pairs.links])[self._by_head]
         joining = self._pairs.links[chosen]
-        for first, distance, before in self._grown(costs):
+        for first, where, row, distance, before in self._grown(costs):
             k = len(distance)
-            where, row = self.trips.between(first, first + k)
             stops, entries = self._ways_in(where, row, distance, costs)
             root = k * n  # the nodes of all trees have one numbering, in which `root` is all outside of the graph
             amounts = self.trips.amounts[where]
@@ -135,14 +112,20 @@ class Trees:
                 np.append(amounts[enters], load[used]),
             )
 
-    def _grown(self, costs: Array) -> Iterator[tuple[int, Array, Array]]:
-        """Yield the first of some origins, and for each of them the distances and predecessors of all nodes."""
+    def _grown(self, costs: Array) -> Iterator[tuple[int, slice, Array, Array, Array]]:
+        """Yield shortest-path trees for some origins at a time.
+
+        Each item is the first origin, the slice of the trips from these origins, the origins of these trips counted
+        from the first, and the distances and predecessors of all nodes, one row per origin.
+        """
         least = costs[self._pairs.links][self._pairs.cheapest(costs[self._pairs.links])]
         graph = sp.csr_array((least, self._indices, self._indptr), shape=(self._numbered, self._numbered))
         step = max(1, _AT_ONCE // max(1, self._numbered))
         for first in range(0, len(self._sources), step):
             sources = self._sources[first : first + step]
-            yield first, *dijkstra(graph, indices=sources, return_predecessors=True)
+            where = slice(*np.searchsorted(self.trips.rows, [first, first + len(sources)]).tolist())
+            row = self.trips.rows[where] - first
+            yield first, where, row, *dijkstra(graph, indices=sources, return_predecessors=True)
 
     def _ways_in(self, where: slice, row: Array, distance: Array, costs: Array) -> tuple[Array, Array]:
         """Return the last node inside the graph (or the origin) on the way of some trips, and the link taken there."""

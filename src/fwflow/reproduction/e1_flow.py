@@ -13,11 +13,11 @@ from fwflow._numerics import norm
 from fwflow._validation import InputError
 from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
 from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task
-from fwflow.reproduction.problems import ProblemInstance, columns, find_problem, solve
+from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import INK, PALETTE, in_style, label, legend_below, subplots, thin
 from fwflow.steps.schedules import OpenLoop
 from fwflow.tableau.catalogue import tableaus
-from fwflow.trajectories.following import ExactTrajectory, exact_flow, rate_bound
+from fwflow.trajectories import ExactTrajectory, exact_flow, rate_bound
 
 TITLE = "Continuous against discrete"
 
@@ -55,11 +55,10 @@ def _problem(name: str, alpha: float) -> ProblemInstance:
 def euler(problem: str, alpha: float, c: float, delta: float, t_end: float) -> dict[str, Any]:
     """Return the relative error of Euler's method over time."""
     p = _problem(problem, alpha)
-    steps = round(t_end / delta)
-    result = solve(p, steps, schedule=OpenLoop(c=c, delta=delta))
-    trace = columns(result, keep=thin(np.arange(steps + 1), 2000))
-    error = trace["fun"] - p.optimum
-    return {"t": delta * trace["k"], "error": error / error[0]}
+    result = solve(p, round(t_end / delta), schedule=OpenLoop(c=c, delta=delta))
+    k = thin(result.trace["fun"], 2000)
+    error = result.trace["fun"][k] - p.optimum
+    return {"t": delta * k, "error": error / error[0]}
 
 
 def exact(problem: str, alpha: float, c: float, t_end: float) -> dict[str, Any]:
@@ -151,19 +150,19 @@ def findings(settings: Settings, results: Results) -> Findings:
         f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
         "Each run follows the flow (black, exact) under its bound until it reaches a floor that depends on Δ."
     )
+    floors_at = (f"floor at Δ = {d:g}" for d in deltas)
+    header = ("problem", "c", *floors_at, "flow: max error / bound", "flow: events")
+    note = (
+        "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event to "
+        "event, where an event is a change of its direction."
+    )
     return Findings(
         summary="Frank-Wolfe with time step Δ is Euler's method for the flow. Its error stays under the flow's bound "
         "until it reaches a floor that is due to discretisation.",
         data=sorted({_problem(problem, settings.alpha).data for problem in settings.problems}),
         figures=[Figure("e1-flow", figure, caption)],
         tables=[
-            ResultTable(
-                "Discretisation floors",
-                ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: events"),
-                rows,
-                "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event "
-                "to event, where an event is a change of its direction.",
-            ),
+            ResultTable("Discretisation floors", header, rows, note),
             _followed(settings, results),
         ],
         claims=[

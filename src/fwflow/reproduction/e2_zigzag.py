@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ from fwflow.reproduction.framework import FW, MIDPOINT, RK44, Figure, Findings, 
 from fwflow.reproduction.problems import ProblemInstance, find_problem, solve
 from fwflow.reproduction.style import PALETTE, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
-from fwflow.trajectories.diagnostics import ZigZag, zigzag_energy
-from fwflow.trajectories.following import exact_flow
+from fwflow.trajectories import ZigZag, exact_flow, zigzag_energy
 
 TITLE = "Zig-zagging"
 
@@ -34,8 +33,12 @@ PRINTED_METHOD = {
 PRINTED_DELTAS = (1.0, 0.1, 0.01)
 PRINTED_METHODS = (FW, MIDPOINT, RK44)
 PRINTED_WINDOWS = (5, 20)
-DELTA_TABLE = {(p, d): e for p, row in PRINTED_DELTA.items() for d, e in zip(PRINTED_DELTAS, row, strict=True)}
-METHOD_TABLE = {(p, m): e for p, row in PRINTED_METHOD.items() for m, e in zip(PRINTED_METHODS, row, strict=True)}
+PRINTED = {
+    (problem, entry): energies
+    for table, entries in ((PRINTED_DELTA, PRINTED_DELTAS), (PRINTED_METHOD, PRINTED_METHODS))
+    for problem, row in table.items()
+    for entry, energies in zip(entries, row, strict=True)
+}
 
 LINEAR = VerdictRule("for: an exponent from 0.8 to 1.2; against: below 0.5 or above 1.5", (0.8, 1.2), (0.5, 1.5))
 ROBUST = VerdictRule("for: within a factor of 2; against: beyond a factor of 4", (1 / 2, 2.0), (1 / 4, 4.0))
@@ -108,71 +111,55 @@ def tasks(settings: Settings) -> list[Task]:
     return list(out.values())
 
 
-def _pair(run: Any, windows: tuple[int, ...], how: str = "projector") -> tuple[float, ...]:
+def _energy(run: Any, windows: tuple[int, ...], how: str = "projector") -> tuple[float, ...]:
     return tuple(float(run[f"{how}-{w}"][0]) for w in windows)
 
 
-def _exponent(deltas: list[float], energy: list[float]) -> float:
+def _exponent(deltas: Sequence[float], energy: Sequence[float]) -> float:
     """Return the exponent of Δ in the energy; NaN if an energy is missing or zero, as for an optimum at a vertex."""
     if len(deltas) < 2 or not all(e > 0 for e in energy):
         return math.nan
     return float(np.polyfit(np.log10(deltas), np.log10(energy), 1)[0])
 
 
-def _show(values: tuple[float, ...], digits: int = 3) -> str:
-    return " / ".join(f"{v:.{digits}g}" for v in values)
-
-
 def findings(settings: Settings, results: Results) -> Findings:
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
     header = (f"ours, windows {' / '.join(map(str, windows))}", "ours, with the projector as printed", "paper")
-    swept = {(p, d): results[_key(p, FW, d)] for p in settings.problems for d in deltas}
-    ordered = {(p, m): results[_key(p, m, 1.0)] for p in settings.problems for m in (*settings.methods, "flow")}
+    # Runs by problem and time step, for FW, and by problem and method, for Δ = 1.
+    runs: dict[tuple[str, Any], Any]
+    runs = {(p, d): results[_key(p, FW, d)] for p in settings.problems for d in deltas}
+    runs |= {(p, m): results[_key(p, m, 1.0)] for p in settings.problems for m in (*settings.methods, "flow")}
+    energy = {entry: _energy(run, windows) for entry, run in runs.items()}
+    rows = {entry: _row(run, windows, PRINTED.get(entry, ())) for entry, run in runs.items()}
     linear, robust, less = [], [], []
-    for problem in settings.problems:
-        energy = {d: _pair(swept[problem, d], windows) for d in deltas}
+    for p in settings.problems:
         for i, w in enumerate(windows):
-            exponent = _exponent(deltas, [energy[d][i] for d in deltas])
-            printed = _exponent([*PRINTED_DELTAS], [_printed(DELTA_TABLE, (problem, d), w) for d in PRINTED_DELTAS])
-            linear.append(Case(f"{problem}, W = {w}", exponent, printed))
-            own = {m: _pair(ordered[problem, m], windows)[i] for m in settings.methods}
-            printed_own = {m: _printed(METHOD_TABLE, (problem, m), w) for m in (FW, *own)}
+            printed = _exponent(PRINTED_DELTAS, [_printed(p, d, w) for d in PRINTED_DELTAS])
+            linear.append(Case(f"{p}, W = {w}", _exponent(deltas, [energy[p, d][i] for d in deltas]), printed))
+            own = energy[p, FW][i] if FW in settings.methods else 0.0
             less += [
-                Case(f"{label(m)}, {problem}, W = {w}", e / own[FW], printed_own[m] / printed_own[FW])
-                for m, e in own.items()
-                if m != FW and own.get(FW)  # the comparison needs FW, with an energy that is not zero
+                Case(f"{label(m)}, {p}, W = {w}", energy[p, m][i] / own, _printed(p, m, w) / _printed(p, FW, w))
+                for m in settings.methods
+                if m != FW and own > 0  # the comparison needs FW, with an energy that is not zero
             ]
         for d in deltas:
-            first, last = (_printed(DELTA_TABLE, (problem, d), w) for w in (windows[0], windows[-1]))
-            if energy[d][0] > 0:
-                robust.append(Case(f"{problem}, Δ = {d:g}", energy[d][-1] / energy[d][0], last / first))
+            if energy[p, d][0] > 0:
+                printed = _printed(p, d, windows[-1]) / _printed(p, d, windows[0])
+                robust.append(Case(f"{p}, Δ = {d:g}", energy[p, d][-1] / energy[p, d][0], printed))
+    by_delta = [(p, f"{d:g}", *rows[p, d]) for p in settings.problems for d in deltas]
+    by_method = [(p, label(m), *rows[p, m]) for p in settings.problems for m in (*settings.methods, "flow")]
+    note = "The paper prints its projector with 1/‖d̄‖, which is not a projection; both forms are shown."
+    caption = (
+        f"Zig-zag energy over T = {settings.t_end:g}. Left: Euler's method against Δ. Right: methods of increasing "
+        "order at Δ = 1, and the flow at integer times, where the energy is due to its curvature."
+    )
     return Findings(
         summary="Zig-zag energy is the mean deviation of single steps from the direction of a window of steps.",
         data=sorted({task.data for task in tasks(settings)}),
-        figures=[
-            Figure(
-                "e2-zigzag",
-                _figure(settings, swept, ordered),
-                f"Zig-zag energy over T = {settings.t_end:g}. Left: Euler's method against Δ. "
-                "Right: methods of increasing order at Δ = 1, and the flow at integer times, where the energy is due "
-                "to its curvature.",
-            )
-        ],
+        figures=[Figure("e2-zigzag", _figure(settings, energy), caption)],
         tables=[
-            ResultTable(
-                "Zig-zag energy by Δ",
-                ("data", "Δ", *header),
-                [(p, f"{d:g}", *_energies(run, windows, DELTA_TABLE.get((p, d), ()))) for (p, d), run in swept.items()],
-                "The paper prints its projector with 1/‖d̄‖, which is not a projection; both forms are shown.",
-            ),
-            ResultTable(
-                "Zig-zag energy by method, Δ = 1",
-                ("data", "method", *header),
-                [
-                    (p, label(m), *_energies(run, windows, METHOD_TABLE.get((p, m), ())))
-                    for (p, m), run in ordered.items()
-                ],
-            ),
+            ResultTable("Zig-zag energy by Δ", ("data", "Δ", *header), by_delta, note),
+            ResultTable("Zig-zag energy by method, Δ = 1", ("data", "method", *header), by_method),
         ],
         claims=[
             Claim(
@@ -213,27 +200,28 @@ def _span(cases: list[Case]) -> str:
     return f"{min(values):.2g} to {max(values):.2g}" if values else "-"
 
 
-def _energies(run: Any, windows: tuple[int, ...], printed: tuple[float, ...]) -> tuple[str, str, str]:
-    return _show(_pair(run, windows)), _show(_pair(run, windows, "paper")), _show(printed, 5) or "-"
+def _row(run: Any, windows: tuple[int, ...], printed: tuple[float, ...]) -> list[str]:
+    """Return the energies of a run, those by the paper's formula, and the printed ones, as cells of a table."""
+    shown = ((_energy(run, windows), 3), (_energy(run, windows, "paper"), 3), (printed, 5))
+    return [" / ".join(f"{value:.{digits}g}" for value in values) or "-" for values, digits in shown]
 
 
-def _printed(table: Mapping[Any, tuple[float, ...]], entry: tuple[str, Any], window: int) -> float:
-    """Return an energy that the paper prints, or NaN."""
-    return dict(zip(PRINTED_WINDOWS, table.get(entry, ()), strict=False)).get(window, math.nan)
+def _printed(problem: str, entry: float | str, window: int) -> float:
+    """Return an energy that the paper prints for a time step or a method, or NaN."""
+    return dict(zip(PRINTED_WINDOWS, PRINTED.get((problem, entry), ()), strict=False)).get(window, math.nan)
 
 
 @in_style
-def _figure(settings: Settings, swept: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
+def _figure(settings: Settings, energy: dict[Any, tuple[float, ...]]) -> Any:
     figure, grid = subplots(1, 2, 8.0, 3.2)
     by_delta, by_method = grid[0]
     windows, deltas = settings.windows, sorted(settings.deltas, reverse=True)
     names = [*(label(m) for m in settings.methods), "flow"]
     for problem, colour in zip(settings.problems, PALETTE, strict=False):
-        energy = [_pair(swept[problem, d], windows)[0] for d in deltas]
-        by_delta.loglog(deltas, energy, "o-", color=colour, label=problem)
-        *energy, flow = [_pair(ordered[problem, m], windows)[0] for m in (*settings.methods, "flow")]
-        by_method.semilogy(range(len(energy)), energy, "o-", color=colour, label=problem)
-        by_method.semilogy(len(energy), flow, "*", color=colour, ms=9, label=f"{problem}, the flow")
+        by_delta.loglog(deltas, [energy[problem, d][0] for d in deltas], "o-", color=colour, label=problem)
+        *steps, flow = [energy[problem, m][0] for m in (*settings.methods, "flow")]
+        by_method.semilogy(range(len(steps)), steps, "o-", color=colour, label=problem)
+        by_method.semilogy(len(steps), flow, "*", color=colour, ms=9, label=f"{problem}, the flow")
     by_delta.set(xlabel="time step Δ", ylabel=f"zig-zag energy, window {windows[0]}")
     by_method.set_xticks(range(len(names)), names)
     by_method.set(xlabel="method at Δ = 1", ylabel=f"zig-zag energy, window {windows[0]}")

@@ -17,8 +17,7 @@ from fwflow.reproduction.problems import columns, find_problem, solve
 from fwflow.reproduction.style import FAINT, INK, best_so_far, colours, in_style, label, legend_below, subplots
 from fwflow.steps.schedules import OpenLoop
 from fwflow.steps.searches import Aggressive
-from fwflow.trajectories.diagnostics import fit_rate
-from fwflow.trajectories.following import exact_flow
+from fwflow.trajectories import exact_flow, fit_rate
 
 TITLE = "The triangle"
 
@@ -87,26 +86,24 @@ def findings(settings: Settings, results: Results) -> Findings:
         run = results[runs.key(method, variant)]
         exponent = fit_rate(run["fun"] + 0.0, run["k"]).exponent
         rows.append((label(method), variant, f"{run['fun'][-1]:.2e}", f"{runs.settled(run):.2e}", f"{exponent:.2f}"))
-    distance = {m: _distance(settings, results, m) for m in methods}
+    first, flow = slice(settings.drawn + 1), results["flow"]
+    plain = {m: results[runs.key(m, "plain")] for m in methods}
+    distance = {
+        m: float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean()) for m, run in plain.items()
+    }
     others = [m for m in methods if m != FW and FW in methods]
-    ahead = {m: runs.ratio(results["fw-plain"], results[runs.key(m, "plain")]).mean for m in others}
+    ahead = {m: runs.mean_ratio(plain[FW], plain[m]) for m in others}
+    header = ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f")
+    caption = (
+        f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f. The flow is dotted. "
+        f"Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}."
+    )
     return Findings(
         summary="f = ‖x‖²/2 over the triangle (-1,0), (0,1), (1,0); the optimum is the middle of the lower edge.",
         data=[find_problem("triangle").data],
-        figures=[
-            Figure(
-                "e3-triangle",
-                _trajectories(settings, results),
-                f"First {settings.drawn} steps from (0, 1), pale at first, over level lines of f. The flow is dotted. "
-                f"Right: smallest gap so far over {settings.iterations} steps; c = {settings.c:g}, k0 = {settings.k0}.",
-            )
-        ],
+        figures=[Figure("e3-triangle", _trajectories(settings, results), caption)],
         tables=[
-            ResultTable(
-                "Results at the end of each run on the triangle",
-                ("method", "variant", f"f after {settings.iterations} steps", "gap at the end", "exponent of k in f"),
-                rows,
-            ),
+            ResultTable("Results at the end of each run on the triangle", header, rows),
             *runs.along_tables(pairs, results),
         ],
         claims=[
@@ -134,11 +131,6 @@ def findings(settings: Settings, results: Results) -> Findings:
         ],
         overview=_overview(settings, results) if {FW, RK44} <= set(methods) else None,
     )
-
-
-def _distance(settings: Settings, results: Results, method: str) -> float:
-    run, flow, first = results[runs.key(method, "plain")], results["flow"], slice(settings.drawn + 1)
-    return float(np.hypot(run["x"][first] - flow["x"], run["y"][first] - flow["y"]).mean())
 
 
 @in_style

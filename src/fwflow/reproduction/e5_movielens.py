@@ -32,17 +32,14 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    found = runs.findings(
-        "e5-movielens",
-        "Huber loss, summed over the observed ratings minus 3, on a nuclear-norm ball.",
+    summary = "Huber loss, summed over the observed ratings minus 3, on a nuclear-norm ball."
+    caption = (
         f"Smallest gap so far of the summed Huber loss (ρ = {settings.rho:g}) over the nuclear-norm ball of radius "
         f"{settings.alpha:g}, {settings.iterations} iterations. The gap is computed from the singular value that the "
-        "oracle found, which is not a proved bound.",
-        find_problem("movielens", alpha=settings.alpha, rho=settings.rho).data,
-        settings.methods,
-        VARIANTS,
-        results,
+        "oracle found, which is not a proved bound."
     )
+    data = find_problem("movielens", alpha=settings.alpha, rho=settings.rho).data
+    found = runs.findings("e5-movielens", summary, caption, data, settings.methods, VARIANTS, results)
     claim = runs.helps_more("momentum", "MovieLens", "Figure 4, right", results, settings.methods, Topic.MOMENTUM)
     found.claims.append(claim)
     return found

@@ -30,17 +30,11 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    found = runs.findings(
-        "e6-sensing",
-        "Sum of squares on a large L1 ball: its vertices are far away, and the optimum lies inside.",
-        f"Smallest gap so far of the sum of squares, L1 ball of radius {settings.alpha:g}, "
-        f"{settings.iterations} iterations.",
-        find_problem("sensing", alpha=settings.alpha).data,
-        settings.methods,
-        SEARCHES,
-        results,
-        aside=LETTER,
-    )
+    summary = "Sum of squares on a large L1 ball: its vertices are far away, and the optimum lies inside."
+    radius, iterations = settings.alpha, settings.iterations
+    caption = f"Smallest gap so far of the sum of squares, L1 ball of radius {radius:g}, {iterations} iterations."
+    data = find_problem("sensing", alpha=radius).data
+    found = runs.findings("e6-sensing", summary, caption, data, settings.methods, SEARCHES, results, aside=LETTER)
     where = "compressed sensing"
     found.claims += [
         runs.helps_more("line search", where, "Figure 5", results, settings.methods, Topic.SEARCH),

@@ -62,17 +62,12 @@ def findings(settings: Settings, results: Results) -> Findings:
         (name, k): float(np.abs(find_tableau(name).certificate(c=2.0, k=k).z - z).max())
         for (name, k), z in PRINTED.items()
     }
+    header = ("tableau", "order", "z", "paper", "certified for", "stage points certified at k = 1")
     falling = {name: float((column[1:] / column[:-1]).max()) for name, column in results["norms"].items()}
     return Findings(
         summary="A step is a convex combination of the current point and the stages' vertices if z ≥ 0 and its mean "
         "is at most 1. Then no iterate leaves the set, but stage points may.",
-        tables=[
-            ResultTable(
-                f"z at k = 1, c = {settings.c:g}",
-                ("tableau", "order", "z", "paper", "certified for", "stage points certified at k = 1"),
-                rows,
-            )
-        ],
+        tables=[ResultTable(f"z at k = 1, c = {settings.c:g}", header, rows)],
         claims=[
             Claim(
                 "The printed certificates z",

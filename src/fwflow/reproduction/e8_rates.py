@@ -17,7 +17,7 @@ from fwflow.reproduction.runs import cases
 from fwflow.reproduction.style import colours, in_style, label, legend_below, subplots, thin
 from fwflow.sets import Box
 from fwflow.tableau.catalogue import find_tableau, tableaus
-from fwflow.trajectories.diagnostics import fit_rate
+from fwflow.trajectories import fit_rate
 
 TITLE = "Rates"
 
@@ -115,16 +115,14 @@ def findings(settings: Settings, results: Results) -> Findings:
     legend_below(figure, {label(m): c for m, c in colour.items()}, {}, columns=4)
     last = settings.iterations // 10
     columns = ("max k·h, triangle", f"max k·h for k ≥ {last}", f"min k·sup|x| for k ≥ {last}, interval")
+    header = ("tableau", *columns, "exponent of k in |x|", "β meets the condition")
+    caption = f"Scaled envelopes over {settings.iterations} iterations, certified tableaus."
     return Findings(
         summary="If k times the envelope of the error is bounded, the rate is O(1/k); if it is bounded away from zero, "
         "the rate is not better. The negative result assumes that no group of stages has exactly half of the sum of β.",
         data=["Both problems are exact, not data."],
-        figures=[
-            Figure("e8-rates", figure, f"Scaled envelopes over {settings.iterations} iterations, certified tableaus.")
-        ],
-        tables=[
-            ResultTable("Scaled errors", ("tableau", *columns, "exponent of k in |x|", "β meets the condition"), rows)
-        ],
+        figures=[Figure("e8-rates", figure, caption)],
+        tables=[ResultTable("Scaled errors", header, rows)],
         claims=[
             Claim(
                 "Every Runge-Kutta method converges as O(1/k)",

@@ -8,7 +8,6 @@ file as soon as the task is done, and a later run reads them from there.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import hashlib
 import io
 import json
@@ -19,7 +18,8 @@ import signal
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from types import ModuleType
@@ -92,29 +92,25 @@ class Findings:
 
 def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> Any:
     """Return the settings of an experiment: its defaults, then its quick values if wanted, then the overrides."""
-    accepted = {f.name: f for f in dataclasses.fields(module.Settings)}
-    for name in overrides:
-        if name not in accepted:
-            raise InputError(f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}; {suggest(name, accepted)}")
-    values = {**(module.QUICK if quick else {}), **overrides}
     default = module.Settings()
-    return module.Settings(**{name: _converted(name, value, getattr(default, name)) for name, value in values.items()})
+    for name in overrides:
+        if name not in vars(default):
+            has = f"{module.__name__.rsplit('.', 1)[-1]} has no setting {name!r}"
+            raise InputError(f"{has}; {suggest(name, vars(default))}")
+    values = {**(module.QUICK if quick else {}), **overrides}
+    return replace(default, **{name: _converted(name, value, getattr(default, name)) for name, value in values.items()})
 
 
 def _converted(name: str, value: Any, default: Any) -> Any:
     """Return the value of a setting in the type of its default."""
-    if isinstance(default, tuple):
-        if not isinstance(value, list | tuple) or not value or not all(_like(v, default[0]) for v in value):
-            raise InputError(f"{name} must be a list such as {list(default)}; got {value!r}")
-        return tuple(type(default[0])(v) for v in value)
-    if not _like(value, default):
-        raise InputError(f"{name} must be of type {type(default).__name__}, such as {default!r}; got {value!r}")
-    return type(default)(value)
-
-
-def _like(value: Any, default: Any) -> bool:
-    kinds = (int, float) if isinstance(default, float) else type(default)
-    return isinstance(value, kinds) and not isinstance(value, bool)
+    kind, example = type(default), default
+    if kind is tuple:
+        example = list(default)
+        value = [_converted(name, entry, default[0]) for entry in value] if isinstance(value, list | tuple) else value
+    accepted: Any = {tuple: list, float: (int, float)}.get(kind, kind)
+    if not isinstance(value, accepted) or isinstance(value, bool) or value == []:
+        raise InputError(f"{name} must be of type {type(example).__name__}, such as {example!r}; got {value!r}")
+    return kind(value)
 
 
 def run_tasks(groups: Mapping[str, Sequence[Task]], out: Path, version: str, workers: int | None) -> dict[str, Results]:
@@ -200,14 +196,12 @@ class _Store:
         self.folder, self.version = folder, version
         self.index = folder / "index.json"
         folder.mkdir(parents=True, exist_ok=True)
-        known = None
-        try:
-            known = json.loads(self.index.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        if not self.index.exists():
             for foreign in folder.glob("*.csv"):
                 refuse_foreign(foreign)
-        except ValueError:  # a damaged index: all tasks are run again
-            pass
+        known = None
+        with suppress(FileNotFoundError, ValueError):  # If the index is damaged, all tasks are run again.
+            known = json.loads(self.index.read_text(encoding="utf-8"))
         self.known: dict[str, Any] = known if isinstance(known, dict) else {}
 
     def read(self, task: Task) -> Columns | None:

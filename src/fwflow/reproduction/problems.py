@@ -16,11 +16,11 @@ from fwflow._validation import InputError, suggest
 from fwflow.datasets import load, standardize
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
 from fwflow.reproduction.framework import FW
-from fwflow.run.loop import minimize
-from fwflow.run.result import Result, Status
+from fwflow.run.result import Result
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
 from fwflow.steps.momentum import find_momentum
 from fwflow.tables.problem import parse_set, read_problem
+from fwflow.trajectories import whole_run
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,11 @@ def find_problem(name: str, **options: Any) -> ProblemInstance:
 
 def solve(problem: ProblemInstance, iterations: int, **options: Any) -> Result:
     """Run a number of iterations. A run that is interrupted or fails raises an error."""
-    result = minimize(problem.f, problem.C, problem.x0, tol=0, max_iter=iterations, **({"method": FW} | options))
-    if result.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
-    if result.status in (Status.NUMERICAL, Status.DATA):
-        raise InputError(result.message)
-    return result
+    options = {"method": FW, "max_iter": iterations, **options}
+    return whole_run(problem.f, problem.C, problem.x0, "the run failed", **options)
 
 
-def columns(result: Result, momentum: str | None = None, keep: Any = slice(None)) -> dict[str, Any]:
+def columns(result: Result, momentum: str | None = None) -> dict[str, Any]:
     """Return the trace as columns for a plot: k, calls, passes, time, fun, gap and step.
 
     ``calls`` is the larger of the numbers of gradients and of oracle calls that the method needs to reach x^(k).
@@ -121,6 +117,5 @@ def columns(result: Result, momentum: str | None = None, keep: Any = slice(None)
     watched = np.cumsum(np.isfinite(trace["gap"]))
     gradients = trace["n_grad"] - (1 if average is None or average.uses_iterate else watched)
     calls = np.maximum(gradients, trace["n_lmo"] - (1 if average is None else watched))
-    picked = {"k": np.arange(len(trace)), "calls": np.maximum(0, calls), "passes": trace["n_design"]}
-    picked |= {name: trace[name] for name in ("time", "fun", "gap", "step")}
-    return {name: column[keep] for name, column in picked.items()}
+    counts = {"k": np.arange(len(trace)), "calls": np.maximum(0, calls), "passes": trace["n_design"]}
+    return counts | {name: trace[name] for name in ("time", "fun", "gap", "step")}

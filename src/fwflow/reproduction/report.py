@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import math
 import platform
@@ -21,9 +20,8 @@ from matplotlib.figure import Figure as MatplotlibFigure
 from fwflow._storage import replacing
 from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction.claims import HOW_JUDGED, Claim, Topic, Verdict
-from fwflow.reproduction.drawn import as_csv, in_words
 from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, filled, refuse_foreign
-from fwflow.reproduction.style import FAINT, INK, colours, in_style, label, legend_below, subplots
+from fwflow.reproduction.style import FAINT, INK, as_csv, colours, in_style, in_words, label, legend_below, subplots
 
 Section = tuple[str, str, Any, Findings]
 
@@ -81,7 +79,10 @@ def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
 @in_style
 def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
     """Write a figure for print, dark on white, as SVG, PDF and PNG, and its data as CSV."""
-    freeze(figure)
+    # The layout is computed once, because a layout engine moves things a little each time it draws.
+    FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     for suffix, metadata in _CREDITS.items():
         buffer = io.BytesIO()
         figure.savefig(buffer, format=suffix[1:], dpi=200, facecolor="white", metadata=metadata)
@@ -91,17 +92,8 @@ def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
         text.write(as_csv(figure))
 
 
-def freeze(figure: MatplotlibFigure) -> None:
-    """Compute the layout once, because a layout engine moves things a little each time it draws."""
-    if figure.get_layout_engine() is not None:
-        FigureCanvasAgg(figure)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-
-
 @in_style
 def _svg(figure: MatplotlibFigure) -> str:
-    freeze(figure)
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
@@ -259,7 +251,7 @@ def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
     parts += [f'<p class="note">Data: {escape(sentence)}</p>' for sentence in findings.data]
     parts += map(_figure, findings.figures)
     parts += [_table(table) for table in findings.tables]
-    shown = "; ".join(f"{f.name} = {getattr(settings, f.name)}" for f in dataclasses.fields(settings))
+    shown = "; ".join(f"{setting} = {value}" for setting, value in vars(settings).items())
     parts.append(f"<details><summary>Settings</summary><p><code>{escape(shown)}</code></p></details></section>")
     return "".join(parts)
 

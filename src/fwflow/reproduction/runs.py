@@ -1,26 +1,35 @@
-"""Runs of several methods and variants on one problem, and ratios of their gaps."""
+"""Comparison of methods and variants on one problem: their runs, ratios of their gaps, figures and tables."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array
+import fwflow
+from fwflow._validation import Array, InputError
+from fwflow.methods import UncertifiedWarning
 from fwflow.methods.catalogue import AUTO, VARIANTS
 from fwflow.reproduction.claims import Case, Claim, Topic, VerdictRule
-from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task
-from fwflow.reproduction.problems import columns, find_problem, solve
+from fwflow.reproduction.framework import FW, Figure, Findings, Results, ResultTable, Task, run_tasks
+from fwflow.reproduction.problems import PROBLEMS, columns, find_problem, solve
+from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import best_so_far, colours, convergence, gains, label
+from fwflow.run.loop import minimize
+from fwflow.steps.momentum import find_momentum
+from fwflow.steps.searches import find_line_search
 
 Variants = Mapping[str, dict[str, Any]]
 
+#: Horizontal axes of the figures: columns of a run, and their labels. The second line is for ``fwflow compare``.
 AXES = (("k", "iteration k"), ("calls", "gradient and oracle calls"), ("time", "seconds"))
+COMPARE_AXES = (*AXES[:2], ("passes", "passes over the data"), ("time", "seconds"))
 
 
 def run(problem: str, options: dict[str, Any], method: str, variant: dict[str, Any], iterations: int) -> dict[str, Any]:
@@ -42,13 +51,13 @@ def _content(path: str) -> str:
 
 
 def takes(method: str, variant: Mapping[str, Any]) -> bool:
-    """Return whether a method takes the options of a variant. Tableaus take all of them."""
+    """Return whether a method accepts the options of a variant. Tableaus accept all of them."""
     taken = () if method == AUTO else VARIANTS[method].takes if method in VARIANTS else variant
     return set(variant) <= set(taken)
 
 
 def pairs(methods: Sequence[str], variants: Variants) -> list[tuple[str, str]]:
-    """Return every method with every variant whose options it takes."""
+    """Return every method with every variant whose options it accepts."""
     return [(m, name) for name, variant in variants.items() for m in methods if takes(m, variant)]
 
 
@@ -60,13 +69,8 @@ def tasks(
     data += "".join(_content(str(options.get(name, ""))) for name in ("path", "target_file"))
     shared = {"problem": problem, "options": options, "iterations": iterations}
     return [
-        Task(
-            key(method, variant),
-            run,
-            {**shared, "method": method, "variant": variants[variant]},
-            data + _content(method),
-        )
-        for method, variant in pairs(methods, variants)
+        Task(key(m, v), run, {**shared, "method": m, "variant": variants[v]}, data + _content(m))
+        for m, v in pairs(methods, variants)
     ]
 
 
@@ -83,18 +87,6 @@ def settled(run: Any) -> float:
 
 def _geometric_mean(values: Array) -> float:
     return float(np.exp(np.log(values).mean()))
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Ratio of two curves: its geometric mean, its extremes with their places, and its last value."""
-
-    mean: float
-    best: float
-    best_at: float
-    worst: float
-    worst_at: float
-    end: float
 
 
 def curve_ratio(above: Any, below: Any, along: str = "k") -> tuple[Array, Array]:
@@ -117,13 +109,10 @@ def _curve(run: Any, along: str) -> tuple[Array, Array]:
     return x[known], np.maximum(best[known], 1e-300)
 
 
-def ratio(above: Any, below: Any, along: str = "k") -> Ratio:
-    """Return the ratio of the smallest gaps so far of two runs; all NaN if `curve_ratio` is empty."""
-    at, r = curve_ratio(above, below, along)
-    if not len(r):
-        return Ratio(*[math.nan] * 6)
-    best, worst = int(r.argmax()), int(r.argmin())
-    return Ratio(_geometric_mean(r), float(r[best]), float(at[best]), float(r[worst]), float(at[worst]), float(r[-1]))
+def mean_ratio(above: Any, below: Any) -> float:
+    """Return the geometric mean of `curve_ratio` over the iterations; NaN if it is empty."""
+    _, ratio = curve_ratio(above, below)
+    return _geometric_mean(ratio) if len(ratio) else math.nan
 
 
 HELPS_MORE = VerdictRule.above("for: at least 1.05; against: at most 1/1.05")
@@ -137,7 +126,7 @@ def helps_more(
     statement = f"{variant.capitalize()}{',' if ',' in variant else ''} helps multistep methods more than FW ({place})"
     if FW not in methods or len(methods) < 2:
         return Claim(statement, source, HELPS_MORE, (), "the comparison needs FW and a multistep method", topic=topic)
-    gain = {m: ratio(results[key(m, "plain")], results[key(m, variant)]).mean for m in methods}
+    gain = {m: mean_ratio(results[key(m, "plain")], results[key(m, variant)]) for m in methods}
     multistep = [m for m in gain if m != FW]
     most = max(multistep, key=gain.__getitem__)
     return Claim(
@@ -170,15 +159,8 @@ def findings(
     axes = [axis for axis in axes if any((columns[axis[0]] > 0).any() for *_, columns in curves)]
     figures = [Figure(name, convergence(curves, axes, "smallest Frank-Wolfe gap so far"), caption)]
     panels = [
-        (
-            title,
-            axis[1],
-            [
-                (label(m), colour[m], v, *curve_ratio(results[key(*other)], results[key(m, v)], axis[0]))
-                for (m, v), other in against.items()
-            ],
-        )
-        for title, axis, against, _ in _comparisons([(m, v) for m, v in runs if v != aside])
+        (title, xlabel, [(label(m), colour[m], v, *ratio) for (m, v), ratio in ratios.items()])
+        for title, xlabel, ratios, _ in _ratios([(m, v) for m, v in runs if v != aside], results)
     ]
     if panels:
         along = "Ratio of the smallest gaps so far. Values above the line mean a lower gap."
@@ -205,8 +187,8 @@ def _ends(runs: Sequence[tuple[str, str]], results: Results) -> ResultTable:
     )
 
 
-def _comparisons(runs: Sequence[tuple[str, str]]) -> list[tuple[str, tuple[str, str], dict[Any, Any], str]]:
-    """Return title, axis, runs with the run that each is compared with, and note, for each kind of comparison."""
+def _ratios(runs: Sequence[tuple[str, str]], results: Results) -> list[tuple[str, str, dict[Any, Any], str]]:
+    """Return title, label of the axis, `curve_ratio` by run, and note, for each kind of comparison."""
     without = (
         "Gap without over gap with, along the iterations",
         AXES[0],
@@ -221,21 +203,64 @@ def _comparisons(runs: Sequence[tuple[str, str]]) -> list[tuple[str, tuple[str, 
         {(m, v): (FW, v) for m, v in runs if m != FW and (FW, v) in runs},
         "FW with the same variant, after the same number of gradient and oracle calls; smallest gaps so far.",
     )
-    return [comparison for comparison in (without, against_fw) if comparison[2]]
+    return [
+        (title, xlabel, {r: curve_ratio(results[key(*o)], results[key(*r)], along) for r, o in others.items()}, note)
+        for title, (along, xlabel), others, note in (without, against_fw)
+        if others
+    ]
 
 
 def along_tables(runs: Sequence[tuple[str, str]], results: Results) -> list[ResultTable]:
     """Return tables of the ratios of the gaps along the runs."""
-    tables = []
-    for title, (along, _), against, note in _comparisons(runs):
-        ratios = {run: ratio(results[key(*other)], results[key(*run)], along) for run, other in against.items()}
-        rows = [(label(m), variant, *_cells(r)) for (m, variant), r in ratios.items()]
-        tables.append(ResultTable(title, ("method", "variant", "mean", "best", "worst", "at the end"), rows, note))
-    return tables
+    header = ("method", "variant", "mean", "best", "worst", "at the end")
+    return [
+        ResultTable(title, header, [(label(m), v, *_cells(*ratio)) for (m, v), ratio in ratios.items()], note)
+        for title, _, ratios, note in _ratios(runs, results)
+    ]
 
 
-def _cells(r: Ratio) -> list[str]:
-    if math.isnan(r.mean):
+def _cells(at: Array, ratio: Array) -> list[str]:
+    """Return the mean, the best, the worst and the last value of `curve_ratio` as text."""
+    if not len(ratio):
         return ["-"] * 4
-    extremes = ((r.best, r.best_at), (r.worst, r.worst_at))
-    return [f"{r.mean:.3g}", *(f"{value:.3g} at {at:.0f}" for value, at in extremes), f"{r.end:.3g}"]
+    extremes = (f"{ratio[i]:.3g} at {at[i]:.0f}" for i in (ratio.argmax(), ratio.argmin()))
+    return [f"{_geometric_mean(ratio):.3g}", *extremes, f"{ratio[-1]:.3g}"]
+
+
+def compare(
+    problem: str,
+    methods: Sequence[str],
+    line_searches: Sequence[str],
+    momenta: Sequence[str],
+    *,
+    iterations: int,
+    out: Path,
+    workers: int | None,
+    **options: Any,
+) -> tuple[ResultTable, Path]:
+    """Run every method with every variant on a problem by name, or on a data file with the options of `from_file`."""
+    name = problem if problem in PROBLEMS else "file"
+    options |= {} if problem in PROBLEMS else {"path": problem}
+    variants: dict[str, dict[str, Any]] = {"plain": {}}
+    variants |= {f"{search} line search": {"line_search": search} for search in line_searches}
+    variants |= {f"{momentum} momentum": {"momentum": momentum} for momentum in momenta}
+    for variant in variants.values():  # A wrong name fails here and not in a worker process.
+        find_line_search(variant.get("line_search"))
+        find_momentum(variant.get("momentum"))
+    instance = find_problem(name, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncertifiedWarning)
+        chosen = [minimize(instance.f, instance.C, instance.x0, method=m, tol=0, max_iter=0).method for m in methods]
+    for unused in set(variants) - {taken for _, taken in pairs(methods, variants)}:
+        raise InputError(f"none of the methods {', '.join(methods)} accepts {unused}; leave it out or add a method")
+    shown = {"problem": problem, "methods": tuple(methods), "variants": tuple(variants), "iterations": iterations}
+    planned = tasks(name, options, methods, variants, iterations)
+    results = run_tasks({"comparison": planned}, out, fwflow.__version__, workers)["comparison"]
+    summary = "Every method with every variant that it accepts, from the same start."
+    for choice in (choice for choice, method in zip(chosen, methods, strict=True) if method == "auto"):
+        summary += f" Here auto is {label(choice)}: {choice.why}."
+    caption = f"Smallest gap so far over {iterations} iterations."
+    found = findings("comparison", summary, caption, instance.data, methods, variants, results, COMPARE_AXES)
+    heading = (f"Methods compared on {Path(problem).stem}", "The same problem and start for every method and variant.")
+    page = write_report(out, [("comparison", Path(problem).stem, SimpleNamespace(**shown), found)], heading=heading)
+    return found.tables[0], page

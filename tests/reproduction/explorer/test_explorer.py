@@ -22,8 +22,7 @@ from fwflow.methods.catalogue import METHODS
 from fwflow.reproduction import explorer
 from fwflow.reproduction.explorer import Grid, SceneChoice
 from fwflow.reproduction.explorer.page import GENERATOR, SCALES, _problem, contents
-from fwflow.reproduction.explorer.runs import follow, objective, record, weights
-from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, VARIANTS
+from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, VARIANTS, follow, objective, record, weights
 
 GRID = Grid()
 SCENES = {scene.key: scene for scene in GRID.scenes}

@@ -10,7 +10,7 @@ import pytest
 
 from fwflow.reproduction import explorer
 from fwflow.reproduction.explorer import Grid, SceneChoice
-from fwflow.reproduction.explorer.runs import objective, record, weights
+from fwflow.reproduction.explorer.scenes import objective, record, weights
 from tests.reproduction.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
 
 pytestmark = pytest.mark.skipif(

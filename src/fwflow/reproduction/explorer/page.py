@@ -17,8 +17,8 @@ import fwflow as fw
 from fwflow._storage import replacing
 from fwflow._validation import Array
 from fwflow.methods.catalogue import METHODS
-from fwflow.reproduction.explorer.runs import DISC_FLOW, Run, follow, objective, record, weights
-from fwflow.reproduction.explorer.scenes import PLACES, SHAPES, TABLEAUS, VARIANTS, Grid, Scene, directions
+from fwflow.reproduction.explorer import scenes
+from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, Grid, Run, Scene
 from fwflow.reproduction.framework import filled
 
 _FOLDER, _ASSETS = Path(__file__).parent, {"style": "css", "script": "js"}
@@ -77,20 +77,20 @@ def contents(grid: Grid, progress: bool = False) -> dict[str, Any]:
         "version": fw.__version__,
         "iterations": n,
         "scales": SCALES,
-        "discFlow": DISC_FLOW,
-        "places": dict(PLACES),
+        "discFlow": scenes.DISC_FLOW,
+        "places": scenes.PLACES,
         "shapes": {name: _axes(SHAPES[name]) for name in grid.shapes},
         "tableaus": {name: TABLEAUS[name].stages for name in grid.tableaus},
         "labels": {name: METHODS[name].label for name in TABLEAUS},
         "c": grid.c,
         "delta": grid.delta,
-        "variants": [*VARIANTS],
+        "variants": [*scenes.VARIANTS],
         "gammas": {
             key: _rounded([choice.schedule.stage_gammas(k, [0.0])[0] for k in range(n)])
             for key, choice in times.items()
         },
         "weights": {
-            f"{name},{key}": _rounded(weights(name, choice.c, choice.delta, n)[1])
+            f"{name},{key}": _rounded(scenes.weights(name, choice.c, choice.delta, n)[1])
             for name, (key, choice) in product(grid.tableaus, times.items())
         },
         "flows": {key: 2 * i for i, key in enumerate(times)},
@@ -119,11 +119,11 @@ def _axes(H: Array) -> dict[str, Any]:
 
 def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]:
     m, n = scene.places[place], grid.iterations
-    f = objective(m, shape)
-    flow = follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
+    f = scenes.objective(m, shape)
+    flow = scenes.follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
     times = {choice.time: flow.seen_by(choice, n) for choice in grid.choices}
-    runs = [_columns(scene, record(scene, f, choice, n), times[choice.time]) for choice in grid.choices]
-    outline = directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
+    runs = [_columns(scene, scenes.record(scene, f, choice, n), times[choice.time]) for choice in grid.choices]
+    outline = scenes.directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
     around = np.vstack([outline, m])
     away = around - m
     furthest = math.sqrt(np.einsum("ki,ij,kj->k", away, SHAPES[shape], away).max())

@@ -1,13 +1,12 @@
-"""Choices on the page: sets and quadratics in the plane, and discretisations of the flow."""
+"""Choices on the page (sets and quadratics in the plane, discretisations of the flow), their runs, and the flow."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import ConvexHull
@@ -19,7 +18,10 @@ from fwflow.reproduction.framework import FW, MIDPOINT, RK5, RK38, RK44
 from fwflow.tableau.catalogue import find_tableau
 
 #: Positions of the unconstrained minimiser m of f.
-PLACES = MappingProxyType({"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"})
+PLACES = {"inside": "inside", "edge": "on an edge", "vertex": "at a vertex", "outside": "outside"}
+
+#: Parameters of `flow` on the disc, where the exact flow needs a polytope. Chosen without tuning.
+DISC_FLOW: dict[str, Any] = {"c": 8.0, "delta": 0.01, "method": RK44}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,21 +87,17 @@ def _stretched(condition: float, angle: float) -> Array:
 
 
 #: Hessians by name.
-SHAPES: Mapping[str, Array] = MappingProxyType({"round": np.eye(2), "stretched": _stretched(25.0, -0.2)})
+SHAPES: dict[str, Array] = {"round": np.eye(2), "stretched": _stretched(25.0, -0.2)}
 
 #: Arguments of `minimize` by variant: the rows of the triangle figure of the paper, and exact line search.
-VARIANTS: Mapping[str, dict[str, str]] = MappingProxyType(
-    {
-        "plain": {},
-        "search": {"line_search": "aggressive"},
-        "exact": {"line_search": "exact"},
-        "momentum": {"momentum": "nesterov"},
-    }
-)
+VARIANTS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "search": {"line_search": "aggressive"},
+    "exact": {"line_search": "exact"},
+    "momentum": {"momentum": "nesterov"},
+}
 
-TABLEAUS: Mapping[str, fw.Tableau] = MappingProxyType(
-    {name: find_tableau(name) for name in (FW, MIDPOINT, "heun", RK44, RK38, RK5)}
-)
+TABLEAUS = {name: find_tableau(name) for name in (FW, MIDPOINT, "heun", RK44, RK38, RK5)}
 
 
 @dataclass(frozen=True)
@@ -135,11 +133,6 @@ class SceneChoice:
         """Schedule with steps counted from 1, as in the triangle experiment of the paper and its table of weights."""
         return _Schedule(c=self.c, delta=self.delta, k0=1)
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of `minimize`."""
-        return {"method": TABLEAUS[self.tableau], "schedule": self.schedule, **VARIANTS[self.variant]}
-
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -171,3 +164,82 @@ class Grid:
     def problems(self) -> list[tuple[Scene, str, str]]:
         """Scene, position and shape of every problem."""
         return [(scene, place, shape) for scene in self.scenes for place in scene.places for shape in self.shapes]
+
+
+class Run(NamedTuple):
+    """Recorded run. Row k of `x` and `gap` is iterate k; row k of the other arrays is the step from there."""
+
+    x: Array
+    gap: Array
+    stages: Array
+    targets: Array
+    step: Array
+
+
+def objective(m: Array, shape: str) -> fw.Quadratic:
+    """Return :math:`f(x) = (x-m)^T H (x-m) / 2` minus its value at 0."""
+    H = SHAPES[shape]
+    return fw.Quadratic(H, dot(H, m))
+
+
+@cache
+def weights(tableau: str, c: float, delta: float, iterations: int) -> tuple[Array, Array]:
+    """Return the mixture weights of every step: W, zero on and above the diagonal, and p for a step of unit length."""
+    scheme, schedule = TABLEAUS[tableau], SceneChoice(tableau, c, delta).schedule
+    q = scheme.stages
+    W, p = np.zeros((iterations, q, q)), np.zeros((iterations, q))
+    for k in range(iterations):
+        gammas = schedule.stage_gammas(k, scheme.omega.tolist())
+        rows, last = scheme.mixture(gammas)
+        for i, row in enumerate(rows):
+            W[k, i, :i] = row
+        p[k] = np.array(last) / gammas[0]
+    return W, p
+
+
+def record(scene: Scene, f: fw.Quadratic, choice: SceneChoice, iterations: int) -> Run:
+    """Run `minimize` and record stage points and vertices."""
+    points, vertices = [], []
+
+    def oracle(g: Array) -> Array:
+        vertices.append(np.asarray(scene.C.lmo(g)))
+        return vertices[-1]
+
+    options: dict[str, Any] = {"tol": 0.0, "max_iter": iterations, "callback": lambda state: points.append(state.x)}
+    options |= {"method": TABLEAUS[choice.tableau], "schedule": choice.schedule, **VARIANTS[choice.variant]}
+    result = fw.minimize(f, oracle, scene.x0, **options)
+    x = np.stack(points)
+    # The first vertex at an iterate gives the gap. It is also that of the first stage, except with momentum.
+    apart = choice.variant == "momentum"
+    calls = TABLEAUS[choice.tableau].stages + apart
+    s = np.stack(vertices[: iterations * calls]).reshape(iterations, calls, 2)[:, apart:]
+    W, _ = weights(choice.tableau, choice.c, choice.delta, iterations)
+    start = x[:-1, None]
+    return Run(x, result.trace["gap"], start + dot(W, s - start), s, result.trace["step"][1:])
+
+
+class Flow(NamedTuple):
+    """Flow as a curve, and as a function of tau, the integral of gamma."""
+
+    curve: Array
+    at: Callable[[Array], Array]
+
+    def seen_by(self, choice: SceneChoice, iterations: int) -> Array:
+        """Return the flow at the times of the iterates."""
+        t = choice.delta * np.arange(1, iterations + 2)
+        return self.at(choice.c * np.log((choice.c + t) / (choice.c + t[0])))
+
+
+def follow(scene: Scene, f: fw.Quadratic, tau_end: float) -> Flow:
+    """Return the flow: exact on polygons, in small steps on the disc."""
+    if scene.corners is not None:
+        exact = fw.exact_flow(f, scene.C, scene.x0)
+        turns = exact.at(np.array([event.tau for event in exact.events]))  # straight between events
+        return Flow(np.vstack([turns, exact.result.x]), exact.at)
+    c = DISC_FLOW["c"]
+    path = fw.flow(f, scene.C, scene.x0, t_end=c * np.expm1(tau_end / c), **DISC_FLOW)
+    tau = c * np.log1p(path.t / c)
+    return Flow(
+        path.x[np.searchsorted(tau, np.linspace(0, tau[-1], 200))],
+        lambda at: np.column_stack([np.interp(at, tau, path.x[:, i]) for i in (0, 1)]),
+    )

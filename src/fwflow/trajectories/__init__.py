@@ -1,1 +1,0 @@
-"""Trajectories of the flow, their zig-zag energy and their rates."""
