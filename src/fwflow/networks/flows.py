@@ -93,9 +93,7 @@ class FlowPolytope(Summands, KnownSet):
         freeze(self.tails, self.heads, self.origins)
         self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips)
         self.n_summands = max(1, len(self.origins))
-        ones = np.ones(self.shape)
-        self._latest: tuple[Array, list[Flows]] = ones, list(self._trees.loaded(ones))
-        self._start = self._total(self._latest[1])
+        self._start = self._total(self._trees.loaded(np.ones(self.shape)))
 
     def __repr__(self) -> str:
         return f"FlowPolytope({self.shape[0]} links, {self.n_nodes} nodes, {len(self.origins)} origins)"
@@ -105,17 +103,14 @@ class FlowPolytope(Summands, KnownSet):
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> DenseVertex:
         costs = self._costs(g)
-        # The flows by origin are not kept in the vertex: they take a number for every origin and node, and a method may
-        # keep hundreds of vertices.
-        self._latest = costs, list(self._trees.loaded(costs))
-        return DenseVertex(self._total(self._latest[1]).astype(float_dtype(g.dtype), copy=False), advice=costs)
+        flows = self._total(self._trees.assigned(costs))
+        return DenseVertex(flows.astype(float_dtype(g.dtype), copy=False), advice=costs)
 
     def split_vertex(self, vertex: Vertex) -> tuple[Vertex, ...] | None:
         """Return the flows from each origin for the costs that the vertex carries along."""
         if vertex.advice is None or vertex.advice.shape != self.shape:
             return None
-        costs, flows = self._latest
-        return self._by_origin(flows if costs is vertex.advice else self._trees.loaded(vertex.advice))
+        return self._by_origin(self._trees.assigned_before(vertex.advice))
 
     def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
         """Return the flows from each origin if x is the start, else None."""

@@ -76,6 +76,7 @@ class Trees:
         self._place = np.searchsorted(self._entries.keys, trips.ends)
         self._check_reachable(self._enters & ~np.isin(trips.ends, self._entries.keys))
         ones = np.ones(len(tails))
+        self._latest: tuple[Array, list[Flows]] = ones, []
         for _, where, row, distance, _ in self._grown(ones):
             stops, _ = self._ways_in(where, row, distance, ones)
             self._check_reachable(np.isinf(distance[row, stops]), where.start)
@@ -87,6 +88,18 @@ class Trees:
             raise ValueError(
                 f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from node {a} to node {b}"
             )
+
+    def assigned(self, costs: Array) -> list[Flows]:
+        """Return all flows for these costs, and keep them until the next call.
+
+        They are not kept in the vertex: they take a number for every origin and node, and methods keep many vertices.
+        """
+        self._latest = costs, list(self.loaded(costs))
+        return self._latest[1]
+
+    def assigned_before(self, costs: Array) -> list[Flows]:
+        """Return all flows for the costs of an earlier call. Those of the latest call need no search for paths."""
+        return self._latest[1] if self._latest[0] is costs else list(self.loaded(costs))
 
     def loaded(self, costs: Array) -> Iterator[Flows]:
         """Yield the flows if each trip takes a cheapest path, for some origins at a time."""
