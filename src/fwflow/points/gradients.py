@@ -83,7 +83,8 @@ class DenseGradient(Gradient):
     array: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "array", read_only(self.array))
+        if self.array.flags.writeable:
+            object.__setattr__(self, "array", read_only(self.array))
 
     @property
     def shape(self) -> Shape:  # type: ignore[override]
