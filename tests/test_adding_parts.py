@@ -182,7 +182,7 @@ class Copy:
         self.insert("src/fwflow/steps/searches.py", '        "secant": _secant', '        "halving": Halving,\n')
 
     def add_momentum(self):
-        self.insert("src/fwflow/steps/momentum.py", "def _exponent(", MOMENTUM.lstrip())
+        self.insert("src/fwflow/steps/momentum.py", "def extrapolation(", MOMENTUM.lstrip())
         self.insert("src/fwflow/steps/momentum.py", '"Momentum", ', '"LastGradients", ')
         self.insert("src/fwflow/steps/momentum.py", '"nesterov": Nesterov,', '"last": LastGradients, ')
 

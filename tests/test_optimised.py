@@ -44,5 +44,5 @@ def test_optimised_python(tmp_path, option):
     )
     assert ran.returncode == 0, ran.stderr
     count, bare = ran.stdout.split()
-    assert int(count) > 150
+    assert int(count) > 120
     assert bare == str(option == "-OO")

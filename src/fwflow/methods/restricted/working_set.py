@@ -96,8 +96,12 @@ class WorkingSet:
         """Return the end of a descent direction: in every block, the weight of the worst generator goes to the best."""
         if not self.affine:
             return np.where(slopes > 0, self.lower, self.upper)
-        starts = np.zeros(1, dtype=np.intp) if self.starts is None else self.starts
-        return values + pairwise_step(slopes, values, starts)
+        if self.starts is not None:
+            return values + pairwise_step(slopes, values, self.starts)
+        # Unlike comparisons with the extreme values, these indices exist for slopes that are NaN, too.
+        worst, best, target = int(np.where(values > 0, slopes, -np.inf).argmax()), int(slopes.argmin()), values.copy()
+        target[worst], target[best] = 0.0, target[best] + values[worst]
+        return target
 
     def slack(self, slopes: Array, values: Array) -> Array:
         """Return the multipliers of the generators at a bound; a negative one should leave its bound."""
