@@ -26,10 +26,6 @@ def fingerprint(owner: object, *parts: Any) -> str:
     other objects, such as functions, with their class only. For arrays of more than a megabyte the digest uses the sums
     of the bit patterns over each row and each column. They differ if one entry differs, or if two entries are swapped.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fwflow._fingerprints import fingerprint
     >>> fingerprint(object(), np.eye(2), 1.0)
     'object 08c683ccf1706770'
     """
@@ -77,10 +73,7 @@ def _feed_entries(digest: Any, array: Array) -> None:
 @storable("origin", "fingerprints")
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Problem that a state belongs to: the objective and the set, or only their fingerprints.
-
-    Copies and files hold the fingerprints, not the data.
-    """
+    """Problem that a state belongs to: the objective and the set or, in copies and files, only their fingerprints."""
 
     stored: tuple[str | None, str | None] | None = None
     objective: Any = None

@@ -167,18 +167,12 @@ def nodes(value: ArrayLike, name: str) -> Array:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text has no underscores, no digits other than ASCII, and no white space.
-
-    float() and int() accept these, but they are not valid in files of numbers.
-    """
+    """Return whether a text is ASCII without underscores and white space, which float() and int() would accept."""
     return text.isascii() and text.isprintable() and "_" not in text and " " not in text
 
 
 def parsed(text: str) -> float | None:
-    """Return the number in a text, or None if it is not a number.
-
-    Numbers are decimal, in ASCII digits, with or without a sign and an exponent. "inf", "infinity" and "nan" are
-    accepted; the caller checks that numbers are finite.
+    """Return the decimal number in a plain text, which may be "inf" or "nan", or None if it is not a number.
 
     >>> parsed("-1.5e3"), parsed("1_000"), parsed(" 1"), parsed("0x10")
     (-1500.0, None, None, None)

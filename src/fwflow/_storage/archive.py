@@ -303,20 +303,15 @@ def save(value: Any, path: str | Path) -> None:
         # Members have the date 1980, so that equal states are equal files.
         archive.writestr(zipfile.ZipInfo(_DOCUMENT), text)
         for name, arrays in writer.arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), _npy(name, arrays))
+            content = io.BytesIO()
+            np.save(content, np.concatenate([array.reshape(-1) for array in arrays]).astype(_little(name), copy=False))
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getbuffer())
     data = buffer.getbuffer()[:-_DIGITS]
     with replacing(path, "wb") as file:
         file.write(data)
         file.write(hashlib.sha256(data).hexdigest().encode("ascii"))
         file.flush()
         os.fsync(file.fileno())
-
-
-def _npy(name: str, arrays: list[Array]) -> memoryview:
-    """Return the content of an ``.npy`` file with the entries of all arrays."""
-    content = io.BytesIO()
-    np.save(content, np.concatenate([array.reshape(-1) for array in arrays]).astype(_little(name), copy=False))
-    return content.getbuffer()
 
 
 def _little(name: str) -> np.dtype[Any]:

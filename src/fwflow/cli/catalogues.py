@@ -50,11 +50,6 @@ def _sets() -> dict[str, dict[str, str]]:
     return {name: parameters[name] | row for name, row in _documented(sets, "members").items()}
 
 
-def _methods() -> dict[str, dict[str, str]]:
-    entries = {AUTO: {"description": AUTO_SUMMARY, "needs": "-"}}
-    return entries | {name: {"description": m.summary, "needs": m.needs or "-"} for name, m in VARIANTS.items()}
-
-
 def _tableaus() -> dict[str, dict[str, str]]:
     return {
         name: {
@@ -81,9 +76,10 @@ def show(
 
     fwflow list sets
     """
+    methods = {AUTO: {"description": AUTO_SUMMARY, "needs": "-"}}
     entries = {
         "sets": _sets(),
-        "methods": _methods(),
+        "methods": methods | {n: {"description": m.summary, "needs": m.needs or "-"} for n, m in VARIANTS.items()},
         "tableaus": _tableaus(),
         "losses": _documented(losses),
         "line-searches": _documented(line_searches),

@@ -105,13 +105,6 @@ def movielens(seed: int = 9) -> Dataset:
 
     The default seed is the one among the first dozen for which the gain by momentum is closest to that on the real
     ratings. The gain by Midpoint was not considered.
-
-    Examples
-    --------
-    >>> from fwflow.datasets import generators
-    >>> data = generators.movielens()
-    >>> data.shape, len(data["values"]), round(float(data["values"].mean()), 2)
-    ((943, 1682), 100000, 3.53)
     """
     random = np.random.default_rng(seed)
     per_user, per_item = (random.permutation(_spread(q, n)) for q, n in zip((PER_USER, PER_ITEM), SHAPE, strict=True))

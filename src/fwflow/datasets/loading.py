@@ -46,8 +46,7 @@ def load(
 ) -> Dataset:
     """Load a data set from the first of: your directory, the cache, a download if requested, the package, a stand-in.
 
-    Madelon and the validation split of Gisette ship inside the package. The licence of MovieLens does not allow this,
-    so it has a generated stand-in. ``source`` of the result describes the data that was loaded.
+    MovieLens may not ship, so it has a generated stand-in. ``source`` of the result describes the data that was loaded.
 
     Parameters
     ----------

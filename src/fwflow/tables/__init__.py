@@ -49,28 +49,10 @@ def read(
     optional: Collection[str] = (),
     labelled: bool = False,
 ) -> Table:
-    """Read a data file. Its columns must be numbers, except for the target and the columns to drop.
+    """Read a data file whose suffix is in `FORMATS`, perhaps with ``.gz``. The fields of `Wanted` describe the options.
 
-    Parameters
-    ----------
-    path : str or Path
-        Its suffix is one in `FORMATS`, with or without ``.gz``.
-    target : str, optional
-        Column to predict. Columns without a name are numbered from 1. Default: the labels of a libsvm file, or the
-        array ``y`` or ``b`` of an ``.npz`` file, if present.
-    drop : collection of str
-        Columns to leave out.
-    header : bool, optional
-        Whether a CSV file begins with the names of its columns. Default: detected.
-    known : collection of str
-        Expected column names. A first row that contains one of them is a header.
-    optional : collection of str
-        Names among the target and the columns to drop that may be absent.
-    labelled : bool
-        Whether a target is required.
+    Columns must be numbers, except for the target and the columns to drop.
 
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "shop.csv"
     >>> _ = path.write_text("age,visits,bought\\n31,2,no\\n45,7,yes\\n")

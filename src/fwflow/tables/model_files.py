@@ -25,36 +25,26 @@ class FittedModel:
 
     Attributes
     ----------
-    coefficients : (n,) array
-    names : tuple of str
-        Names of the columns of the coefficients, all different.
+    coefficients, names : (n,) array, tuple of str
+        Coefficients, and the names of their columns, all different.
     intercept : float
         Constant term; zero if none was fitted.
-    loss : str
-        A name in ``fwflow.objectives.losses.losses``.
-    constraint : str
-        Constraint set, such as ``l1:10``.
+    loss, constraint : str
+        A name in ``fwflow.objectives.losses.losses``, and the constraint set, such as ``l1:10``.
     target : str
         Name of the predicted column; empty if it has none.
     classes : tuple of two str, or None
         For a loss of class labels, the classes of a negative and of a positive score.
-    dropped : tuple of str
-        Columns of the data that were left out.
-    data : str
-        Path of the data file.
-    rows : int
-        Number of rows of the data.
-    method, message : str
-        Optimisation method, and a sentence on how the run ended.
+    data, rows, dropped : str, int, tuple of str
+        Path of the data file, its number of rows, and its columns that were left out.
+    method, message, written : str
+        Optimisation method, a sentence on how the run ended, and date and time of the run in ISO 8601.
     certified : bool
         Whether the duality gap, verified at the coefficients, is within the tolerance.
     fun, gap : float
         Objective and verified duality gap at the coefficients.
-    iterations : int
-    passes, seconds : float
-        Passes over the data, and time in seconds.
-    written : str
-        Date and time of the run in ISO 8601.
+    iterations, passes, seconds : int, float, float
+        Iterations, passes over the data, and time in seconds.
 
     Examples
     --------
@@ -111,11 +101,10 @@ class FittedModel:
 
     @property
     def _consistent(self) -> bool:
-        shape, kind = self.coefficients.shape, self.coefficients.dtype.kind
         return (
-            shape == (len(self.names),)
+            self.coefficients.shape == (len(self.names),)
             and len(set(self.names)) == len(self.names)
-            and kind == "f"
+            and self.coefficients.dtype.kind == "f"
             and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercept))
             and self.loss in losses
             and losses[self.loss].labels == (self.classes is not None)

@@ -79,14 +79,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Choice of columns of a file: the arguments of `read`."""
+    """Choice of columns of a file: the arguments of `read`. Columns without a name are numbered from 1.
 
-    target: str | None = None
-    drop: frozenset[str] = frozenset()
-    header: bool | None = None
-    known: frozenset[str] = frozenset()
-    optional: frozenset[str] = frozenset()
-    labelled: bool = False
+    The default target is the labels of a libsvm file, or the array ``y`` or ``b`` of an ``.npz`` file, if present.
+    """
+
+    target: str | None = None  # Column to predict.
+    drop: frozenset[str] = frozenset()  # Columns to leave out.
+    header: bool | None = None  # Whether a CSV file begins with the names of its columns; None to detect it.
+    known: frozenset[str] = frozenset()  # Expected names. A first row that contains one of them is a header.
+    optional: frozenset[str] = frozenset()  # Names in `target` and `drop` of columns that may be absent.
+    labelled: bool = False  # Whether a target is required.
     alone: bool = False  # Whether the only column of the file is the target.
 
     def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> tuple[list[int], int | None]:
