@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 import fwflow as fw
 from fwflow.points.point import Point
-from fwflow.run.stopping import Progress, flat, unmoved
+from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Progress, flat, unmoved
 from fwflow.run.trace import Trace
 from tests.catalogue import OBJECTIVES, SETS
 
@@ -210,16 +210,16 @@ def test_progress_is_seen():
     assert not unmoved(here, far)
     still = Progress()
     for _ in range(10):
-        assert not still.stuck
+        assert still.still < MAX_STILL
         still = still.stepped(here, near, check=True)
-    assert still.stuck
-    assert not still.stepped(here, far, check=True).stuck
+    assert still.still >= MAX_STILL
+    assert still.stepped(here, far, check=True).still < MAX_STILL
     gaps = Progress()
     for gap in (1.0, 0.5, 0.4, 0.39, 0.38, 0.37, 0.365, 0.361):
-        assert not gaps.exhausted
+        assert gaps.idle < MAX_IDLE
         gaps = gaps.seen(gap)
-    assert gaps.exhausted
-    assert not gaps.seen(0.3).exhausted
+    assert gaps.idle >= MAX_IDLE
+    assert gaps.seen(0.3).idle < MAX_IDLE
 
 
 @pytest.mark.parametrize(("change", "expected"), [(0.0, True), (1e-10, False)])

@@ -22,8 +22,8 @@ from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
-from fwflow.run.stopping import Limits, flat, slow
-from fwflow.run.verification import Verified, contradiction, feasible, slack, uphill, verify
+from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
+from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
 from fwflow.sets import ConstraintSet
 from fwflow.sets.callables import as_set
 from fwflow.steps.momentum import Momentum
@@ -36,8 +36,6 @@ from fwflow.tableau.scheme import Tableau
 _REFRESH_EVERY = 200
 # Multiple of the estimated rounding up to which a gap counts as rounding. Chosen without tuning, as are the others.
 _GAP_ROUNDING = 1e3
-# Units in the last place up to which a difference of function values counts as rounding.
-_VALUE_ULPS = 64
 # Share of the first gap below which every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
 _CHECK_SHARE = 1e-4
 # Increase of f since the best iterate, as a share of its decrease from the start, from which the message mentions it.
@@ -250,14 +248,9 @@ def _run(
                         break
                     failed, verified, untrue = failed or state.k, None, True  # the image may have drifted
                     again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
-                if stopped:
-                    status = Status.CALLBACK
-                    break
-                if state.k >= k_end:
-                    status = Status.ITERATIONS
-                    break
-                if state.elapsed >= time_end:
-                    status = Status.TIME
+                if stopped or state.k >= k_end or state.elapsed >= time_end:
+                    limit = Status.ITERATIONS if state.k >= k_end else Status.TIME
+                    status = Status.CALLBACK if stopped else limit
                     break
                 check = False
                 if known is not None and wanted:
@@ -292,8 +285,8 @@ def _run(
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     rounding = problem.rounding(state.point, known)
-    ended = state.progress.stuck or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
-    if not ended and not (state.progress.exhausted and known.gap <= rounding):
+    ended = state.progress.still >= MAX_STILL or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
+    if not ended and not (state.progress.idle >= MAX_IDLE and known.gap <= rounding):
         return None
     verified = verify(problem, state, state.point, known)
     if verified.gap <= _GAP_ROUNDING * rounding:
@@ -304,13 +297,10 @@ def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, V
 def _judged(
     problem: Problem, method: Method, state: State, limits: Limits, status: Status, verified: Verified, detail: str
 ) -> tuple[Status, Verified | None, str]:
-    """Return the final status, the verified point, and a detail, after a comparison with function values.
-
-    None in place of the verified point stands for the best iterate.
-    """
+    """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
     threshold, best = limits.threshold(state.first_gap), None
     rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
-    if state.best is not state.point and rise > _VALUE_ULPS * eps * abs(state.fun):
+    if state.best is not state.point and rise > VALUE_ULPS * eps * abs(state.fun):
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
@@ -318,9 +308,10 @@ def _judged(
         verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
         return Status.INCONSISTENT, verified, verified.doubt
-    convex = problem.objective.convex
-    if solved and uphill(verified, state.trace["fun"][0], threshold):
-        verified = verified._replace(doubt=_UPHILL.format(verified.fun, state.trace["fun"][0]))
+    convex, start = problem.objective.convex, state.trace["fun"][0]
+    noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
+    if solved and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
+        verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
         status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY)
         return status, None if method.descends else verified, verified.doubt + reason
     if solved and limits.wanted and status is not Status.CALLBACK:
@@ -328,7 +319,7 @@ def _judged(
     if best is not None and not solved:
         if method.descends:
             return status, None, detail
-        if rise > _NOTABLE_RISE * abs(state.trace["fun"][0] - state.best_fun):
+        if rise > _NOTABLE_RISE * abs(start - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail
 

@@ -15,9 +15,9 @@ from fwflow.run.trace import Trace
 
 # Number of steps in a row that move x by no more than rounding, after which a run ends. Chosen without tuning, as are
 # the others.
-_MAX_STILL = 10
+MAX_STILL = 10
 # Number of gaps in a row, none clearly smaller than before, after which a run ends if its gap is within rounding.
-_MAX_IDLE = 5
+MAX_IDLE = 5
 # Smallest number of oracle calls from which the speed of a run is estimated.
 _MIN_CALLS = 30
 
@@ -68,16 +68,6 @@ class Progress(NamedTuple):
         """Return the counts after one more gap."""
         better = gap < 0.9 * self.best_gap
         return Progress(self.still, 0 if better else self.idle + 1, gap if better else self.best_gap)
-
-    @property
-    def stuck(self) -> bool:
-        """Whether x no longer moves."""
-        return self.still >= _MAX_STILL
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the gap no longer falls, which ends a run only if the gap is within rounding."""
-        return self.idle >= _MAX_IDLE
 
 
 def flat(trace: Trace, eps: float) -> bool:

@@ -74,9 +74,6 @@ class Trace:
         index = COLUMNS.index(column)
         return np.array([row[index] for row in self._rows], dtype=int if column in ("n_grad", "n_lmo") else float)
 
-    def __contains__(self, column: object) -> bool:
-        return column in COLUMNS
-
     def __iter__(self) -> Iterator[str]:
         return iter(COLUMNS)
 

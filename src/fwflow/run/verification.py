@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow.methods.problem import Evaluation, Problem
-from fwflow.objectives.base import Line
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 from fwflow.run.result import State
@@ -31,8 +30,8 @@ _CAUTION = 10.0
 _SLOPE_SHARE, _TERM_SHARE = 1e-4, 1e-6
 # Oracles may be approximate: a vertex is better than another if it is by this share of the two values.
 _ORACLE_SHARE = 1e-2
-# Rounding of function values, in units in the last place.
-_VALUE_ULPS = 64
+# Units in the last place up to which a difference of function values counts as rounding.
+VALUE_ULPS = 64
 # Number of oracle calls with changed costs for sets of users, and the largest change as a power of ten.
 _PROBES, _SPREAD = 4, 2.0
 
@@ -52,7 +51,7 @@ class Verified(NamedTuple):
 
     def within(self, threshold: float) -> bool:
         """Return whether the point is a solution up to the threshold; 0 stands for the accuracy of f."""
-        exact = self.rounding <= (threshold or _VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
+        exact = self.rounding <= (threshold or VALUE_ULPS**2 * float(np.finfo(np.float64).eps) * abs(self.fun))
         return self.gap <= threshold and exact and self.feasible is not False and not self.doubt
 
 
@@ -130,7 +129,10 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
             if not f.trusted:
                 found = _compare(exact, x, end, verified.fun, score - inner, size, known)
                 if found is not None:
-                    return _wrong_gradient(*found, name)
+                    return (
+                        f" On the way to {name} the gradient predicts a change of f by {found[0]:.6g}; "
+                        f"function values show {found[1]:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
+                    )
     return ""
 
 
@@ -177,60 +179,39 @@ def _compare(
     """Return the changes of f between x and another member by gradients and by values if they differ; else None.
 
     The change of f is the integral of its slope, which Simpson's rule computes; the difference from the trapezoidal
-    rule bounds the error. A contradiction is confirmed on the next shorter segment.
+    rule bounds the error. A contradiction is confirmed on the next shorter segment. Segments on which f is not defined
+    or not finite are skipped.
     """
     line = problem.along(x, end, fun, known.gradient)
     if abs(line.slope0 - slope) > _SLOPE_SHARE * (abs(line.slope0) + abs(slope)) + _TERM_SHARE * size:
         return slope, line.slope0
     before: tuple[float, float] | None = None
     for share in _SHARES:
-        measured = _measured(problem, line, x, end, share, size)
-        if measured is None:  # f is not defined on the whole segment
+        if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
             continue
-        changes, contradictory, conclusive = measured
+        try:
+            values = (line.value0, line.value(share))
+            a, b, c = line.slope0, line.slope(share / 2), line.slope(share)
+        except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
+            continue
+        if not all(map(math.isfinite, (values[1], a, b, c))):
+            continue
+        # Values that are exact float32 numbers probably come from single precision.
+        single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
+        eps = float(np.finfo(np.float32 if single else np.float64).eps)
+        predicted, change = share * (a + 4 * b + c) / 6, values[1] - values[0]
+        steepest = share * (abs(a) + 4 * abs(b) + abs(c)) / 6
+        error = _CAUTION * share * abs(a - 2 * b + c) / 12
+        rounding = VALUE_ULPS * eps * (steepest + max(map(abs, values)))
+        allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
+        contradictory = abs(predicted - change) > allowed
         if before is not None:
             return before if contradictory else None
         if contradictory:
-            before = changes
-        elif conclusive:
+            before = predicted, change
+        elif error <= _SLOPE_SHARE * steepest:  # a shorter segment would not be more exact
             return None
     return None
-
-
-def _measured(
-    problem: Problem, line: Line, x: Point, end: Point, share: float, size: float
-) -> tuple[tuple[float, float], bool, bool] | None:
-    """Compare slopes and values on a share of a line; None if f is not defined or not finite there.
-
-    Return the changes of f by slopes and by values, whether they differ by more than quadrature error, noise and
-    rounding, and whether the quadrature is so exact that a shorter segment is not needed.
-    """
-    if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
-        return None
-    try:
-        value = line.value(share)
-        a, b, c = line.slope0, line.slope(share / 2), line.slope(share)
-    except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
-        return None
-    if not all(map(math.isfinite, (value, a, b, c))):
-        return None
-    values = (line.value0, value)
-    # Values that are exact float32 numbers probably come from single precision.
-    single = x.x.dtype == np.float32 or all(float(np.float32(v)) == v for v in values)
-    eps = float(np.finfo(np.float32 if single else np.float64).eps)
-    predicted, change = share * (a + 4 * b + c) / 6, value - line.value0
-    steepest = share * (abs(a) + 4 * abs(b) + abs(c)) / 6
-    error = _CAUTION * share * abs(a - 2 * b + c) / 12
-    rounding = _VALUE_ULPS * eps * (steepest + max(map(abs, values)))
-    allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
-    return (predicted, change), abs(predicted - change) > allowed, error <= _SLOPE_SHARE * steepest
-
-
-def _wrong_gradient(predicted: float, found: float, name: str) -> str:
-    return (
-        f" On the way to {name} the gradient predicts a change of f by {predicted:.6g}; "
-        f"function values show {found:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
-    )
 
 
 def _wrong_oracle(lower: float, least: float, name: str) -> str:
@@ -238,9 +219,3 @@ def _wrong_oracle(lower: float, least: float, name: str) -> str:
         f" The oracle's vertex s has <g, s> = {least:.6g}, which should be the minimum over the set; "
         f"{name} has {lower:.6g}. Check the oracle with fw.checks.lmo_excess(C, g, members)."
     )
-
-
-def uphill(verified: Verified, start_value: float, threshold: float) -> bool:
-    """Return whether f exceeds its value at the start by more than gap, tolerance and rounding allow if convex."""
-    noise = _VALUE_ULPS * float(np.finfo(verified.point.x.dtype).eps) * max(abs(start_value), abs(verified.fun))
-    return verified.fun - start_value > max(verified.gap, threshold) + noise + verified.rounding

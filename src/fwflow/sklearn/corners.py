@@ -10,7 +10,7 @@ is the start of a run, which verifies its gap and continues if necessary.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -30,12 +30,9 @@ _TIE_ERROR = 1e-11
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # Number of corners, per coefficient that can be active, after which the path is given up.
 _MAX_CORNERS = 20
-# Smallest distance of two radii, which avoids a division by zero.
-_TINY = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True, eq=False)
-class Corner:
+class Corner(NamedTuple):
     """Corner of a path: the radius, lambda (the slope of the minimum there), and the active coefficients."""
 
     radius: float
@@ -68,7 +65,7 @@ class CornerPath:
         self.lost = False  # whether ties or rounding ended the path too early
 
     def at(self, radius: float) -> Array | None:
-        """Return the minimiser over the ball, or None if the path was lost before."""
+        """Return the minimiser over the ball of a positive radius, or None if the path was lost before."""
         while self.corners[-1].radius < radius and self._advance():
             pass
         x, i = np.zeros(len(self._c)), self.passed(radius)
@@ -77,8 +74,8 @@ class CornerPath:
                 return None
             x[self.corners[-1].places] = self.corners[-1].values
             return x
-        before, after = self.corners[max(i - 1, 0)], self.corners[i]
-        share = min(1.0, (radius - before.radius) / max(after.radius - before.radius, _TINY))
+        before, after = self.corners[i - 1], self.corners[i]
+        share = (radius - before.radius) / (after.radius - before.radius)
         x[before.places] = (1 - share) * before.values
         x[after.places] += share * after.values
         return x

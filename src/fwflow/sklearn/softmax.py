@@ -116,10 +116,7 @@ class _SoftmaxModel(DesignImage):
         return self._intercepts(Z) if self.intercept else np.zeros(len(Z))
 
     def _intercepts(self, Z: Array, guess: Array | None = None) -> Array:
-        """Return the best constants for an image by damped Newton steps from `guess`.
-
-        The damping follows Bach (2010, generalised self-concordance).
-        """
+        """Return the best constants for an image by Newton steps from `guess`, damped as in Bach (2010)."""
         c, before = np.zeros(len(Z)) if guess is None else guess, np.inf
         for _ in range(_MAX_NEWTON_STEPS):
             P = probabilities(np.asarray(Z, dtype=np.float64) + c[:, None])
@@ -130,6 +127,7 @@ class _SoftmaxModel(DesignImage):
             rounding = reach < 0.1 and error > before / 4  # a full step that does not converge quadratically
             if error <= 1e-15 or rounding or reach <= 1e-15 * (1 + float(np.abs(c).max())):
                 return c
+            # The damping is that for functions with generalised self-concordance.
             c, before = c + (step if reach < 0.1 else math.log1p(reach) / reach * step), error
         raise NumericalTrouble("the optimal intercepts are infinite: the loss decreases without end as they grow")
 
