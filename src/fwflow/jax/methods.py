@@ -150,7 +150,7 @@ class Multistep(Method):
 
     @classmethod
     def of(cls, tableau: Tableau, schedule: Schedule, **options: Any) -> Multistep:
-        """Return the method of a tableau of the core."""
+        """Return the method of a `fwflow.Tableau`."""
         rows = tuple(tuple(row[:i]) for i, row in enumerate(tableau.A.tolist()))
         return cls(rows, tuple(tableau.beta.tolist()), tuple(tableau.omega.tolist()), as_pytree(schedule), **options)
 
@@ -250,7 +250,7 @@ class Pairwise(Method):
     """Pairwise steps for sets whose vertices have one nonzero entry each, so that x itself holds their weights.
 
     A step moves weight from the worst vertex of x to that of the oracle (Lacoste-Julien & Jaggi 2015). The blended form
-    moves it to the best vertex of x if the slope is at least as steep (Tsuji, Tanaka & Pokutta 2022).
+    moves it to the best vertex of x, unless a plain step is steeper (Tsuji, Tanaka & Pokutta 2022).
     """
 
     line_search: LineSearch = ExactSearch()

@@ -49,7 +49,7 @@ class DenseDesign:
         return _contracted(self.A.astype(r.dtype), r, 0)
 
     def column(self, index: Array) -> Array:
-        """Return a column, or any values if the index is beyond the last one."""
+        """Return a column, or arbitrary values if the index is too large."""
         # XLA partitions a gather. A dynamic slice would copy an A that is sharded by columns to every device.
         return jnp.take(self.A, index, axis=1, mode="clip")
 
@@ -160,7 +160,7 @@ def _automatic(A: Array) -> Array:
 
 
 class Point(NamedTuple):
-    """Coordinates x and, for a linear model, their image ``A @ x``; also a vertex with all its entries.
+    """Point x or dense vertex and, for a linear model, its image ``A @ x``.
 
     `block` holds the directions of an iterative oracle, from which its next call starts.
     """
@@ -178,7 +178,7 @@ class Point(NamedTuple):
         return inner(self.x, g)
 
     def lifted(self, design: Design) -> Point:
-        """Return the point with its image, the product of a design with it."""
+        """Return the point with its image ``design @ x``."""
         return self._replace(image=design.matvec(self.x))
 
     def mix(self, terms: Iterable[tuple[Any, Vertex]]) -> Point:

@@ -1,9 +1,9 @@
 r"""Exact Frank-Wolfe flow of a quadratic over a polytope: from event to event, without a time step.
 
-With tau the integral of gamma, the flow is x' = s - x. While the same vertices V minimise the linear function, s is the
-minimiser of f over their hull, because vertices with weight must stay tied. So x moves straight towards s, and the
-gradient of a quadratic changes linearly from that at x to that at s as theta = 1 - exp(-tau) goes from 0 to 1. The next
-event is a vertex that becomes as good as those in V; a ratio test finds it. If there is none, s is optimal.
+With tau the integral of gamma, the flow is x' = s - x. While the same vertices V minimise <gradient, v>, s minimises f
+over their hull, because vertices with positive weight must stay tied. So x moves straight towards s, and the gradient
+of a quadratic changes linearly from that at x to that at s as theta = 1 - exp(-tau) goes from 0 to 1. The next event is
+a vertex that becomes as good as those in V; a ratio test finds it. If there is none, s is optimal.
 
 The flow has finitely many events: a vertex that enters is better than those in V for the gradient at s, so every s has
 a lower value than the one before, and each is the minimiser over the hull of one of finitely many sets of vertices.
@@ -35,16 +35,16 @@ from fwflow.points.vertices import DenseVertex, OneHot, SparseVertex, Vertex
 #: Keys of predicted faces, and the gradients at their minimisers.
 Predicted = tuple[tuple[tuple[Any, ...], Array], ...]
 
-# Number of entries of A from which on a pass costs more than predicting events. Chosen without tuning.
+# If A has more entries, a pass over it costs more than predicting events. Chosen without tuning.
 _WORTH_PREDICTING = 10**6
 # Vertices are equal if their entries and their products with the gradients differ by at most this, relatively. Chosen
 # without tuning.
 _SAME = 1e-10
-# Number of events without a decrease of f beyond rounding after which the flow ends, plus two per vertex of the face.
+# The flow ends after this many events, plus two per vertex of the face, without a decrease of f beyond rounding.
 # Chosen without tuning.
 _IDLE = 20
-# Ratio of image norms below which a vertex replaces the centre of the face, and an image is computed anew, because the
-# difference of the longer ones has lost its precision. Chosen without tuning.
+# If an image is shorter than this fraction of another, their difference is imprecise: the vertex replaces the centre of
+# the face, or the image is computed anew. Chosen without tuning.
 _SHORT = 1e-3
 
 
@@ -80,7 +80,7 @@ class Event:
 @storable("face-memory")
 @dataclass(frozen=True, eq=False)
 class FaceMemory:
-    """Current face with the names of its keys, gradient and time at the last event, and all events so far."""
+    """Current face, vertex or entry of each key, gradient and time at the last event, and all events so far."""
 
     face: Face
     names: dict[Any, Any]
@@ -105,7 +105,7 @@ class FaceMemory:
         return 50 * self.scale * float(np.finfo(x.x.dtype).eps)
 
     def above_rounding(self, x: Point, sides: tuple[Array, Array], below: float) -> bool:
-        """Return whether a derivative of ``-below`` along a generator exceeds the rounding error of the data."""
+        """Return whether `below`, the descent rate towards a vertex or entry, exceeds the rounding of the data."""
         left = sides[0] - self.face.centre[0]
         return below > float(np.finfo(x.x.dtype).eps) * float(self.face.noise(left))
 
@@ -115,9 +115,9 @@ class ExactFlow(Method):
     """One event of the flow per iteration. The iterates are the targets s, whose gradients determine the next event.
 
     An event costs one pass over the data and one oracle call, and further calls if the ratio test of the set has no
-    closed form. If one pass can compute several gradients, events are predicted among the vertices that are nearly
-    tied, and one pass computes all their gradients. Each event is still decided by the gradient over all vertices, and
-    wrong predictions are dropped.
+    closed form. If one pass can compute several gradients, events are predicted among nearly tied vertices, and one
+    pass computes the gradients at all targets. Each event is still decided by the gradient over all vertices, and wrong
+    predictions are dropped.
     """
 
     #: Maximum number of predicted events per pass.
@@ -254,7 +254,7 @@ class ExactFlow(Method):
             sides = memory.face.model.sides(problem.objective.lift(vertex))
             if memory.above_rounding(x, sides, levels[1] - vertex.dot(ahead)):
                 face = memory.face
-                # The difference of a short side to a long centre would be imprecise.
+                # A short image minus a much longer centre would be imprecise.
                 if length(sides[0]) < _SHORT * length(face.centre[0]):
                     lifted = [problem.objective.lift(memory.names[key]) for key in face.keys]
                     face = face.recentred(sides, [face.model.sides(one) for one in lifted])
@@ -338,8 +338,8 @@ def first_crossing(
     r"""Return the first :math:`\theta` at which a vertex is better than the tied ones, and that vertex; else None.
 
     Sets with a closed form use it. Others use Dinkelbach's method, which is Newton's method on the concave function
-    :math:`\min_v \langle g(\theta), v\rangle`. `last` is the best vertex at the end. Its line meets the level of the
-    tied vertices at an earlier theta, where the oracle is called again, until no vertex is below the level.
+    :math:`\min_v \langle g(\theta), v\rangle`. `last` is the best vertex at the end. Its value equals that of the tied
+    vertices at an earlier theta. There the oracle is called again, until no vertex is better.
     """
     known = problem.constraint.known_vertices
     closed = None if known is None else known.crossing(start, end, levels, tied, noise)
@@ -365,7 +365,7 @@ def first_crossing(
 
 
 def _is_one_of(vertex: Vertex, tied: Sequence[Vertex], gradients: tuple[Array, Array], off: float) -> bool:
-    """Return whether a vertex that is `off` the level equals a tied one, up to the rounding errors of a solver."""
+    """Return whether a vertex at distance `off` from the level equals a tied one, up to a solver's errors."""
     if any(vertex.key == v.key for v in tied):
         return True
     if vertex.entries() is not None:

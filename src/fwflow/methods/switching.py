@@ -44,8 +44,8 @@ _STILL = 3
 _ROUNDING = 1e3
 # Number of steps between two counts of the nonzero coefficients of x.
 _SUPPORT_EVERY = 20
-# x has few nonzero coefficients if they are at most this fraction of the rows and of the columns of the data, and at
-# most this number.
+# x is sparse if it has at most _SHARE times as many nonzero entries as the data has rows and columns, and at most
+# _MOST.
 _SHARE, _MOST = 1 / 8, 1000
 
 
@@ -116,15 +116,15 @@ class SwitchingMemory:
 class Switching(Method):
     """Methods in order of preference, of which one runs at a time.
 
-    A candidate with an active set starts from the vertices that the nonzero coefficients of x determine, if the set can
-    decompose x and they are few or affordable by now. Otherwise x is its first atom.
+    A candidate with an active set starts from a decomposition of x into vertices, if the constraint set has one and its
+    vertices are few or cost at most half of the work so far. Otherwise x is its first atom.
     """
 
     #: Names of the candidates, for `Result.method`.
     names: tuple[str, ...]
     candidates: tuple[Method, ...]
     #: Switch only once: to the method that corrects weights, when x is sparse and the set can decompose it.
-    # The repr identifies saved states, for which the candidates are enough.
+    # The repr, which identifies saved states, needs only the candidates.
     once: bool = field(default=False, repr=False)
 
     descends = True
@@ -287,7 +287,7 @@ class Switching(Method):
 
 
 def _kept(memory: Any) -> Decomposition | None:
-    """Return the active set in the memory of a candidate, without reducing it."""
+    """Return the active set in a candidate's memory with all its atoms, or None."""
     return memory.active if isinstance(memory, AtomMemory) else None
 
 

@@ -163,7 +163,7 @@ def sentences(claims: Sequence[Claim]) -> list[tuple[str, Verdict, str]]:
 
 
 def panels(findings: Sequence[Findings]) -> list[Figure]:
-    """Return the figures of experiments for the summary, and the gains of their methods by line search and momentum."""
+    """Return the figures of the summary: those of experiments, and one of the gains by line search and momentum."""
     own = [found.overview for found in findings if found.overview is not None]
     gains = _gains([claim for found in findings for claim in found.claims if claim.cases])
     return own if gains is None else [*own, gains]

@@ -13,7 +13,7 @@ from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ParametricSet, check_shape, rounding
 from fwflow.sets.vectors import ROUNDING
 
-# Points are projected as if they were at most this many axes away, so that squares do not overflow.
+# Farther points are projected as if they were this many longest half-axes away, so that squares do not overflow.
 _FAR = 1e100
 # Largest deviation of ``Q^T Q`` from the identity for a rotation Q. Chosen without tuning.
 _ORTHOGONAL = 1e-8
@@ -94,7 +94,7 @@ class Ellipsoid(ParametricSet):
     def project(self, x: ArrayLike) -> Array:
         r"""Return the projection, with components :math:`z_i a_i^2 / (a_i^2 + t)`, by the secular equation for t.
 
-        The inverse of its length, in units of the axes, is concave in t. Newton's method increases to the root (Hebden
+        1 / (length of the projection in axis units) is concave in t. Newton's method increases to the root (Hebden
         1973).
         """
         x = finite_array(x, "x")

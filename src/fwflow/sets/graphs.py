@@ -35,7 +35,7 @@ class _Subgraphs(ParametricSet):
     polytope = True
     shape: Shape
     parameters: tuple[str, ...] = ("tails", "heads")
-    #: Cost of each edge for which the start is the cheapest subgraph.
+    #: The start is the cheapest subgraph when all edges have this cost.
     _start_cost = 0.0
 
     def __init__(self, tails: ArrayLike, heads: ArrayLike) -> None:
@@ -98,7 +98,7 @@ class ShortestPath(_Subgraphs):
     source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
     cost, and the oracle raises an error otherwise. Edges into the source, out of the target, or on no path at all do
     not count as part of a cycle. The default starting point is the path with the fewest edges. Flows around a cycle are
-    not members. For other flows that use all edges of a cycle, membership is unknown.
+    not members. For a unit flow that also uses all edges of a cycle, membership is unknown.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class SpanningTree(_Subgraphs):
         return order[tree.data.astype(np.int64) - 1]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        """Return an upper bound: two trees differ in no more edges than a tree has, or than are left."""
+        """Return an upper bound: trees differ in no more edges than are in one, or are outside of it."""
         size = len(self.nodes) - 1
         return math.sqrt(2 * min(size, len(self.tails) - size))
 
@@ -267,8 +267,8 @@ class Matching(_Subgraphs):
     Edge e joins the nodes ``tails[e]`` and ``heads[e]``. With ``perfect=True`` all matchings cover all nodes. On a
     bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors whose
     sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom algorithm
-    finds it (``pip install 'fwflow[graphs]'``), and membership is found by oracle calls, for up to 100 edges. Edges of
-    zero cost are left out if possible. The default starting point is the empty matching, or a perfect matching if
+    finds the matching (``pip install 'fwflow[graphs]'``), and oracle calls find membership, for up to 100 edges. Edges
+    of zero cost are left out if possible. The default starting point is the empty matching, or a perfect matching if
     `perfect`.
 
     Notes

@@ -102,9 +102,9 @@ class Polytope(ParametricSet):
     The default starting point is the vertex that HiGHS finds for a zero objective. The diameter is that of the bounding
     box, an upper bound, and takes two linear programs per dimension.
 
-    HiGHS works in units of the set: the largest modulus of each entry that given or implied bounds allow. Membership
-    has a tolerance relative to these units for bounds, and to the sum of the terms for rows, of at least 1e-8. If a set
-    is small and far from the origin, describe it around the origin and shift it.
+    HiGHS works in units of the set: the largest modulus of each entry that given or implied bounds allow. The tolerance
+    of membership is at least 1e-8, relative to these units for bounds and to the sum of the terms for rows. If a set is
+    small and far from the origin, describe it around the origin and shift it.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class Polytope(ParametricSet):
         """Return the value of a dual point, which is a lower bound even if HiGHS has solved the problem inaccurately.
 
         The oracle's vertices carry a dual point; for another vertex a linear program is solved. For entries without
-        given or implied bounds, the lower bound is certified up to rounding in the size of the vertex.
+        given or implied bounds, it is certified only up to rounding errors relative to the vertex.
         """
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
@@ -214,10 +214,10 @@ class MixedInteger(KnownSet):
     r"""The hull of :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}` with some entries integers.
 
     SciPy's `milp` (branch and bound of HiGHS) finds the best point. Integer entries are then rounded, and the cost is
-    minimised over the other entries once more. If points tie, the result may lie between vertices. It starts at the
-    point found for a zero objective. The diameter is that of the `Polytope` without integers, an upper bound. Points
-    outside of this polytope are not members, points in it with the required integers are members, and for other points
-    membership is unknown.
+    minimised over the other entries once more. If points tie, the result may lie between vertices. The default starting
+    point is the point found for a zero objective. The diameter is that of the `Polytope` without integers, an upper
+    bound. Points outside of this polytope are not members, points in it with the required integers are members, and for
+    other points membership is unknown.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ class MixedInteger(KnownSet):
         self.shape = self.relaxation.shape
         which = finite_array(integrality, "integrality")
         if which.shape not in ((), self.shape) or not np.isin(which, (0, 1)).all():
-            raise ValueError(f"integrality must be 0 or 1, one for all or one for each of {self.shape[0]} entries")
+            raise ValueError(f"integrality must be 0 or 1, for all or for each of the {self.shape[0]} entries")
         self.integrality = np.broadcast_to(which.astype(bool), self.shape)
         P = self.relaxation
         self._rows = [

@@ -25,8 +25,8 @@ from fwflow.sets.programs import Program
 _ROUNDED = 1e-6
 # Limit on the pivots of POT's network simplex method. Chosen without tuning.
 _PIVOTS = 10**8
-# A matrix with entries up to _EASY is projected onto the Birkhoff polytope directly. A larger one is approached by
-# multiples that grow by _GROWTH. Each takes five to twenty Newton steps, and _MOST_STEPS at most.
+# A matrix with entries up to _EASY is projected onto the Birkhoff polytope directly. A larger one is scaled down first,
+# then up by _GROWTH per stage. Each takes five to twenty Newton steps, and _MOST_STEPS at most.
 _EASY, _GROWTH, _MOST_STEPS = 30.0, 10.0, 500
 
 
@@ -241,9 +241,9 @@ class TransportPolytope(_Plans):
 
     @cached_property
     def _program(self) -> tuple[Program, Array, Array, Array]:
-        """The linear program, its cells, its sums, and powers of two that turn multipliers of these sums into prices.
+        """The linear program, the mask of its cells, the indices of its sums, and the powers of two for the prices.
 
-        Rows and columns without mass and the largest sum, which follows from the others, are left out.
+        Left out are rows and columns without mass, and the largest sum, which follows from the others.
         """
         cells = np.logical_and.outer(self.a > 0, self.b > 0)
         rows, columns = np.nonzero(cells)
