@@ -148,8 +148,7 @@ def findings(settings: Settings, results: Results) -> Findings:
         f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
         "Each run follows the flow (black, exact) under its bound until it reaches a floor that depends on Δ."
     )
-    floors_at = (f"floor at Δ = {d:g}" for d in deltas)
-    header = ("problem", "c", *floors_at, "flow: max error / bound", "flow: events")
+    header = ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: events")
     note = (
         "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event to "
         "event, where an event is a change of its direction."
