@@ -32,8 +32,7 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
     """
     rng = np.random.default_rng(seed)
     point = f.point(x)
-    g = f.gradient(point)
-    dense = np.asarray(g)
+    dense = np.asarray(f.gradient(point))
     centre = np.asarray(point.x, dtype=np.float64)
     length = max(1.0, float(np.abs(centre).max()))
     h = np.cbrt(np.finfo(dense.dtype).eps) * length

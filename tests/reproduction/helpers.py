@@ -49,7 +49,7 @@ def serial(monkeypatch):
     """Tasks run here, one after the other, on tiny data; figures are made but not rendered."""
     monkeypatch.setattr(framework, "_in_parallel", one_by_one)
     monkeypatch.setattr(problems, "load", tiny)
-    monkeypatch.setattr(report, "_svg", lambda figure: "<svg></svg>")
+    monkeypatch.setattr(report, "_inline_svg", lambda figure: "<svg></svg>")
     monkeypatch.setattr(report, "save_figure", lambda figure, stem: None)
     problems._cached.cache_clear()
     yield

@@ -78,10 +78,13 @@ def test_shorter_columns_are_filled_up():
 
 
 def test_templates_are_filled_once(tmp_path):
-    (tmp_path / "page").write_text("<p><!-- a --></p><!-- b --><!-- a -->")
-    assert framework.filled(tmp_path / "page", a="<!-- b -->", b="x") == "<p><!-- b --></p>x<!-- b -->"
+    page = tmp_path / "page.html"
+    page.write_text("<p><!-- a --></p><!-- b --><!-- a --><!-- style --><!-- script -->")
+    page.with_suffix(".css").write_text("css<!-- a -->")
+    page.with_suffix(".js").write_text("js")
+    assert framework.filled(page, a="<!-- b -->", b="x") == "<p><!-- b --></p>x<!-- b -->css<!-- a -->js"
     with pytest.raises(KeyError):
-        framework.filled(tmp_path / "page", a="")
+        framework.filled(page, a="")
 
 
 def test_results_are_csv_files(tmp_path, calls):

@@ -348,7 +348,6 @@ def test_figure_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
             Path(file).write_bytes(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(report, "_svg", lambda figure: "")
     monkeypatch.setattr(figure, "savefig", interrupted)
     with pytest.raises(KeyboardInterrupt):
         report.save_figure(figure, tmp_path / "a")

@@ -104,7 +104,7 @@ def test_every_figure_has_its_numbers(serial, tmp_path, name):
     chosen = configure(module, False, SMALL[name])
     found = module.findings(chosen, run(tmp_path, *module.tasks(chosen)))
     for figure in (*found.figures, *filter(None, [found.overview])):
-        panels = {id(ax): style._of_panel(ax) for ax in figure.figure.axes}
+        panels = {id(ax): style.series(ax) for ax in figure.figure.axes}
         assert all(panels.values()), figure.name
         columns = style.as_csv(figure.figure).splitlines()[0]
         assert len(next(csv.reader([columns]))) == 2 * sum(map(len, panels.values()))

@@ -169,7 +169,7 @@ def test_a_variant_may_be_left_out_of_the_figure_of_ratios(serial):
     results = gaps(("fw", "rk44"), dict.fromkeys(("plain", "a", "b"), (1.0, 1.0)))
     variants = {"plain": {}, "a": {"line_search": "exact"}, "b": {"line_search": "short"}}
     found = runs.findings("name", "", "", "data", ("fw", "rk44"), variants, results, aside="b")
-    shown, along = ({s.name for s in style.series(figure.figure)} for figure in found.figures)
+    shown, along = ({s.name for ax in figure.figure.axes for s in style.series(ax)} for figure in found.figures)
     assert "RK44, b" in shown - along
     assert "RK44, a" in shown & along
 

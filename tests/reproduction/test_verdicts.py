@@ -100,7 +100,7 @@ def test_first_screen_has_the_gains_of_all_experiments():
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
     figure = report.panels([framework.Findings("", claims=gains)])[0].figure
-    points = {s.name: (s.x.item(), s.y.item()) for s in style.series(figure)}
+    points = {s.name: (s.x.item(), s.y.item()) for ax in figure.axes for s in style.series(ax)}
     assert points == {
         "RK44, line search, a": (3.0, 1.0), "RK5, line search, a": (2.0, 1.0),
         "RK44, momentum, b": (4.0, 0.0), "RK5, momentum, b": (2.0, 0.0),

@@ -115,7 +115,7 @@ def read_tntp(
         number(weight, name, "be at least 0 and finite", lambda w: 0 <= w < np.inf)
         for name, weight in (("toll_weight", toll_weight), ("distance_weight", distance_weight))
     )
-    net, trips = _File.read(net_path), _File.read(trips_path)
+    net, trips = _File(net_path), _File(trips_path)
     zones, n_nodes = net.tag("NUMBER OF ZONES"), net.tag("NUMBER OF NODES")
     if zones > n_nodes:
         net.refuse(net.tags["NUMBER OF ZONES"][0], f"there are {zones} zones, but {n_nodes} nodes")
@@ -131,39 +131,34 @@ def read_tntp(
     return network
 
 
-@dataclass(frozen=True)
 class _File:
     """Tags of a file, and its lines after the metadata without comments; all with their line numbers."""
 
-    path: Path
-    tags: dict[str, tuple[int, str]]
-    lines: list[tuple[int, str]]
-
-    @classmethod
-    def read(cls, path: str | PathLike[str]) -> _File:
-        file = cls(Path(path), {}, [])
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self.tags: dict[str, tuple[int, str]] = {}
+        self.lines: list[tuple[int, str]] = []
         try:
-            text = file.path.read_text(encoding="utf-8-sig")
+            text = self.path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise InputError(f"{path} is not a text file: {error}") from None
         for i, line in enumerate(map(str.strip, text.split("\n")), 1):
             if not line or line.startswith("~"):
                 continue
-            if "END OF METADATA" in file.tags:
+            if "END OF METADATA" in self.tags:
                 if not line.isascii():
-                    file.refuse(i, f"{line[:40]!r} must be numbers in ASCII")
-                file.lines.append((i, line))
+                    self.refuse(i, f"{line[:40]!r} must be numbers in ASCII")
+                self.lines.append((i, line))
                 continue
             tag = _TAG.fullmatch(line)
             if not tag:
-                file.refuse(i, f"{line[:40]!r} is not a <TAG>, and <END OF METADATA> has not been reached")
+                self.refuse(i, f"{line[:40]!r} is not a <TAG>, and <END OF METADATA> has not been reached")
             name = tag[1].strip().upper()
-            if name in file.tags:
-                file.refuse(i, f"<{name}> was given before, on line {file.tags[name][0]}")
-            file.tags[name] = (i, tag[2].strip())
-        if "END OF METADATA" not in file.tags:
-            file.refuse(len(text.split("\n")), "the file ends before <END OF METADATA>")
-        return file
+            if name in self.tags:
+                self.refuse(i, f"<{name}> was given before, on line {self.tags[name][0]}")
+            self.tags[name] = (i, tag[2].strip())
+        if "END OF METADATA" not in self.tags:
+            self.refuse(len(text.split("\n")), "the file ends before <END OF METADATA>")
 
     def refuse(self, line: int, what: str) -> NoReturn:
         raise InputError(f"{self.path}, line {line}: {what}")
@@ -226,8 +221,7 @@ def _demand(file: _File, zones: int) -> Array:
             end = file.integer(line, pair[0], "the destination", zones)
             if not np.isnan(demand[origin - 1, end - 1]):
                 file.refuse(line, f"trips from {origin} to {end} were given before")
-            trips = file.number(line, pair[1], f"the number of trips from {origin} to {end}")
-            demand[origin - 1, end - 1] = trips
+            demand[origin - 1, end - 1] = file.number(line, pair[1], f"the number of trips from {origin} to {end}")
     return np.nan_to_num(demand)
 
 

@@ -51,7 +51,9 @@ class Trees:
 
     def __init__(self, tails: Array, heads: Array, n_nodes: int, first_through: int, trips: Trips) -> None:
         self.trips = trips
-        outside = (np.arange(n_nodes) < first_through) | _single_neighbour(tails, heads, n_nodes)
+        near, far = np.unique(np.stack([np.append(tails, heads), np.append(heads, tails)]), axis=1)
+        neighbours = np.bincount(near[near != far], minlength=n_nodes)
+        outside = (np.arange(n_nodes) < first_through) | (neighbours <= 1)
         # The nodes of the graph are numbered first, then the origins outside of it. No path leaves the other nodes.
         self._inside = n_nodes - int(outside.sum())
         numbered = np.append(np.flatnonzero(~outside), trips.origins[outside[trips.origins]])
@@ -126,10 +128,9 @@ class Trees:
             )
 
     def _grown(self, costs: Array) -> Iterator[tuple[int, slice, Array, Array, Array]]:
-        """Yield shortest-path trees for some origins at a time.
+        """Yield shortest-path trees for some origins at a time, with distances and predecessors in a row per origin.
 
-        Each item is the first origin, the slice of the trips from these origins, the origins of these trips counted
-        from the first, and the distances and predecessors of all nodes, one row per origin.
+        Before these are the first origin, the slice of the trips, and their origins counted from the first.
         """
         least = costs[self._pairs.links][self._pairs.cheapest(costs[self._pairs.links])]
         graph = sp.csr_array((least, self._indices, self._indptr), shape=(self._numbered, self._numbered))
@@ -173,18 +174,11 @@ class _Groups(NamedTuple):
         return np.minimum.reduceat(np.where(costs == least[..., self.group], places, len(places)), self.starts, axis=-1)
 
 
-def _single_neighbour(tails: Array, heads: Array, n_nodes: int) -> Array:
-    """Return a mask of the nodes with at most one neighbour."""
-    near, far = np.unique(np.stack([np.append(tails, heads), np.append(heads, tails)]), axis=1)
-    return np.bincount(near[near != far], minlength=n_nodes) <= 1
-
-
 def _subtree_sums(load: Array, parents: Array) -> Array:
-    """Return the sum of the loads of every node and its descendants.
+    """Return the sum of the loads of every node and its descendants, in a logarithmic number of rounds.
 
     The parent of the roots, and of the last node itself, is the last node. After k rounds, `load` is the sum over
-    descendants less than 2^k levels below, and `above` is the 2^k-th ancestor, to which the next round adds `load`. The
-    number of rounds is the logarithm of the depth of the trees.
+    descendants less than 2^k levels below, and `above` is the 2^k-th ancestor, to which the next round adds `load`.
     """
     root, above = len(parents) - 1, parents
     while above.min(initial=root) < root:

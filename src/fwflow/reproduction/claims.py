@@ -15,8 +15,8 @@ NOISE = 1.05
 class VerdictRule:
     """Intervals that turn the number of a case into a vote on a statement.
 
-    A number in `supports` is a vote for the statement, a number outside `tolerates` a vote against it. Rules are
-    constants of their experiment, fixed before its numbers are computed. The report prints `words` beside the verdict.
+    A number in `supports` is a vote for the statement, a number outside `tolerates` a vote against it. The report
+    prints `words` beside the verdict; `HOW_JUDGED` says when the rules were fixed.
     """
 
     words: str

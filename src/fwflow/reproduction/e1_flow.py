@@ -119,8 +119,9 @@ def findings(settings: Settings, results: Results) -> Findings:
     figure, grid = subplots(len(settings.problems), len(settings.cs), 9.6, 2.7 * len(settings.problems) + 0.4)
     rows, under, shrinking = [], [], []
     for axes, problem in zip(grid, settings.problems, strict=True):
+        axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
         for ax, c in zip(axes, settings.cs, strict=True):
-            floors = []
+            name, floors = f"{problem}, c = {c:g}", []
             for delta, colour in zip(deltas, PALETTE, strict=False):
                 run = results[f"{problem}-c{c:g}-delta{delta:g}"]
                 index = thin(run["t"])
@@ -132,8 +133,7 @@ def findings(settings: Settings, results: Results) -> Findings:
             bound = rate_bound(flow["t"], c)
             ax.loglog(1 + flow["t"], np.maximum(flow["error"], 1e-17), color=INK, label="the flow")
             ax.loglog(1 + flow["t"], bound, color=INK, ls="--", label="bound")
-            ax.set(title=f"{problem}, c = {c:g}", ylim=(max(1e-10, 0.3 * min(floors)), None))
-            name = f"{problem}, c = {c:g}"
+            ax.set(title=name, ylim=(max(1e-10, 0.3 * min(floors)), None))
             under.append(Case(name, float((flow["error"] / bound)[1:].max())))  # at t = 0 both are one
             if floors[0] > 2 * floors[-1]:  # else no run has reached its floor yet
                 shrinking.append(Case(name, max(fine / coarse for coarse, fine in pairwise(floors))))
@@ -142,16 +142,13 @@ def findings(settings: Settings, results: Results) -> Findings:
             rows.append((problem, f"{c:g}", *(f"{floor:.2e}" for floor in floors), f"{under[-1].value:.3f}", shown))
     for ax in grid[-1]:
         ax.set_xlabel("1 + t")
-    for axes in grid:
-        axes[0].set_ylabel("(f(x) - f*) / (f(x0) - f*)")
     styles = {f"Δ = {d:g}": p for d, p in zip(deltas, PALETTE, strict=False)} | {"the flow": INK}
     legend_below(figure, styles, {"bound (c/(c+t))^c": "--"})
     caption = (
         f"Error of Euler's method over time t up to {settings.t_end:g}, for time steps Δ and schedules c/(c+t). "
         "Each run follows the flow (black, exact) under its bound until it reaches a floor that depends on Δ."
     )
-    floors_at = (f"floor at Δ = {d:g}" for d in deltas)
-    header = ("problem", "c", *floors_at, "flow: max error / bound", "flow: events")
+    header = ("problem", "c", *(f"floor at Δ = {d:g}" for d in deltas), "flow: max error / bound", "flow: events")
     note = (
         "Floor: the largest relative error in the last fifth of time. The flow is computed exactly, from event to "
         "event, where an event is a change of its direction."
@@ -197,7 +194,7 @@ def _followed(settings: Settings, results: Results) -> ResultTable:
     for problem in settings.problems:
         for method in settings.methods:
             run = results[f"{problem}-{method}"]
-            far, before = np.atleast_1d(run["distance"]), float(np.ravel(run["order"])[0])
+            far, before = run["distance"], run["order"][0]
             across = np.polyfit(np.log(deltas), np.log(far), 1)[0] if len(far) > 1 else np.nan
             shown = ("-" if np.isnan(order) else f"{order:.2f}" for order in (before, across))
             rows.append((problem, label(method), *(f"{d:.1e}" for d in far), *shown))

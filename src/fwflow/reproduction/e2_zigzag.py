@@ -56,7 +56,7 @@ class Settings:
     alphas: tuple[float, ...] = (1000.0, 1.0, 10.0)
     deltas: tuple[float, ...] = PRINTED_DELTAS
     methods: tuple[str, ...] = PRINTED_METHODS
-    windows: tuple[int, ...] = (5, 20)
+    windows: tuple[int, ...] = PRINTED_WINDOWS
     t_end: float = 100.0
     flow_step: float = 0.2
 
@@ -87,8 +87,7 @@ def flow_energies(problem: str, alpha: float, windows: tuple[int, ...], t_end: f
     """Return the energy of the flow itself at the times 0, 1, 2, ..., which is due to its curvature."""
     p = _problem(problem, alpha)
     t = np.arange(round(t_end) + 1.0)
-    path = exact_flow(p.f, p.C, p.x0, tau_end=2 * math.log1p(t[-1] / 2), step=step)
-    x = path(t)
+    x = exact_flow(p.f, p.C, p.x0, tau_end=2 * math.log1p(t[-1] / 2), step=step)(t)
     return {f"{how}-{w}": zigzag_energy(x, w, how) for w in windows for how in ("projector", "paper")}
 
 

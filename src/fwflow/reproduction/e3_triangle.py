@@ -182,8 +182,8 @@ def _triangle(ax: Any) -> None:
 
 def _path(ax: Any, run: Any, drawn: int, colour: str) -> None:
     """Draw a trajectory that is pale at first."""
-    x, y = run["x"][: drawn + 1], run["y"][: drawn + 1]
-    steps = np.stack([np.column_stack([x[:-1], y[:-1]]), np.column_stack([x[1:], y[1:]])], axis=1)
-    shades = [to_rgba(colour, alpha) for alpha in np.linspace(0.6, 1.0, len(x))]
+    points = np.column_stack([run["x"], run["y"]])[: drawn + 1]
+    steps = np.stack([points[:-1], points[1:]], axis=1)
+    shades = [to_rgba(colour, alpha) for alpha in np.linspace(0.6, 1.0, len(points))]
     ax.add_collection(LineCollection(list(steps), colors=shades[1:], lw=1.5, zorder=3))
-    ax.scatter(x, y, c=shades, s=9, zorder=4, label="iterates")
+    ax.scatter(*points.T, c=shades, s=9, zorder=4, label="iterates")

@@ -59,10 +59,7 @@ def _envelope(values: Array) -> dict[str, Any]:
 
 
 def splits_evenly(beta: Array) -> bool:
-    """Return whether the weights of some stages sum to one half, so that opposite steps can cancel.
-
-    The negative result of the paper assumes that no partition of the stages has equal sums of beta.
-    """
+    """Return whether the weights of some stages sum to one half, which the paper's negative result excludes."""
     sums = {0.0}
     for b in beta.tolist():
         sums |= {s + b for s in sums}
@@ -80,11 +77,8 @@ def tasks(settings: Settings) -> list[Task]:
 
 
 def _scaled(run: Columns, iterations: int) -> tuple[Array, Array, Array, Array]:
-    """Return k, k times the envelope, and the latter in the last decade of k and in the decade before.
-
-    The end of the run is left out, because the envelope covers few iterates there.
-    """
-    last = iterations // 10
+    """Return k, k times the envelope, and the latter in the last decade of k and in the decade before."""
+    last = iterations // 10  # the end of the run is left out, because the envelope covers few iterates there
     k, envelope = (run[name][run["k"] <= iterations - last] for name in ("k", "envelope"))
     values = k * envelope
     return k, values, values[k >= last], values[(k >= last // 10) & (k < last)]
@@ -130,8 +124,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 BOUNDED,
                 cases(growth),
                 "largest k·h on the triangle in the last decade of k, divided by that in the decade before",
-                "",
-                Topic.RATE,
+                topic=Topic.RATE,
             ),
             Claim(
                 "On x²/2 over [-1, 1] the rate is no better than 1/k, for β that cannot cancel",
@@ -139,8 +132,7 @@ def findings(settings: Settings, results: Results) -> Findings:
                 STAYS,
                 cases({m: kept[m] for m in inside}),
                 "smallest k·sup|x| in the last decade of k, divided by that in the decade before",
-                "",
-                Topic.RATE,
+                topic=Topic.RATE,
             ),
             Claim(
                 "The rate in k does not improve with the order, for β that cannot cancel",

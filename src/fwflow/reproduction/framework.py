@@ -1,8 +1,7 @@
 """Settings, tasks and findings of experiments; tasks run in processes and their results are kept in files.
 
 An experiment is a module with ``TITLE``, a frozen dataclass ``Settings``, ``QUICK`` (settings of a fast run),
-``tasks(settings)`` and ``findings(settings, results)``. A task returns columns of numbers. They are written to a CSV
-file as soon as the task is done, and a later run reads them from there.
+``tasks(settings)`` and ``findings(settings, results)``. A task returns columns of numbers.
 """
 
 from __future__ import annotations
@@ -185,8 +184,10 @@ def csv_text(header: Iterable[str], columns: Iterable[Iterable[str]]) -> str:
 
 
 def filled(template: Path, **parts: str) -> str:
-    """Return the text of a template with its marks ``<!-- name -->`` replaced by the parts."""
-    return re.sub(r"<!-- (\w+) -->", lambda mark: parts[mark[1]], template.read_text(encoding="utf-8"))
+    """Return an HTML template with its marks ``<!-- name -->`` replaced by the parts, and by its CSS and JS files."""
+    text, style, script = (template.with_suffix(kind).read_text(encoding="utf-8") for kind in (".html", ".css", ".js"))
+    parts |= {"style": style, "script": script}
+    return re.sub(r"<!-- (\w+) -->", lambda mark: parts[mark[1]], text)
 
 
 class _Store:
@@ -199,10 +200,9 @@ class _Store:
         if not self.index.exists():
             for foreign in folder.glob("*.csv"):
                 refuse_foreign(foreign)
-        known = None
-        with suppress(FileNotFoundError, ValueError):  # If the index is damaged, all tasks are run again.
-            known = json.loads(self.index.read_text(encoding="utf-8"))
-        self.known: dict[str, Any] = known if isinstance(known, dict) else {}
+        self.known: dict[str, Any] = {}
+        with suppress(FileNotFoundError, TypeError, ValueError):  # If the index is damaged, all tasks are run again.
+            self.known |= json.loads(self.index.read_text(encoding="utf-8"))
 
     def read(self, task: Task) -> Columns | None:
         """Return the stored result of a task; None if there is none, or if fingerprint or checksum differ."""

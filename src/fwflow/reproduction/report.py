@@ -93,15 +93,11 @@ def save_figure(figure: MatplotlibFigure, stem: Path) -> None:
 
 
 @in_style
-def _svg(figure: MatplotlibFigure) -> str:
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
-
-
 def _inline_svg(figure: Figure) -> str:
     """Return SVG with the colours of the page and with identifiers that are unique in it."""
-    svg = _svg(figure.figure)
+    buffer = io.StringIO()
+    figure.figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(FAINT, "var(--faint)")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     prefix = re.sub(r"\W", "", figure.name)
@@ -122,19 +118,16 @@ def _page(
     nav += "".join(f'<a href="#{name}">{name} {escape(title)}</a>' for name, title, _, _ in sections)
     lead += " Quick settings: smaller runs than the paper's." if quick else ""
     versions = [f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy")]
-    folder = Path(__file__).parent
     return filled(
-        folder / "report.html",
+        Path(__file__).with_suffix(".html"),
         maker=MAKER,
         title=escape(title),
-        style=(folder / "report.css").read_text(encoding="utf-8"),
         lead=escape(lead, quote=False),
         summary=_summary([claim for _, claim in claims], first),
         nav=nav,
         claims=_claims(claims),
         sections="".join(_section(*section) for section in sections),
         versions=", ".join([*versions, f"Python {platform.python_version()}"]),
-        script=(folder / "report.js").read_text(encoding="utf-8"),
     )
 
 
@@ -165,15 +158,14 @@ def sentences(claims: Sequence[Claim]) -> list[tuple[str, Verdict, str]]:
 def panels(findings: Sequence[Findings]) -> list[Figure]:
     """Return the figures of the summary: those of experiments, and one of the gains by line search and momentum."""
     own = [found.overview for found in findings if found.overview is not None]
-    gains = _gains([claim for found in findings for claim in found.claims if claim.cases])
-    return own if gains is None else [*own, gains]
+    return own + _gains([claim for found in findings for claim in found.claims if claim.cases])
 
 
 @in_style
-def _gains(claims: Sequence[Claim]) -> Figure | None:
+def _gains(claims: Sequence[Claim]) -> list[Figure]:
     shown = [claim for topic in (Topic.SEARCH, Topic.MOMENTUM) for claim in claims if claim.topic is topic]
     if not shown:
-        return None
+        return []
     methods = {label(m): m for m in METHODS if label(m) in {case.name for claim in shown for case in claim.cases}}
     colour = dict(zip(methods, colours(list(methods.values())).values(), strict=True))
     figure, grid = subplots(1, 1, 3.4, 3.0)
@@ -189,7 +181,7 @@ def _gains(claims: Sequence[Claim]) -> Figure | None:
         "Gains of multistep methods by line search and by momentum along the run, relative to FW's gain. "
         "Right of the line they gain more than FW."
     )
-    return Figure("overview-gains", figure, caption)
+    return [Figure("overview-gains", figure, caption)]
 
 
 def _verdict(tag: str, verdict: Verdict) -> str:

@@ -92,8 +92,7 @@ def _geometric_mean(values: Array) -> float:
 def curve_ratio(above: Any, below: Any, along: str = "k") -> tuple[Array, Array]:
     """Return log-spaced values of a column, and the ratio of the smallest gaps so far of two runs at each of them.
 
-    The values go from the first iterate after the start in both runs to the end of the shorter run. They are empty if
-    one run ends before the other begins.
+    The values cover the part of the column that both runs have after the start. They are empty if there is none.
     """
     (x, gap), (x_below, gap_below) = _curve(above, along), _curve(below, along)
     if not (len(x) and len(x_below)) or x[0] > x_below[-1] or x_below[0] > x[-1]:

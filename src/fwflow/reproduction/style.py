@@ -59,10 +59,9 @@ def subplots(rows: int, columns: int, width: float, height: float, **options: An
 
 def thin(k: Array, most: int = 400) -> Array:
     """Return at most `most` + 1 indices into k, evenly spaced on a logarithmic axis."""
-    n = len(k)
-    if n <= most:
-        return np.arange(n)
-    return np.unique(np.concatenate([[0], np.geomspace(1, n - 1, most).astype(int)]))
+    if len(k) <= most:
+        return np.arange(len(k))
+    return np.unique(np.concatenate([[0], np.geomspace(1, len(k) - 1, most).astype(int)]))
 
 
 @in_style
@@ -149,12 +148,8 @@ class Series(NamedTuple):
     y: Array
 
 
-def series(figure: Figure) -> list[Series]:
-    """Return everything in the figure that has a label of its own."""
-    return [found for ax in figure.axes for found in _of_panel(ax)]
-
-
-def _of_panel(ax: Axes) -> list[Series]:
+def series(ax: Axes) -> list[Series]:
+    """Return everything in a panel that has a label of its own."""
     panel = ax.get_title() or ax.get_xlabel()
     sharing = ax.get_shared_y_axes().get_siblings(ax)
     ylabel = next(filter(None, (sibling.get_ylabel() for sibling in (ax, *sharing))), "y")
@@ -169,7 +164,7 @@ def _of_panel(ax: Axes) -> list[Series]:
 
 def as_csv(figure: Figure) -> str:
     """Return two columns per series, named after the panel, the series and the axis."""
-    shown = series(figure)
+    shown = [s for ax in figure.axes for s in series(ax)]
     header = (f"{s.panel} | {s.name} | {axis}" for s in shown for axis in (s.xlabel, s.ylabel))
     return csv_text(header, ([f"{value:.6g}" for value in column] for s in shown for column in (s.x, s.y)))
 
@@ -178,7 +173,7 @@ def in_words(figure: Figure) -> list[str]:
     """Return a sentence per panel with the first and the last point of each of its series."""
     sentences = []
     for ax in figure.axes:
-        shown = [s for s in _of_panel(ax) if len(s.x)]
+        shown = [s for s in series(ax) if len(s.x)]
         if shown:
             ends = "; ".join(
                 f"{s.name} {s.y[0]:.3g} at {s.x[0]:.3g}" + (f", {s.y[-1]:.3g} at {s.x[-1]:.3g}" if len(s.x) > 1 else "")

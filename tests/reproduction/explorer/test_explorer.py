@@ -45,7 +45,7 @@ def few():
 
 @cache
 def flow_of(key, place, shape):
-    return follow(SCENES[key], objective(SCENES[key].places[place], shape), 2.5)
+    return follow(SCENES[key], objective(SCENES[key].places[place], shape), 2.5)[1]
 
 
 def unpacked(told, key):
@@ -130,7 +130,7 @@ def test_the_flow_solves_its_equation(key, place, shape):
     scene = SCENES[key]
     f, H, m = objective(scene.places[place], shape), SHAPES[shape], scene.places[place]
     tau = np.linspace(0, 2, 9)
-    x = flow_of(key, place, shape).at(tau)
+    x = flow_of(key, place, shape)(tau)
     # Small steps of Frank-Wolfe follow it too, across kinks, to the order of the step.
     small = fw.minimize(f, scene.C, scene.x0, method="fw", schedule=fw.ConstantSchedule(0.005), tol=0, max_iter=400)
     np.testing.assert_allclose(small.x, x[-1], atol=0.02)
@@ -146,7 +146,7 @@ def test_the_flow_solves_its_equation(key, place, shape):
 
 
 def test_the_flow_is_seen_at_the_times_of_the_iterates():
-    seen = flow_of("triangle", "edge", "round").seen_by(SceneChoice("fw", c=2.0, delta=0.5), 5)
+    seen = flow_of("triangle", "edge", "round")(SceneChoice("fw", c=2.0, delta=0.5).tau(5))
     t = 0.5 * np.arange(1, 7)
     np.testing.assert_allclose(seen, np.column_stack([np.zeros(6), (2.5 / (2 + t)) ** 2]), atol=1e-12)
 
@@ -177,7 +177,7 @@ def test_what_is_packed_can_be_read(few, choice):
         np.testing.assert_allclose(rows[:2].T / SCALES["coordinate"], run.x, atol=half)
         seen = run.gap > 1e-15
         np.testing.assert_allclose(10 ** (rows[2] / SCALES["log"])[seen], run.gap[seen], rtol=1e-3)
-        distance = np.linalg.norm(run.x - flow_of(scene.key, place, shape).seen_by(choice, FEW.iterations), axis=1)
+        distance = np.linalg.norm(run.x - flow_of(scene.key, place, shape)(choice.tau(FEW.iterations)), axis=1)
         np.testing.assert_allclose(10 ** (rows[3] / SCALES["log"])[1:], distance[1:], rtol=1e-3, atol=1e-15)
         stages = rows[4 : 2 + 2 * q, :-1].T.reshape(FEW.iterations, q - 1, 2) / SCALES["coordinate"]
         np.testing.assert_allclose(stages, run.stages[:, 1:], atol=half)

@@ -21,8 +21,6 @@ from fwflow.reproduction.explorer import scenes
 from fwflow.reproduction.explorer.scenes import SHAPES, TABLEAUS, Grid, Run, Scene
 from fwflow.reproduction.framework import filled
 
-_FOLDER, _ASSETS = Path(__file__).parent, {"style": "css", "script": "js"}
-
 #: Line by which the explorer recognises its own pages.
 GENERATOR = '<meta name="generator" content="fwflow explore">'
 
@@ -60,9 +58,8 @@ def write(path: str | Path, grid: Grid | None = None, *, progress: bool = False)
         raise FileExistsError(f"{path} was not written by fwflow explore, so it is not replaced; choose another file")
     path.parent.mkdir(parents=True, exist_ok=True)
     data = json.dumps(contents(grid or Grid(), progress), separators=(",", ":")).replace("<", "\\u003c")
-    assets = {name: (_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for name, suffix in _ASSETS.items()}
     with replacing(path) as file:
-        file.write(filled(_FOLDER / "page.html", generator=GENERATOR, data=data, **assets))
+        file.write(filled(Path(__file__).with_suffix(".html"), generator=GENERATOR, data=data))
     return path
 
 
@@ -120,8 +117,8 @@ def _axes(H: Array) -> dict[str, Any]:
 def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]:
     m, n = scene.places[place], grid.iterations
     f = scenes.objective(m, shape)
-    flow = scenes.follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
-    times = {choice.time: flow.seen_by(choice, n) for choice in grid.choices}
+    curve, flow = scenes.follow(scene, f, max(c * math.log((c + n + 1) / (c + 1)) for c in grid.c))
+    times = {choice.time: flow(choice.tau(n)) for choice in grid.choices}
     runs = [_columns(scene, scenes.record(scene, f, choice, n), times[choice.time]) for choice in grid.choices]
     outline = scenes.directions(np.linspace(0, 2 * np.pi, 360)) if scene.corners is None else scene.corners
     around = np.vstack([outline, m])
@@ -132,7 +129,7 @@ def _problem(scene: Scene, place: str, shape: str, grid: Grid) -> dict[str, Any]
         "box": _rounded([around.min(axis=0), around.max(axis=0)]),
         "optimum": _rounded(fw.minimize(f, scene.C, scene.x0, tol=1e-10).x),
         "levels": _rounded(furthest * np.arange(1, 13) / 9),
-        "flow": _rounded(flow.curve),
+        "flow": _rounded(curve),
         "data": _packed(np.hstack([SCALES["coordinate"] * np.hstack([*times.values()]), *runs])),
     }
 

@@ -81,13 +81,9 @@ def _scenes() -> tuple[Scene, ...]:
     )  # fmt: skip
 
 
-def _stretched(condition: float, angle: float) -> Array:
-    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    return dot(dot(R, np.diag([1.0, condition])), R.T)
-
-
-#: Hessians by name.
-SHAPES: dict[str, Array] = {"round": np.eye(2), "stretched": _stretched(25.0, -0.2)}
+_TURN = np.array([[np.cos(-0.2), -np.sin(-0.2)], [np.sin(-0.2), np.cos(-0.2)]])
+#: Hessians by name. The condition number and the angle of the second one are chosen without tuning.
+SHAPES: dict[str, Array] = {"round": np.eye(2), "stretched": dot(dot(_TURN, np.diag([1.0, 25.0])), _TURN.T)}
 
 #: Arguments of `minimize` by variant: the rows of the triangle figure of the paper, and exact line search.
 VARIANTS: dict[str, dict[str, str]] = {
@@ -132,6 +128,11 @@ class SceneChoice:
     def schedule(self) -> fw.OpenLoop:
         """Schedule with steps counted from 1, as in the triangle experiment of the paper and its table of weights."""
         return _Schedule(c=self.c, delta=self.delta, k0=1)
+
+    def tau(self, iterations: int) -> Array:
+        """Return the integral of gamma from the start to each iterate."""
+        t = self.delta * np.arange(1, iterations + 2)
+        return self.c * np.log((self.c + t) / (self.c + t[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,28 +219,14 @@ def record(scene: Scene, f: fw.Quadratic, choice: SceneChoice, iterations: int) 
     return Run(x, result.trace["gap"], start + dot(W, s - start), s, result.trace["step"][1:])
 
 
-class Flow(NamedTuple):
-    """Flow as a curve, and as a function of tau, the integral of gamma."""
-
-    curve: Array
-    at: Callable[[Array], Array]
-
-    def seen_by(self, choice: SceneChoice, iterations: int) -> Array:
-        """Return the flow at the times of the iterates."""
-        t = choice.delta * np.arange(1, iterations + 2)
-        return self.at(choice.c * np.log((choice.c + t) / (choice.c + t[0])))
-
-
-def follow(scene: Scene, f: fw.Quadratic, tau_end: float) -> Flow:
-    """Return the flow: exact on polygons, in small steps on the disc."""
+def follow(scene: Scene, f: fw.Quadratic, tau_end: float) -> tuple[Array, Callable[[Array], Array]]:
+    """Return the flow as a curve and as a function of tau: exact on polygons, in small steps on the disc."""
     if scene.corners is not None:
         exact = fw.exact_flow(f, scene.C, scene.x0)
         turns = exact.at(np.array([event.tau for event in exact.events]))  # straight between events
-        return Flow(np.vstack([turns, exact.result.x]), exact.at)
+        return np.vstack([turns, exact.result.x]), exact.at
     c = DISC_FLOW["c"]
     path = fw.flow(f, scene.C, scene.x0, t_end=c * np.expm1(tau_end / c), **DISC_FLOW)
     tau = c * np.log1p(path.t / c)
-    return Flow(
-        path.x[np.searchsorted(tau, np.linspace(0, tau[-1], 200))],
-        lambda at: np.column_stack([np.interp(at, tau, path.x[:, i]) for i in (0, 1)]),
-    )
+    curve = path.x[np.searchsorted(tau, np.linspace(0, tau[-1], 200))]
+    return curve, lambda at: np.column_stack([np.interp(at, tau, path.x[:, i]) for i in (0, 1)])
