@@ -32,9 +32,10 @@ def main():
         f = fwj.LinearModel(spread(A, layout), b, "logistic")
         assert len(f.design.A.sharding.device_set) == (1 if layout == "one" else 8)
         for method in ("heun", "apg"):
-            p = solve.posed(f, fwj.L1Ball(3.0), None, method, solve.DEFAULT_SCHEDULE, None, None, None)
-            given = p.f, p.C, p.method, p.x, *solve.checked_limits(0.0, 0.0, 12, p.x.dtype)
-            run = solve._within.lower(*given, p.every, 0).compile()
+            options = method, solve.DEFAULT_SCHEDULE, None, None
+            *problem, limits, every, _ = solve.posed(f, fwj.L1Ball(3.0), None, options, (0.0, 0.0, 12), None)
+            given = *problem, *limits
+            run = solve._within.lower(*given, every, 0).compile()
             answers[f"{layout} {method}"] = np.asarray(run(*given).point.x).tolist()
             shapes = re.findall(r"= f64\[([\d,]+)\]\S* all-gather\(", run.as_text())
             gathered += [int(np.prod([int(size) for size in shape.split(",")])) for shape in shapes]

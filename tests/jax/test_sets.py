@@ -118,3 +118,12 @@ def test_a_subclass_with_an_oracle_of_its_own_keeps_it():
 def test_parameters_are_checked(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_the_exponent_of_the_euclidean_ball_is_a_constant():
+    C = fwj.L2Ball(3.0)
+    assert repr(C) == "L2Ball(radius=3.0)"
+    assert jax.tree.leaves(C) == [3.0]
+    assert repr(C.with_radius(2.0)) == "L2Ball(radius=2.0)"
+    with pytest.raises(TypeError, match="p"):
+        fwj.L2Ball(p=3.0)

@@ -40,10 +40,11 @@ _ROUNDING_TIMES = 1e3
 class Result:
     """Result of `minimize` and `path`: fields of `fwflow.Result` as arrays, with a leading axis for a batch.
 
+    `fwflow.Result` documents x, nit, n_grad, n_lmo, feasible and method. Here, x may be a tree of arrays. After a
+    failure, x is the last verified point.
+
     Attributes
     ----------
-    x : array or tree of arrays
-        The last iterate.
     fun, gap : array
         Objective and Frank-Wolfe gap, verified at x for the data as JAX holds it. They are computed in double
         precision, also for an x in single precision, unless a user's function or oracle rounds to single precision,
@@ -52,19 +53,13 @@ class Result:
         or that the oracle is wrong.
     resolution, rounding : array
         Rounding error of a gap that is computed in the type of x, and of this gap in the precision of its computation.
-    nit, n_grad, n_lmo : array of int
-        Iterations, gradients and oracle calls, including those of the verification.
     status : array of int
         Reason of the end; `statuses` returns it as `fwflow.Status`.
     success : array of bool
         True exactly if the verified gap and its rounding are within the tolerance, x was not found outside the set, and
         a user's oracle did not contradict itself.
-    feasible : array of bool, or None
-        Whether x is in the set; None if the set cannot decide.
     trace : dict of arrays, or None
         With ``trace=True``: "fun", "gap" and "step" by iteration, NaN where they were not computed.
-    method : str
-        Name of the method.
     """
 
     x: Any
@@ -89,8 +84,7 @@ class Result:
     @property
     def message(self) -> Any:
         """Text that says why the run ended, or an array of texts."""
-        words = np.vectorize(lambda status: status.value, otypes=[object])(self.statuses)
-        return words if np.ndim(words) else words.item()
+        return np.array([status.value for status in STATUSES], dtype=object)[np.asarray(self.status)]
 
 
 class Verification(NamedTuple):
@@ -133,10 +127,7 @@ def slack(dtype: Any) -> float:
 
 
 def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array | None]:
-    """Return x with a new image, its verification, and whether a user's oracle contradicts itself.
-
-    The verification is in double precision, unless a user's function or oracle cannot be computed in it.
-    """
+    """Return x with a new image, its verification, and whether a user's oracle contradicts itself."""
     dtype, eps = x.dtype, epsilon(x.dtype)
     double = dtype == jnp.float64 or (
         C.computes_in_double(x) and computes_in_double(lambda x: f.gradient(f.point(x)), x)

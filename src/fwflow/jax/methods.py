@@ -30,13 +30,6 @@ for _kind in (ConstantSchedule, LogOpenLoop, OpenLoop):
     register(_kind)
 
 
-def as_pytree(schedule: Schedule) -> Schedule:
-    """Return a schedule for ``jit``. Parameters of a user-defined schedule become constants of the compiled code."""
-    if tree_util.all_leaves([schedule]):  # JAX has no rule for its class
-        tree_util.register_static(type(schedule))
-    return schedule
-
-
 def stage_gammas(schedule: Schedule, k: Array, omega: Sequence[Any], dtype: Any) -> list[Array]:
     """Return the mixing coefficients ``schedule.stage_gammas(k, omega)`` for a traced k."""
     times = [((schedule.k0 + k + w) * schedule.delta).astype(dtype) for w in omega]
@@ -151,8 +144,11 @@ class Multistep(Method):
     @classmethod
     def of(cls, tableau: Tableau, schedule: Schedule, **options: Any) -> Multistep:
         """Return the method of a `fwflow.Tableau`."""
+        # The parameters of a user-defined schedule, for which JAX has no rule, become constants of the compiled code.
+        if tree_util.all_leaves([schedule]):
+            tree_util.register_static(type(schedule))
         rows = tuple(tuple(row[:i]) for i, row in enumerate(tableau.A.tolist()))
-        return cls(rows, tuple(tableau.beta.tolist()), tuple(tableau.omega.tolist()), as_pytree(schedule), **options)
+        return cls(rows, tuple(tableau.beta.tolist()), tuple(tableau.omega.tolist()), schedule, **options)
 
     @property
     def uses_iterate(self) -> bool:  # type: ignore[override]

@@ -9,7 +9,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,8 @@ Shape = tuple[int, ...]
 _TRIALS = 32
 # Rounding of the vertices of a user's oracle, relative to their inner products: that of single precision.
 _ORACLE_ROUNDING = 1e-6
+# Product of matrices in full precision, which is not the default of JAX on a GPU.
+_product = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 class Set(ABC):
@@ -227,10 +230,16 @@ def _lp_norm(x: Array, p: Any) -> Array:
     return largest * ((jnp.abs(x) / jnp.where(largest > 0, largest, 1)) ** p).sum() ** (1 / p)
 
 
-class _LpBall(_Ball):
-    """Ball of a p-norm with p between 1 and infinity."""
+@pytree()
+class LpBall(_Ball):
+    """Ball of the p-norm with p between 1 and infinity, which may be traced: the compiled form of `fwflow.LpBall`."""
 
-    p: Any
+    p: Any = 2.0
+
+    def __init__(self, p: Any, radius: Any = 1.0) -> None:
+        wanted = "lie strictly between 1 and infinity (use L1Ball or LInfBall at the ends)"
+        vars(self).update(p=checked(p, "p", wanted, lambda p: (p > 1) & (p < math.inf)), radius=radius)
+        self.__post_init__()
 
     def norm(self, x: Array) -> Array:
         return _lp_norm(x, jnp.asarray(self.p, x.dtype))
@@ -244,22 +253,10 @@ class _LpBall(_Ball):
 
 
 @pytree()
-class LpBall(_LpBall):
-    """Ball of the p-norm with p between 1 and infinity, which may be traced: the compiled form of `fwflow.LpBall`."""
-
-    p: Any = 2.0
-
-    def __init__(self, p: Any, radius: Any = 1.0) -> None:
-        wanted = "lie strictly between 1 and infinity (use L1Ball or LInfBall at the ends)"
-        vars(self).update(p=checked(p, "p", wanted, lambda p: (p > 1) & (p < math.inf)), radius=radius)
-        self.__post_init__()
-
-
-@pytree()
-class L2Ball(_LpBall):
+class L2Ball(LpBall):
     """Ball of the Euclidean norm: the compiled form of `fwflow.L2Ball`."""
 
-    p = 2.0
+    p: ClassVar[float] = 2.0  # type: ignore[misc]  # A constant of the compiled code, no field.
 
     def project(self, x: Array) -> Array:
         norm = self.norm(x)
@@ -353,10 +350,6 @@ class NuclearBall(_Ball):
         U, sigma, V = jnp.linalg.svd(x, full_matrices=False)
         onto = _product(U * onto_simplex(sigma, self._r(x)), V)
         return jnp.where(sigma.sum() <= self._r(x), x, onto)
-
-
-def _product(A: Array, B: Array) -> Array:
-    return jnp.matmul(A, B, precision=lax.Precision.HIGHEST)
 
 
 @pytree("shapes")
@@ -513,10 +506,8 @@ def as_jax_set(C: Any) -> Set:
     """
     if isinstance(C, Set):
         return C
-    if type(C) in _COMPILED:
-        return _COMPILED[type(C)](C)
     if isinstance(C, ConstraintSet):
-        return Host(C)
+        return _COMPILED.get(type(C), Host)(C)
     if callable(C):
         return Oracle(C)
     raise InputError(f"C must be a set or a callable g -> s; got {type(C).__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,17 +41,6 @@ _VARIANTS: dict[str, Callable[..., Method]] = {
 _ROUND = 100
 # Smallest size of a batch, and the smallest factor by which it shrinks: every size is compiled separately.
 _SHRINK = 4
-
-
-class CompiledProblem(NamedTuple):
-    """Arguments of a run, on arrays."""
-
-    f: Objective
-    C: Set
-    method: Method
-    name: str
-    x: Array
-    every: int
 
 
 def minimize(
@@ -102,10 +91,6 @@ def minimize(
     trace : bool
         Keep the value, gap and step size of every iteration. Each ``max_iter`` is then compiled separately.
 
-    Returns
-    -------
-    Result
-
     Examples
     --------
     >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
@@ -115,12 +100,12 @@ def minimize(
     >>> r.success, r.x.argmax(axis=1), r.statuses[0].name
     (Array([ True,  True,  True], dtype=bool), Array([0, 1, 2], dtype=int32), 'TOLERANCE')
     """
-    problem = posed(f, C, x0, method, schedule, line_search, momentum, check_every)
-    limits = checked_limits(tol, rtol, max_iter, problem.x.dtype)
+    options = method, schedule, line_search, momentum
+    f, C, chosen, x, limits, every, name = posed(f, C, x0, options, (tol, rtol, max_iter), check_every)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
-    state = run(problem.f, problem.C, problem.method, problem.x, *limits, every=problem.every, rows=rows)
-    return loop.result(state, problem.f.tree(state.point.x), problem.name)
+    state = run(f, C, chosen, x, *limits, every=every, rows=rows)
+    return loop.result(state, f.tree(state.point.x), name)
 
 
 #: Compiler options belong to the outermost ``jit``, which may be the user's.
@@ -146,11 +131,11 @@ def path(
     """Minimise over the same set at many radii, all at the same time.
 
     One matrix product computes the gradients of all radii. Finished problems are removed when the batch can shrink to a
-    quarter or less. Batch sizes are powers of two, and each is compiled once: three for 64 radii.
+    quarter or less. Batch sizes are powers of two, and each is compiled once: three for 64 radii. The arrays of the
+    result have a leading axis, in the order of the radii.
 
     Parameters
     ----------
-    f : LinearModel or Smooth
     C : set
         Any set with a radius; its own radius is not used.
     radii : (k,) array
@@ -159,13 +144,8 @@ def path(
         Start of all runs, a member of the smallest set. Default: the start of each set.
     tol, rtol : float or (k,) array
         As for `minimize`, for all radii or for each.
-    method, schedule, line_search, momentum, max_iter, check_every
+    f, method, schedule, line_search, momentum, max_iter, check_every
         As for `minimize`.
-
-    Returns
-    -------
-    Result
-        Its arrays have a leading axis, in the order of the radii.
 
     Examples
     --------
@@ -181,24 +161,24 @@ def path(
         raise InputError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
     given_radii = floating(checked_radii(radii))
     smallest = template.with_radius(given_radii.min())
-    problem = posed(f, smallest, x0, method, schedule, line_search, momentum, check_every)
-    given, dtype = (problem.f, template, problem.method), problem.x.dtype
+    options = method, schedule, line_search, momentum
+    f, _, chosen, x, limits, every, name = posed(f, smallest, x0, options, (tol, rtol, max_iter), check_every)
     places = _padded(np.arange(len(given_radii)))
-    each = given_radii.astype(dtype), *checked_limits(tol, rtol, max_iter, dtype)
-    batch, *limits = (jnp.broadcast_to(part, given_radii.shape)[places] for part in each)
-    states = latest = _begun(*given, problem.x, batch, *limits, started=x0 is not None)
+    each = given_radii.astype(x.dtype), *limits
+    batch, *all_limits = (jnp.broadcast_to(part, given_radii.shape)[places] for part in each)
+    states = latest = _begun(f, template, chosen, x, batch, *all_limits, started=x0 is not None)
     while True:
-        states = _played(*given, states, batch, every=problem.every)
+        states = _played(f, template, chosen, states, batch, every=every)
         running = np.flatnonzero(np.asarray(states.status) == RUNNING)
-        chosen = _padded(running)
-        if len(running) and _SHRINK * len(chosen) > len(places):
+        kept = _padded(running)
+        if len(running) and _SHRINK * len(kept) > len(places):
             continue
         latest = jax.tree.map(lambda all_, part, places=places: all_.at[places].set(part), latest, states)
         if not len(running):
             latest = jax.tree.map(lambda leaf: leaf[: len(given_radii)], latest)
-            return loop.result(latest, jax.vmap(problem.f.tree)(latest.point.x), problem.name)
-        batch, states = jax.tree.map(lambda leaf, at=chosen: leaf[at], (batch, states))
-        places = places[chosen]
+            return loop.result(latest, jax.vmap(f.tree)(latest.point.x), name)
+        batch, states = jax.tree.map(lambda leaf, at=kept: leaf[at], (batch, states))
+        places = places[kept]
 
 
 def _padded(places: Any) -> Any:
@@ -218,10 +198,7 @@ def _begun(f: Objective, C: Set, method: Method, x: Array, *each: Array, started
 
 @partial(jax.jit, static_argnames="every", compiler_options=OPTIONS)
 def _played(f: Objective, C: Set, method: Method, states: loop.Carry, radii: Array, every: int) -> loop.Carry:
-    def played(state: loop.Carry, radius: Array) -> loop.Carry:
-        return loop.play(f, C.with_radius(radius), method, every, _ROUND, state)
-
-    return jax.vmap(played)(states, radii)
+    return jax.vmap(lambda s, radius: loop.play(f, C.with_radius(radius), method, every, _ROUND, s))(states, radii)
 
 
 def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Array:
@@ -283,25 +260,21 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
     return x + outward + along(change)
 
 
-def checked_limits(tol: Any, rtol: Any, max_iter: Any, dtype: Any) -> tuple[Array, Array, Array]:
-    """Return the limits of a run as arrays; those that are traced are not checked."""
-    for name, value in (("tol", tol), ("rtol", rtol), ("max_iter", max_iter)):
-        if is_concrete(value) and not (np.asarray(value) >= 0).all():
-            raise InputError(f"{name} must not be negative; got {value!r}")
-    return jnp.asarray(tol, dtype), jnp.asarray(rtol, dtype), jnp.asarray(max_iter, jnp.int32)
-
-
 def posed(
-    f: Any, C: Any, x0: Any, method: Any, schedule: Any, line_search: Any, momentum: Any, check_every: int | None
-) -> CompiledProblem:
-    """Return the problem of these arguments of `minimize`."""
+    f: Any, C: Any, x0: Any, options: tuple[Any, Any, Any, Any], limits: tuple[Any, Any, Any], check_every: int | None
+) -> tuple[Objective, Set, Method, Array, tuple[Array, Array, Array], int, str]:
+    """Return the arguments of `loop.run`, the limits (tol, rtol, max_iter) as a tuple, and the name of the method."""
     if not isinstance(f, Objective):
         raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
     f, C, x = _started(f, as_jax_set(C), x0)
-    request = Request.checked(method, schedule, line_search, momentum, names=(core.AUTO, *_VARIANTS))
+    request = Request.checked(*options, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
-    return CompiledProblem(f, C, chosen, name, x, 1 if chosen.uses_iterate else every)
+    for limit, value in zip(("tol", "rtol", "max_iter"), limits, strict=True):
+        if is_concrete(value) and not (np.asarray(value) >= 0).all():
+            raise InputError(f"{limit} must not be negative; got {value!r}")
+    tol, rtol, max_iter = map(jnp.asarray, limits, (x.dtype, x.dtype, jnp.int32))
+    return f, C, chosen, x, (tol, rtol, max_iter), 1 if chosen.uses_iterate else every, name
 
 
 def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
