@@ -64,7 +64,7 @@ class Set(ABC):
     def lower_bound(self, g: Array) -> Array:
         """Return the minimum of ``<g, s>`` for the verified gap, also for a float64 g in a run of single precision.
 
-        Sets whose `lmo` is not exact or uses ``argmax``, which JAX does not compile for that case, override it.
+        Sets whose ``lmo`` is not exact or uses ``argmax``, which JAX does not compile for that case, override it.
         """
         return self.lmo(g).dot(g)
 
@@ -187,7 +187,7 @@ class L1Ball(_Ball):
 
 @pytree()
 class Simplex(_RadiusSet):
-    """Nonnegative vectors with the sum `radius`: the compiled form of `fwflow.Simplex`."""
+    """Nonnegative vectors with the sum ``radius``: the compiled form of `fwflow.Simplex`."""
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(g.reshape(-1).argmin(), self._r(g))

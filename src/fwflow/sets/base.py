@@ -67,7 +67,7 @@ class KnownVertices(ABC):
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
     ) -> Crossing | None:
-        r"""Return the vertex that first falls below a level as a gradient moves from `start` to `end`.
+        r"""Return the vertex that first falls below a level as a gradient moves from ``start`` to `end`.
 
         Both the gradient and the level move linearly with :math:`\theta \in [0, 1]`. The vertices in `skip` stay at
         the level, and all others start at it or above it. Vertices that end less than `noise` below the level do not

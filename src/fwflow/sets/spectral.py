@@ -50,10 +50,10 @@ class NuclearBall(_RankOneHull):
     r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
 
     A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient. Lanczos steps on the smaller Gram
-    operator find it, from a random vector plus the hint, which is the previous vertex in a run. After `steps` of them,
-    and again later, a bound on the error of the value is computed. They continue until the duality gap is known to
-    10 %: a smaller gap takes more steps. Without a gap, 10 % of the singular value is enough; without a hint the vertex
-    is exact.
+    operator find it, from a random vector plus the hint, which is the previous vertex in a run. After ``steps`` of
+    them, and again later, a bound on the error of the value is computed. They continue until the duality gap is known
+    to 10 %: a smaller gap takes more steps. Without a gap, 10 % of the singular value is enough; without a hint the
+    vertex is exact.
 
     The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
     value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
@@ -235,8 +235,8 @@ class Spectraplex(_ByTrace):
     r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
 
     A vertex is :math:`r\, u u^T` with an eigenvector of the smallest eigenvalue of the symmetric part of the gradient.
-    Accuracy, certificates and the parameter `steps` are those of `NuclearBall`: the gap is known to 10 %, and the bound
-    on the eigenvalue is exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
+    Accuracy, certificates and the parameter ``steps`` are those of `NuclearBall`: the gap is known to 10 %, and the
+    bound on the eigenvalue is exact up to 2000 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
 
     Notes
     -----
@@ -281,8 +281,8 @@ class Fantope(_Semidefinite):
     r""":math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`, the hull of projectors of rank k.
 
     A vertex is the projector onto k eigenvectors of the smallest eigenvalues of the symmetric part of the gradient.
-    They are found one after another, in `steps` and with certificates as for `Spectraplex`. It starts at k/n times the
-    identity.
+    They are found one after another, in ``steps`` and with certificates as for `Spectraplex`. It starts at k/n times
+    the identity.
 
     Notes
     -----

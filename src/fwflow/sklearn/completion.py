@@ -176,16 +176,16 @@ def _places(names: Array, ids: Array) -> tuple[Array, Array]:
 class NuclearCompletion(Completion, FixedRadius):
     r"""Prediction of entries by a mean, biases of rows and columns, and a matrix with :math:`\|M\|_* \le r`.
 
-    `loss`, `rho`, `method`, `max_iter`, `tol`, `rtol` and the attributes that are not described here are those of
-    `L1Regression`.
+    ``loss``, ``rho``, ``method``, ``max_iter``, ``tol``, ``rtol`` and the attributes that are not described here are
+    those of `L1Regression`.
 
     Parameters
     ----------
     radius : float
         Bound r on the nuclear norm of the matrix.
     biases, damping : bool, float
-        Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: `damping` acts like
-        as many additional observations with bias zero.
+        Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: ``damping`` acts
+        like as many additional observations with bias zero.
     fit_intercept, warm_start : bool
         Whether to fit the mean, and whether to start from the matrix of the previous fit.
 

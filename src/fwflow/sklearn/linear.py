@@ -370,13 +370,15 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
     radius : float
         Bound r on the l1 norm of the coefficients.
     loss, rho : str, float
-        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond `rho`.
+        Loss for numbers (see ``fwflow list losses``), and its parameter: "huber" is linear for residuals beyond
+        ``rho``.
     fit_intercept, warm_start : bool
         Whether to fit an unconstrained intercept, and whether to start from the coefficients of the previous fit.
     method, max_iter : str, Tableau or Method, and int
         Method of `fwflow.minimize`, and its maximum number of iterations.
     tol, rtol : float
-        Stop when the duality gap is at most `tol` times the loss at zero coefficients, or `rtol` times the first gap.
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap.
 
     Attributes
     ----------
@@ -384,7 +386,7 @@ class L1Regression(FixedRadius, OverL1Ball, LinearRegressor):
     dual_gap_ : float
         Duality gap, recomputed at `coef_`: an upper bound on the difference between the loss and its minimum.
     n_iter_, trace_, method_, active_set_ : int, Trace, str, ActiveSet or None
-        Attributes `nit`, `trace`, `method` and `active_set` of the `fwflow.Result` of the run.
+        Attributes `nit`, ``trace``, ``method`` and `active_set` of the `fwflow.Result` of the run.
     n_features_in_, feature_names_in_ : int, array
 
     Examples
@@ -479,8 +481,8 @@ class L1Classifier(FixedRadius, OverL1Ball, LinearClassifier):
 class GroupClassifier(FixedRadius, OverGroupBall, LinearClassifier):
     r"""Logistic regression with :math:`\sum_G \|\beta_G\|_p \le r`; a group holds its features for all classes.
 
-    `radius`, `groups` and `p` are those of `GroupRegression`. The other parameters and the attributes are those of
-    `L1Classifier`.
+    ``radius``, ``groups`` and ``p`` are those of `GroupRegression`. The other parameters and the attributes are those
+    of `L1Classifier`.
 
     Examples
     --------

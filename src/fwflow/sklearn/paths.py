@@ -237,13 +237,13 @@ class DeviceSearch(RadiusSearch):
 class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
     """`L1Regression` with the radius chosen by cross-validation.
 
-    All other parameters and attributes are those of `L1Regression`. `warm_start` has no effect. If the corners of the
+    All other parameters and attributes are those of `L1Regression`. ``warm_start`` has no effect. If the corners of the
     path are computed (see `radius_path`), `n_iter_` also counts those up to the radius.
 
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float
-        Candidate radii. "auto" takes `n_radii` radii; `eps` determines the largest one as in `radius_path`.
+        Candidate radii. "auto" takes ``n_radii`` radii; ``eps`` determines the largest one as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"min", "1se"}
@@ -284,7 +284,7 @@ class SimplexRegressionCV(DeviceSearch, OverSimplex, LinearRegressor):
 class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
     """`GroupRegression` with the radius chosen by cross-validation.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without `backend`, all others those of
+    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
     `GroupRegression`.
     """
 
@@ -301,7 +301,7 @@ class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
 class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
     """`GroupClassifier` with the radius chosen by cross-validation of the log-loss.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without `backend`, all others those of
+    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
     `GroupClassifier`.
     """
 
@@ -310,7 +310,7 @@ class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
 class NuclearCompletionCV(Completion, RadiusSearch):
     """`NuclearCompletion` with the radius chosen by cross-validation.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without `backend`, all others those of
+    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
     `NuclearCompletion`.
     """
 

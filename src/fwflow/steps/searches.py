@@ -109,7 +109,7 @@ def _finite(line: Line, length: float) -> bool:
 
 @dataclass(frozen=True)
 class ExactSearch(LineSearch):
-    """Exact line search: in closed form for quadratics, else by Newton's method or, without `newton`, by secants."""
+    """Exact line search: in closed form for quadratics, else by Newton's method or, without ``newton``, by secants."""
 
     newton: bool = True
     descends = True
@@ -187,7 +187,7 @@ class Armijo(LineSearch):
 class Adaptive(LineSearch):
     r"""Short steps with an estimated smoothness M (Pedregosa et al., AISTATS 2020, arXiv 1806.05123).
 
-    M is multiplied by `relax` before each step, and by `grow` until :math:`\varphi'(\gamma) \le 0`. This test of
+    M is multiplied by ``relax`` before each step, and by ``grow`` until :math:`\varphi'(\gamma) \le 0`. This test of
     Pokutta (arXiv 2311.05313) is not affected by the rounding of function values close to the optimum.
     """
 
