@@ -27,6 +27,15 @@ def least_squares(X, y):
     return 0.5 * np.mean((free.predict(X) - y) ** 2)
 
 
+def test_the_default_tolerance_is_finer_for_functions_that_attain_their_minimum():
+    rng = np.random.default_rng(3)
+    X, noise = rng.standard_normal((60, 8)), rng.standard_normal(60)
+    for f, eps in ((fw.LinearModel(X, X[:, 0] + noise), 1e-3), (fw.LinearModel(X, np.sign(noise), "logistic"), 0.05)):
+        np.testing.assert_array_equal(
+            fw.path(f, fw.L1Ball, n_radii=3).radii, fw.path(f, fw.L1Ball, n_radii=3, eps=eps).radii
+        )
+
+
 @pytest.mark.parametrize("eps", [1e-1, 1e-3, 1e-5])
 @pytest.mark.parametrize("ball", [fw.L1Ball, fw.L2Ball, fw.LInfBall])
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ GROUPS = {"groups": None, "p": 2.0}
 CLASSES = {"class_weight": None}
 COMPLETION = {"biases": True, "damping": 5.0, "tol": 1e-4}
 RADIUS = {"radius": 1.0}
-SEARCH = {"radii": "auto", "n_radii": 30, "eps": 0.05, "cv": None, "rule": "min", "n_jobs": None, "progress": False}
+SEARCH = {"radii": "auto", "n_radii": 30, "eps": None, "cv": None, "rule": "min", "n_jobs": None, "progress": False}
 DEVICE = {"backend": "numpy"}
 #: Names and defaults of the parameters of each estimator. Users rely on them.
 DEFAULTS = {
@@ -105,7 +105,7 @@ WRONG = {
     "damping": NUMBERS,
     "max_iter": [*NUMBERS, 0.5],
     "n_radii": [*NUMBERS, 0, 0.5],
-    "eps": [*NUMBERS, 0],
+    "eps": [number for number in NUMBERS if number is not None] + [0],
     "n_jobs": [0, 0.5, math.nan, "all"],
     "p": [-1.0, math.nan, "two", None, 1.0],
     "fit_intercept": SWITCHES,

@@ -35,6 +35,8 @@ _ACCURACY, _MAX_ITER = 0.1, 1000
 _DOUBLINGS, _BISECTIONS = 60, 4
 # Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
+# Default tolerances for the last automatic radius; `path` gives the reason. Chosen without tuning.
+_EPS_QUADRATIC, _EPS = 1e-3, 0.05
 # Corrective steps on k of n coefficients cost O(k^2 m), a product with the data O(n m). They are used if k^2 is at most
 # this multiple of n.
 _MAX_WORK = 10
@@ -73,7 +75,7 @@ def path(
     radii: Any = "auto",
     *,
     n_radii: int = 20,
-    eps: float = 0.05,
+    eps: float | None = None,
     tol: float = 1e-6,
     rtol: float = 0.0,
     **options: Any,
@@ -88,9 +90,10 @@ def path(
     radii : "auto" or array_like
     n_radii : int
         Number of automatic radii.
-    eps : float
+    eps : float, optional
         Tolerance for the last automatic radius, above 0 and at most 1: larger radii lower f by at most this share of
-        its decrease from f(0).
+        its decrease from f(0). Default: 0.001 for quadratic f, which attain their minimum, and 0.05 for others, which
+        may decrease for ever, as the logistic loss of separable classes does.
     tol, rtol : float
         Each run stops when its gap is at most ``max(tol, rtol * gap at the start of its set)``.
     **options
@@ -125,7 +128,7 @@ def path(
     --------
     >>> import numpy as np, fwflow as fw
     >>> A = np.random.default_rng(0).standard_normal((50, 20))
-    >>> path = fw.path(fw.LinearModel(A, 2 * A[:, 3] - A[:, 5]), fw.L1Ball, n_radii=5, eps=1e-3)
+    >>> path = fw.path(fw.LinearModel(A, 2 * A[:, 3] - A[:, 5]), fw.L1Ball, n_radii=5)
     >>> [np.flatnonzero(result.x.round(2)).tolist() for result in path.results]
     [[3], [3], [3], [3], [3, 5]]
     >>> round(float(path.radii[-1]), 1)
@@ -174,7 +177,7 @@ def chosen_radii(
     ball: Ball,
     radii: Any,
     n_radii: int,
-    eps: float,
+    eps: float | None,
     starts: Callable[[float], Any] = lambda radius: None,
     **options: Any,
 ) -> tuple[Array, float]:
@@ -183,6 +186,8 @@ def chosen_radii(
     ``starts(radius)`` is a point close to the minimiser; None stands for the minimiser of the radius before.
     """
     n_radii = whole(n_radii, "n_radii", 1)
+    if eps is None:
+        eps = _EPS_QUADRATIC if f.quadratic else _EPS
     eps = number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
     if not isinstance(radii, str):
         return np.unique(checked_radii(radii)), f.lower_bound

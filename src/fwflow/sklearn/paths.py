@@ -72,7 +72,7 @@ def radius_path(
     *,
     estimator: Any = None,
     n_radii: int = 50,
-    eps: float = 0.05,
+    eps: float | None = None,
     sample_weight: Any = None,
     backend: str = "numpy",
     progress: bool = False,
@@ -90,8 +90,8 @@ def radius_path(
         `L1Regression()` by default, or any other linear model of this package; its radius is not used.
     n_radii : int
         Number of radii for "auto".
-    eps : float
-        Tolerance for the end of "auto", above 0 and at most 1.
+    eps : float, optional
+        Tolerance for the end of "auto", above 0 and at most 1; `fwflow.path` gives the default.
     sample_weight : array, optional
     backend : {"numpy", "jax"}
         "jax" fits all radii at once with `fwflow.jax.path` on the default device of JAX; it needs the extra ``jax``. It
@@ -114,7 +114,7 @@ def radius_path(
     >>> import numpy as np
     >>> from fwflow.sklearn import radius_path
     >>> X = np.random.default_rng(0).standard_normal((50, 20))
-    >>> path = radius_path(X, 2 * X[:, 3] - X[:, 5] + 1, n_radii=10, eps=1e-3)
+    >>> path = radius_path(X, 2 * X[:, 3] - X[:, 5] + 1, n_radii=10)
     >>> [np.flatnonzero(coef.round(2)).tolist() for coef in path.coefs[[0, -1]]]
     [[3], [3, 5]]
     >>> round(float(path.radii[-1]), 1)
@@ -144,7 +144,7 @@ class _Fits:
         else:
             raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
 
-    def radii(self, radii: Any, count: int, eps: float) -> Array:
+    def radii(self, radii: Any, count: int, eps: float | None) -> Array:
         """Return the radii in ascending order."""
         options = {"method": self._model.method} | ({} if self._corners is None else {"starts": self._corners.at})
         f = self._model._objective(self._task)
@@ -158,7 +158,7 @@ class RadiusSearch(BallEstimator):
     radii: Any = "auto"
     _: KW_ONLY
     n_radii: int = 30
-    eps: float = 0.05
+    eps: float | None = None
     cv: Any = None
     rule: str = "min"
     n_jobs: int | None = None
@@ -242,7 +242,7 @@ class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
 
     Parameters
     ----------
-    radii, n_radii, eps : "auto" or array, int, float
+    radii, n_radii, eps : "auto" or array, int, float or None
         Candidate radii. "auto" takes ``n_radii`` radii; ``eps`` determines the largest one as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
@@ -315,4 +315,4 @@ class NuclearCompletionCV(Completion, RadiusSearch):
     """
 
     n_radii: int = 10
-    eps: float = 0.1
+    eps: float | None = 0.1
