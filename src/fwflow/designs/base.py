@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._numerics import dot, norm
 from fwflow._storage import storable
@@ -29,6 +30,8 @@ class DataCost:
     remote: bool = False
     #: Share of the columns up to which `Design.some_columns` is faster than `Design.rmatvec`.
     column_share: float = 0.0
+    #: Largest number of columns that may be copied into memory. None: a third of all columns.
+    most_columns: int | None = None
 
 
 class Design(ABC):
@@ -68,6 +71,17 @@ class Design(ABC):
         """Return the sum of ``values[i] * A[:, indices[i]]``."""
         columns = (self.column(int(j)) for j in indices)
         return DenseVertex(Sum(tuple(map(Scaled, map(float, values), columns))).to_dense(self.dtype))
+
+    def columns(self, indices: Array) -> Any:
+        """Return ``A[:, indices]`` as an array or a CSC matrix."""
+        found = [self.column(int(j)) for j in indices]
+        entries = [column.entries() for column in found]
+        few = [each for each in entries if each is not None]
+        if not few or len(few) < len(found):
+            return np.stack([column.to_dense(self.dtype) for column in found], axis=1)
+        rows, values = (np.concatenate([np.asarray(each[part]) for each in few]) for part in (0, 1))
+        ends = np.cumsum([0, *(len(each[0]) for each in few)])
+        return sp.csc_array((values.astype(self.dtype, copy=False), rows, ends), (self.shape[0], len(indices)))
 
     def rmatmat(self, R: Array) -> Array | None:
         """Return ``R @ A``, one vector per row of R, if one pass over the data suffices for all; else None."""
@@ -148,6 +162,16 @@ class CountedDesign(DesignWrapper):
             columns = [value * self._dense(int(j)) for j, value in zip(indices, values, strict=True)]
             self._check("combined", combined, sum(columns), float(np.abs(columns).sum(axis=0).max(initial=0.0)))
         return combined
+
+    def columns(self, indices: Array) -> Any:
+        found = self.design.columns(indices)
+        self.counts.n_design += len(indices) / self.shape[1]
+        if "columns" not in self._checked and len(indices):
+            expected = self._dense(int(indices[0]))
+            first = found[:, [0]]
+            dense = np.asarray(first.toarray() if sp.issparse(first) else first).reshape(-1)
+            self._check("columns", dense, expected, float(np.abs(expected).max()))
+        return found
 
     def rmatmat(self, R: Array) -> Array | None:
         product = self.design.rmatmat(R)

@@ -66,6 +66,11 @@ class BlockedDesign(Design):
         self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
         self._print: str | None = None
 
+    @property
+    def _most_columns(self) -> int:
+        """Number of columns that memory has room for, at most a third of all."""
+        return min(self.shape[1] // 3, _KEPT // (self.shape[0] * self.dtype.itemsize))
+
     @abstractmethod
     def _sums(self, function: Callable[[Any, Any], Any], outputs: Sequence[Sequence[Term]]) -> list[Any]:
         """Return for every output the sum of ``function(block, operand)`` over its terms."""
@@ -111,6 +116,22 @@ class BlockedDesign(Design):
         terms = [[((i, j), operand) for j, operand in parts] for i in range(len(self._rows))]
         return np.concatenate(self._sums(function, terms))
 
+    def columns(self, indices: Array) -> Any:
+        """Return some columns, those that are not kept by one pass over their blocks."""
+        missing = np.array([j for j in indices.tolist() if j not in self._kept], dtype=np.intp)
+        divided, below = _by_band(missing, self._columns), range(len(self._rows))
+        wanted = [[((i, band), own)] for band, own, _ in divided for i in below]
+        found = self._sums(_some_columns, wanted) if wanted else []
+        for number, (_, _, places) in enumerate(divided):
+            parts = found[number * len(below) : (number + 1) * len(below)]
+            for place, j in enumerate(missing[places].tolist()):
+                self._kept[j] = _joined_column([part[:, [place]] for part in parts])
+        kept = [self._kept[j] for j in indices.tolist()]
+        self._forget()
+        if any(map(sp.issparse, kept)):
+            return sp.hstack([sp.csc_array(column.reshape(-1, 1)) for column in kept], "csc", self.dtype)
+        return np.stack(kept, axis=1).astype(self.dtype, copy=False)
+
     def column(self, j: int) -> Vertex:
         if j not in self._kept:
             self._fetch(j)
@@ -129,6 +150,10 @@ class BlockedDesign(Design):
         for place in reversed(range(len(wanted))):
             # Lists as indices make copies, so that a single column can be dropped.
             self._kept[wanted[place]] = _joined_column([part[:, [place]] for part in parts])
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the columns that were used least recently, if those that are kept take too much memory."""
         size = sum(map(stored_bytes, self._kept.values()))
         while size > _KEPT and len(self._kept) > 1:
             size -= stored_bytes(self._kept.pop(next(iter(self._kept))))
@@ -201,7 +226,8 @@ class FileDesign(BlockedDesign):
     def __init__(self, path: Path, heights: Sequence[int], widths: Sequence[int], dtype: Any) -> None:
         super().__init__(heights, widths, dtype, str(path))
         self.path = path
-        self.data_cost = DataCost(READ_COST * self.shape[0] * self.shape[1], remote=True)
+        of_pass = READ_COST * self.shape[0] * self.shape[1]
+        self.data_cost = DataCost(of_pass, remote=True, most_columns=self._most_columns)
         self._take_fingerprint()
 
     @abstractmethod

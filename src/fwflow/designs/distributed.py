@@ -74,7 +74,7 @@ class Distributed(BlockedDesign):
         if self.persisted:
             self._blocks, self._prefetched = _parts(A.persist()), 0
         of_pass = _ROUND_TRIP + int(size / A.dtype.itemsize) * (1 if self.persisted else READ_COST)
-        self.data_cost = DataCost(of_pass, remote=True)
+        self.data_cost = DataCost(of_pass, remote=True, most_columns=self._most_columns)
         self._take_fingerprint()
 
     def _size(self) -> float:

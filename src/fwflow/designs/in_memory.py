@@ -66,6 +66,9 @@ class DenseDesign(_InMemory):
     def column(self, j: int) -> DenseVertex:
         return DenseVertex(self.A[:, j])
 
+    def columns(self, indices: Array) -> Array:
+        return self.A[:, indices]
+
     def rmatmat(self, R: Array) -> Array | None:
         return dot(R, self.A)
 
@@ -141,6 +144,9 @@ class SparseDesign(_InMemory):
 
     def rmatvec(self, r: Array) -> Array:
         return np.asarray(dot(self._transpose, r))
+
+    def columns(self, indices: Array) -> sp.csc_array:
+        return self.A[:, indices]
 
     def some_columns(self, r: Array, columns: Any) -> Array | None:
         return np.asarray(dot(self._transpose[columns], r))
@@ -263,6 +269,15 @@ class CentredDesign(DesignWrapper):
 
     def column(self, j: int) -> Vertex:
         return DenseVertex(self._block[:, self._at[j]]) if j in self._at else self.design.column(j)
+
+    def columns(self, indices: Array) -> Any:
+        found = self.design.columns(indices)
+        places = [place for place, j in enumerate(indices) if int(j) in self._at]
+        if not places:
+            return found
+        found = found.toarray() if sp.issparse(found) else np.array(found)
+        found[:, places] = self._block[:, [self._at[int(indices[place])] for place in places]]
+        return found
 
     def combined(self, indices: Array, values: Array) -> Vertex:
         moved = any(int(j) in self._at for j in indices)

@@ -24,6 +24,7 @@ from fwflow.methods.sliding import GradientSliding
 from fwflow.methods.span import SpanCorrective
 from fwflow.methods.stochastic import Stochastic
 from fwflow.methods.switching import Switching
+from fwflow.methods.working_set import WorkingSet
 from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.searches import ExactSearch
@@ -133,6 +134,12 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "Projected gradient",
             _of(AcceleratedProjectedGradient),
             needs="a set with a projection",
+        ),
+        "working-set": MethodEntry(
+            "projected and Newton steps on the columns that matter, between passes over all columns",
+            "Working set",
+            _of(WorkingSet),
+            needs="a linear model or quadratic; a set with a projection",
         ),
         "polished": MethodEntry(
             "apg until x is sparse, then corrective",

@@ -15,6 +15,7 @@ from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts, DataCost
 from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import Model
+from fwflow.objectives.restriction import Restriction
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
@@ -193,6 +194,13 @@ class Objective(ABC):
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         """Return the quadratic with the value, `gradient` and curvature of f at a point, or None."""
+        return None
+
+    def restricted(self, point: Point, places: Array | None) -> Restriction | None:
+        """Return this function of the entries of x at some places, the others fixed as in the point; or None.
+
+        None for `places` stands for all entries, as a vector. Arrays of the result are in the type of x.
+        """
         return None
 
     def ahead(self, point: Point, share: float) -> Objective | None:

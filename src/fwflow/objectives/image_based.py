@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
@@ -18,6 +19,7 @@ from fwflow.designs import CountedDesign, Counts, Design, as_design
 from fwflow.objectives.base import ImageMap, Line, NumericalTrouble, Objective, parabola
 from fwflow.objectives.losses import Ahead, Loss, find_loss
 from fwflow.objectives.quadratic_models import CentredModel, CoordinateModel, Model
+from fwflow.objectives.restriction import QuadraticOnEntries, Restriction
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Vertex, read_only
 
@@ -30,10 +32,15 @@ class DesignMap(ImageMap):
     """Product of a design matrix with x. A run keeps the images of recurring vertices in `cache`, and has `counts`."""
 
     def __init__(self, design: Design, cache: dict[Any, Any] | None = None, counts: Counts | None = None) -> None:
-        self.design, self.size, self._cache, self._counts = design, design.shape[0], cache, counts
+        self.design, self.size, self._cache, self.counts = design, design.shape[0], cache, counts or Counts()
 
     def of_point(self, point: Point) -> Point:
-        return Point(point.x, self._product(point.x))
+        used = np.flatnonzero(point.x)
+        if len(used) > self.design.data_cost.column_share * point.x.size:
+            return Point(point.x, self._product(point.x))
+        self.counts.n_design += len(used) / self.design.shape[1]
+        image = self._combined(used, point.x.reshape(-1)[used]) if len(used) else DenseVertex(np.zeros(self.size))
+        return Point(point.x, image.to_dense(self.design.dtype))
 
     def of_vertex(self, vertex: Vertex) -> Vertex:
         entries = vertex.entries()
@@ -52,8 +59,7 @@ class DesignMap(ImageMap):
         return found[0] if len(found) == 1 else Sum(tuple(found))
 
     def of_block(self, block: SparseVertex) -> Vertex:
-        if self._counts is not None:
-            self._counts.n_design += len(block.indices) / self.design.shape[1]
+        self.counts.n_design += len(block.indices) / self.design.shape[1]
         return self.design.combined(block.indices, block.values)
 
     def _combined(self, indices: Any, values: Any) -> Vertex:
@@ -207,6 +213,15 @@ class Quadratic(DesignImage):
         curvature = float(dot(image_of(end) - image_of(start), d))
         return parabola(value0, slope0, curvature, float(dot(d, d)))
 
+    def restricted(self, point: Point, places: Array | None) -> Restriction:
+        if places is None:
+            return QuadraticOnEntries(lambda v: np.array(self.design.matvec(v), dtype=self.dtype), self.b, self.convex)
+        rows = self.design.columns(places)[places]
+        H = rows.toarray() if sp.issparse(rows) else rows
+        v = point.x.reshape(-1)[places]
+        # The gradient at the point is H v - c.
+        return QuadraticOnEntries(lambda v: dot(H, v), dot(H, v) - image_of(point)[places] + self.b[places], self.convex)
+
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))
 
@@ -277,6 +292,14 @@ class LossOfImage(Objective):
     def steepest(self) -> float:
         """Upper bound on the second derivatives in the image."""
         return self.factor * self.loss.curvature * (1.0 if self.weights is None else float(self.weights.max()))
+
+    def _on_rows(self, rows: Array | None) -> Self:
+        """Return the losses of some entries of the image, with their factors; None stands for all."""
+        if rows is None:
+            return self
+        twin = copy.copy(self)
+        twin.b, twin.weights = self.b[rows], None if self.weights is None else self.weights[rows]
+        return twin
 
     def _weighed(self, entries: Array) -> Array:
         return self.factor * (entries if self.weights is None else self.weights * entries)

@@ -8,13 +8,16 @@ from typing import Any, Self
 from weakref import ref
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.designs import Design
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
 from fwflow.objectives.losses import Loss
+from fwflow.objectives.restriction import LossOnColumns, Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
 from fwflow.points.vertices import freeze
@@ -115,6 +118,21 @@ class LinearModel(DesignImage, LossOfImage):
 
     def partial(self, point: Point, place: slice) -> Array | None:
         return self.design.some_columns(self.dual(point), np.arange(place.start, place.stop))
+
+    def restricted(self, point: Point, places: Array | None) -> Restriction:
+        if places is None:
+            return LossOnColumns(self, self.design)
+        B = self.design.columns(places)
+        rest = np.array(point.x).reshape(-1)
+        v, rest[places] = rest[places], 0
+        offset = image_of(point) - np.asarray(dot(B, v)) if rest.any() else None
+        rows = None
+        if sp.issparse(B) and not self.intercept:
+            # The losses of rows without entries in these columns are constant.
+            rows = np.unique(B.indices)
+            B, offset = B.tocsr()[rows].tocsc(), None if offset is None else offset[rows]
+        share = len(places) / self.design.shape[1]
+        return LossOnColumns(self._on_rows(rows), B, offset, share, self.image_map.counts)
 
     @property
     def finite_sum(self) -> FiniteSum | None:

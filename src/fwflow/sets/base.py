@@ -51,6 +51,76 @@ class Faces(ABC):
         in the last place, so that rounding errors do not end a step.
         """
 
+    def tangent(self, x: Array) -> Tangent | None:
+        """Return the directions within the smallest face around the member x, a vector; None if they are unknown."""
+        return None
+
+
+class Tangent(NamedTuple):
+    """Directions within the smallest face around a point: entries that may move, and conditions on their sums."""
+
+    #: Positions of the entries that may move.
+    free: Array
+    #: Numbers s for the free entries: directions d have a zero sum of ``s * d`` in every block.
+    normal: Array
+    #: Block of every free entry.
+    blocks: Array
+    n_blocks: int
+
+    @classmethod
+    def single(cls, free: Array, normal: Array) -> Tangent:
+        """Return a tangent space with one condition, or with none if the normal is zero."""
+        return cls(free, normal, np.zeros(len(free), dtype=np.intp), 1)
+
+    def projected(self, d: Array) -> Array:
+        """Return the nearest direction in the tangent space."""
+        if self.n_blocks == 1:
+            squares = float(np.vdot(self.normal, self.normal))
+            return d - self.normal * (float(np.vdot(self.normal, d)) / squares) if squares > 0 else d
+        sums, squares = (np.bincount(self.blocks, self.normal * part, self.n_blocks) for part in (d, self.normal))
+        factors = np.divide(sums, squares, out=np.zeros_like(sums), where=squares > 0)
+        return d - (self.normal * factors[self.blocks]).astype(d.dtype)
+
+    @property
+    def normals(self) -> Array:
+        """The conditions as columns of a matrix."""
+        matrix = np.zeros((len(self.free), self.n_blocks))
+        matrix[np.arange(len(self.free)), self.blocks] = self.normal
+        return matrix[:, matrix.any(axis=0)]
+
+
+class WorkingSets(ABC):
+    """Entries that matter, for sets whose vertices have few entries different from a fixed vector.
+
+    All other entries are at rest: zero, or the entry of a shift. A set that inherits from this class is its own
+    `ConstraintSet.working_sets`.
+    """
+
+    @property
+    def working_sets(self) -> WorkingSets | None:
+        """The object itself."""
+        return self
+
+    @property
+    def rest(self) -> Any:
+        """The values of entries at rest: a number, or a vector."""
+        return 0.0
+
+    @abstractmethod
+    def support(self, x: Array) -> Array:
+        """Return the positions of the entries of the vector x that are not at rest, and of entries tied to them."""
+
+    @abstractmethod
+    def best_places(self, g: Array, count: int) -> Array:
+        """Return the positions of the entries of the vertices with the smallest ``<g, s>``, about `count` of them."""
+
+    @abstractmethod
+    def restricted(self, places: Array) -> ConstraintSet:
+        """Return the set of the entries at `places`, in ascending order, of the members with all others at rest.
+
+        The places are a union of some that `support` and `best_places` return.
+        """
+
 
 class KnownVertices(ABC):
     """Vertices other than the oracle's answer. A set that inherits from this class is its own `known_vertices`."""
@@ -119,8 +189,8 @@ class ConstraintSet(ABC):
     """A convex compact set, given by its linear minimisation oracle.
 
     A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
-    capabilities `faces`, `known_vertices`, `summands` and `spectrum` are objects, or None if a set lacks them. The
-    oracle defines the set: capabilities are checked against it where they are used, which finds a subclass that
+    capabilities `faces`, `known_vertices`, `working_sets`, `summands` and `spectrum` are objects, or None if a set
+    lacks them. The oracle defines the set: capabilities are checked against it where they are used, which finds a subclass that
     replaces the oracle and inherits a capability that no longer fits.
 
     Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
@@ -148,6 +218,11 @@ class ConstraintSet(ABC):
     @property
     def known_vertices(self) -> KnownVertices | None:
         """Ranking of vertices, crossings and decompositions."""
+        return None
+
+    @property
+    def working_sets(self) -> WorkingSets | None:
+        """Entries that matter, for methods that work on few of many columns of the data."""
         return None
 
     @property
@@ -387,12 +462,13 @@ def _first_part(hint: Vertex | None) -> Vertex | None:
     return hint.parts[0] if hint is not None and hint.parts else None
 
 
-class _InvertibleImage(Faces, Summands, AffineImage):
+class _InvertibleImage(Faces, WorkingSets, Summands, AffineImage):
     """The image under a map that can be inverted: points are mapped to the inner set, too."""
 
     def __init__(self, constraint: ConstraintSet, data: Any) -> None:
         super().__init__(constraint, data)
         self._inner_faces: Any = constraint.faces
+        self._inner_working_sets: Any = constraint.working_sets
         self._inner_summands: Any = constraint.summands
 
     @abstractmethod
@@ -433,6 +509,20 @@ class _InvertibleImage(Faces, Summands, AffineImage):
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         step = self.inverse_step(x, direction)
         return float(self._inner_faces.max_step(self.inverse(x), step, self.inverse_noise(x, noise)))
+
+    def tangent(self, x: Array) -> Tangent | None:
+        found: Tangent | None = self._inner_faces.tangent(self.inverse(x))
+        return found
+
+    @property
+    def working_sets(self) -> WorkingSets | None:
+        return None if self._inner_working_sets is None else self
+
+    def support(self, x: Array) -> Array:
+        return np.asarray(self._inner_working_sets.support(self.inverse(x)))
+
+    def best_places(self, g: Array, count: int) -> Array:
+        return np.asarray(self._inner_working_sets.best_places(self.cost(g), count))
 
     @property
     def summands(self) -> Summands | None:
@@ -492,6 +582,13 @@ class ScaledSet(_InvertibleImage):
 
     def inverse_step(self, x: Array, direction: Array) -> Array:
         return direction / x.dtype.type(self.factor)
+
+    @property
+    def rest(self) -> Any:
+        return self.factor * self._inner_working_sets.rest
+
+    def restricted(self, places: Array) -> ConstraintSet:
+        return ScaledSet(self._inner_working_sets.restricted(places), self.factor)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]] | None:
         found = self._inner_vertices.decomposed(self.inverse(x))
@@ -580,6 +677,13 @@ class Translated(_InvertibleImage):
 
     def inverse_noise(self, x: Array, noise: Array | float) -> Array | float:
         return noise + few_ulps(x.dtype) * np.abs(x)
+
+    @property
+    def rest(self) -> Any:
+        return self._inner_working_sets.rest + self.shift.reshape(-1)
+
+    def restricted(self, places: Array) -> ConstraintSet:
+        return Translated(self._inner_working_sets.restricted(places), self.shift.reshape(-1)[places])
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         inner = self.constraint.start(self.shape if shape is None else shape, dtype)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import best_first, lowest, smallest
 from fwflow._validation import Array, finite_array, float_dtype, positive, whole
 from fwflow.points.vertices import OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
-from fwflow.sets.vectors import NO_NOISE, ROUNDING, Ball, onto_simplex, rounded_towards
+from fwflow.sets.base import Faces, KnownVertices, ParametricSet, Tangent, few_ulps, first_bound, needs_shape
+from fwflow.sets.vectors import NO_NOISE, ON_BOUNDARY, ROUNDING, Ball, SingleColumns, onto_simplex, rounded_towards
 
 # Places of the nonzero entries of a vertex, and of those among them with the worse sign.
 _Signed = tuple[tuple[int, ...], tuple[int, ...]]
@@ -120,6 +120,12 @@ class _Choices(Faces, KnownVertices, ParametricSet):
 
         ranked = best_first(tuple(range(fixed, size)), worse, count)
         return [best, *(vertex_at(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
+
+    def tangent(self, x: Array) -> Tangent:
+        free = np.flatnonzero((x > 0) & (x < self.radius))
+        total = self.radius * self.k
+        tight = self.exactly or total - float(x.sum(dtype=np.float64)) <= ON_BOUNDARY * total
+        return Tangent.single(free, np.full(len(free), float(tight), x.dtype))
 
     def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:
         flat, (slack, slack_of_sum) = x.reshape(-1), self._slacks(x, noise)
@@ -229,7 +235,7 @@ class UnitHyperSimplex(_Choices):
     exactly = False
 
 
-class UnitSimplex(UnitHyperSimplex):
+class UnitSimplex(SingleColumns, UnitHyperSimplex):
     r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`, starting halfway to the barycentre of its upper face.
 
     Ties go to the first index.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -18,7 +18,17 @@ from fwflow._numerics import dot, norm
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Slice, SparseVertex, Sum, Vertex
-from fwflow.sets.base import AffineImage, Combination, ConstraintSet, Faces, KnownVertices, Summands, check_shape
+from fwflow.sets.base import (
+    AffineImage,
+    Combination,
+    ConstraintSet,
+    Faces,
+    KnownVertices,
+    Summands,
+    Tangent,
+    WorkingSets,
+    check_shape,
+)
 from fwflow.sets.lanczos import spectral_bound
 from fwflow.sets.membership import found_by_oracle
 from fwflow.sets.vectors import Box
@@ -124,7 +134,7 @@ class _Composition(KnownVertices, Summands, Combination):
         return tuple(summands)
 
 
-class Product(Faces, _Composition):
+class Product(Faces, WorkingSets, _Composition):
     """The product of sets on consecutive blocks of a vector, given as pairs (set, length of its block).
 
     It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
@@ -222,6 +232,54 @@ class Product(Faces, _Composition):
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         cases = zip(self._faces, *map(self.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
         return min(faces.max_step(*case) for faces, *case in cases)
+
+    def tangent(self, x: Array) -> Tangent | None:
+        parts: list[Tangent] = []
+        for faces, block in zip(self._faces, self.cut(x), strict=True):
+            part = faces.tangent(block)
+            if part is None:
+                return None
+            parts.append(part)
+        ends = np.cumsum([0, *(part.n_blocks for part in parts)])
+        return Tangent(
+            np.concatenate([part.free + at.start for part, at in zip(parts, self._slices, strict=True)]),
+            np.concatenate([part.normal for part in parts]),
+            np.concatenate([part.blocks + end for part, end in zip(parts, ends[:-1], strict=True)]),
+            int(ends[-1]),
+        )
+
+    @property
+    def working_sets(self) -> WorkingSets | None:
+        return None if all(C.working_sets is None for C in self.inner_sets) else self
+
+    @property
+    def rest(self) -> Array:
+        return np.concatenate(
+            [np.full(n, 0.0 if C.working_sets is None else C.working_sets.rest) for C, n in self.blocks]
+        )
+
+    def support(self, x: Array) -> Array:
+        return self._all_places(lambda sets, block: sets.support(block), x)
+
+    def best_places(self, g: Array, count: int) -> Array:
+        """Return the best places of every block, in proportion to its length."""
+        return self._all_places(lambda sets, block: sets.best_places(block, 1 + count * len(block) // len(g)), g)
+
+    def _all_places(self, chosen: Callable[[WorkingSets, Array], Array], x: Array) -> Array:
+        """Join the places of all blocks; blocks without working sets have all of their entries there."""
+        places = []
+        for C, at in zip(self.inner_sets, self._slices, strict=True):
+            sets = C.working_sets
+            places.append(at.start + (np.arange(at.stop - at.start) if sets is None else chosen(sets, x[at])))
+        return np.concatenate(places)
+
+    def restricted(self, places: Array) -> Product:
+        ends = np.searchsorted(places, [at.stop for at in self._slices])
+        blocks = []
+        for C, at, own in zip(self.inner_sets, self._slices, np.split(places, ends[:-1]), strict=True):
+            sets = C.working_sets
+            blocks.append((C if sets is None else sets.restricted(own - at.start), len(own)))
+        return Product(blocks)
 
     def _summand(self, i: int, vertex: Vertex) -> Vertex:
         # A dense vertex keeps the entries of its block, not of the whole vector.

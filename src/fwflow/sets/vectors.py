@@ -10,13 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._numerics import dot, first_below, norm, smallest
+from fwflow._numerics import dot, first_below, lowest, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
+from fwflow.sets.base import (
+    ConstraintSet,
+    Crossing,
+    Faces,
+    KnownVertices,
+    ParametricSet,
+    Tangent,
+    WorkingSets,
+    few_ulps,
+    first_bound,
+    needs_shape,
+)
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# Relative distance of a sum from its bound up to which a point is on the boundary, for directions within a face.
+# Chosen without tuning; a point that is closer than this gains nothing from moving to the bound.
+ON_BOUNDARY = 1e-6
 # Errors of the entries of an exact point.
 NO_NOISE = np.zeros(1)
 
@@ -80,11 +94,26 @@ class Ball(ParametricSet):
         return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
-class _SingleEntries(KnownVertices):
+class SingleColumns(WorkingSets):
+    """Working sets of sets of any shape whose vertices have at most one nonzero entry."""
+
+    #: Signs of the entries of vertices.
+    signs: tuple[int, ...] = (1,)
+
+    def support(self, x: Array) -> Array:
+        return np.flatnonzero(x)
+
+    def best_places(self, g: Array, count: int) -> Array:
+        return lowest(g if len(self.signs) == 1 else -np.abs(g), count)
+
+    def restricted(self, places: Array) -> ConstraintSet:
+        return self  # type: ignore[return-value]
+
+
+class _SingleEntries(KnownVertices, SingleColumns):
     """Sets whose vertices have one nonzero entry, the radius times one of the signs."""
 
     radius: float
-    signs: tuple[int, ...] = (1,)
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
@@ -156,6 +185,12 @@ class L1Ball(Faces, _SingleEntries, Ball):
         signs = np.sign(x).reshape(-1)
         i = int(np.where(size > slack, signs * flat, -np.inf).argmax())
         return OneHot(i, self.radius * float(signs[i]), g.shape)
+
+    def tangent(self, x: Array) -> Tangent:
+        if self.radius - float(np.abs(x).sum(dtype=np.float64)) > ON_BOUNDARY * self.radius:
+            return Tangent.single(np.arange(len(x)), np.zeros_like(x))
+        free = np.flatnonzero(x)
+        return Tangent.single(free, np.sign(x[free]))
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """Return the largest step by Newton's method from outside, for the norm is convex and piecewise linear."""
@@ -271,7 +306,7 @@ class L2Ball(LpBall):
         return f"L2Ball({self.radius:g})"
 
 
-class GroupBall(KnownVertices, Ball):
+class GroupBall(KnownVertices, WorkingSets, Ball):
     r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for a partition of the entries into groups G.
 
     A vertex is a vertex of the ball of a single group, the group with the largest dual norm; ties go to the first. A
@@ -347,6 +382,21 @@ class GroupBall(KnownVertices, Ball):
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
 
+    def support(self, x: Array) -> Array:
+        return self._places(self._norms(x, math.inf) > 0)
+
+    def best_places(self, g: Array, count: int) -> Array:
+        chosen = np.zeros(len(self._starts), dtype=bool)
+        chosen[lowest(-self._norms(g, self._dual), 1 + count * len(self._starts) // len(self._labels))] = True
+        return self._places(chosen)
+
+    def _places(self, groups: Array) -> Array:
+        """Return the entries of some groups, given a truth value for each group."""
+        return np.flatnonzero(groups[self._labels])
+
+    def restricted(self, places: Array) -> GroupBall:
+        return GroupBall(self._labels[places], self.radius, self.p)
+
     def project(self, x: ArrayLike) -> Array | None:
         return self.projected(x, self._onto) if self.p == 2 else None
 
@@ -418,6 +468,10 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
+
+    def tangent(self, x: Array) -> Tangent:
+        free = np.flatnonzero(x)
+        return Tangent.single(free, np.ones(len(free), x.dtype))
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -495,6 +549,11 @@ class Box(Faces, ParametricSet):
         lower, upper = self.bounds(x.shape)
         room = np.where(direction > 0, upper - x, x - lower)
         return first_bound(room, np.abs(direction), self._slack(x, noise))
+
+    def tangent(self, x: Array) -> Tangent:
+        lower, upper = self.bounds(x.shape)
+        free = np.flatnonzero((x > lower) & (x < upper))
+        return Tangent.single(free, np.zeros(len(free), x.dtype))
 
     def _slack(self, x: Array, noise: Array | float) -> Array:
         """Return the distance to a bound below which an entry counts as equal to it."""
