@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fwflow.methods.problem import Problem
 from fwflow.points.point import Point
 
-# Ratio of columns to rows from which on a pass over the data costs more than correcting the weights of a sparse
-# solution. Chosen without tuning.
-_WIDE = 10
+# Number of columns that memory must have room for, if working sets are to be used on data outside of memory. Chosen
+# without tuning.
+_ROOM = 200
 
 
 class Choice(str):
@@ -47,11 +46,10 @@ def _correctable(problem: Problem, x: Point) -> bool:
     return not x.factored and problem.model(x) is not None
 
 
-def _passes_dominate(problem: Problem, x: Point) -> bool:
-    """Return whether a pass over the data costs more than a correction of weights."""
-    f = problem.objective
-    wide = f.image_map is not None and math.prod(x.x.shape) >= _WIDE * f.image_map.size
-    return f.data_cost.remote or (wide and f.quadratic)
+def _restricts(problem: Problem, x: Point) -> bool:
+    """Return whether projected steps on a working set apply, and memory has room for its columns."""
+    room = problem.objective.data_cost.most_columns
+    return _projects(problem, x) and problem.objective.restricted(x, None) is not None and (room is None or room >= _ROOM)
 
 
 #: The first rule that applies is used.
@@ -64,18 +62,32 @@ RULES = (
         lambda p, x: x.factored and p.objective.completion is not None and p.constraint.spectrum is not None,
     ),
     Rule(
-        ("apg", "flow"),
-        "linear model, quadratic, or hess_product given",
+        ("working-set", "flow"),
+        "linear model or quadratic",
         "box",
         "projections onto a box are cheap, and Newton's method on the free entries takes over if they are slow",
-        lambda p, x: not x.factored and p.constraint.bounds(x.x.shape) is not None and _correctable(p, x),
+        lambda p, x: _restricts(p, x) and p.constraint.bounds(x.x.shape) is not None,
+    ),
+    Rule(
+        ("working-set", "corrective", "blended-pairwise"),
+        "linear model or quadratic",
+        "with a projection",
+        "projected and Newton steps on the columns that matter need few passes over all columns",
+        _restricts,
+    ),
+    Rule(
+        ("apg", "flow"),
+        "hess_product given",
+        "box",
+        "projections onto a box are cheap, and Newton's method on the free entries takes over if they are slow",
+        lambda p, x: _projects(p, x) and p.constraint.bounds(x.x.shape) is not None and _correctable(p, x),
     ),
     Rule(
         ("corrective", "apg", "blended-pairwise"),
-        "squared loss, ten times as many columns as rows; any linear model of data on disk or on a cluster",
+        "any linear model of data on disk or on a cluster whose columns are too long to be kept in memory",
         "with a projection",
         "passes over the data are the main cost, and corrective steps need few of them",
-        lambda p, x: _projects(p, x) and _correctable(p, x) and _passes_dominate(p, x),
+        lambda p, x: _projects(p, x) and _correctable(p, x) and p.objective.data_cost.remote,
     ),
     Rule(
         ("apg", "corrective", "blended-pairwise"),

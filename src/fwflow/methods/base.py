@@ -23,6 +23,8 @@ class Iterate(NamedTuple):
     point: Point
     fun: float
     known: Evaluation | None
+    #: Gap at which the run stops, for steps that contain a loop.
+    goal: float = 0.0
 
 
 class Proposal(NamedTuple):

@@ -259,7 +259,7 @@ def _run(
                         status, verified, detail = ended
                         break
 
-                iterate = Iterate(state.k, state.point, state.fun, known)
+                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
                 proposal = method.step(problem, iterate, state.memory)
                 if proposal.finished:
                     status = Status.FINISHED

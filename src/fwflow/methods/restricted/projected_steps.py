@@ -90,7 +90,7 @@ class ProjectedSteps:
             y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
             g = self._gradient(y, zy)
             if math.isnan(L):
-                L = self._curvature_along(g)
+                L = self._first_smoothness(y, zy, g)
             first = L if math.isnan(first) else first
             while True:
                 new = self._project(y - g / L)
@@ -158,11 +158,19 @@ class ProjectedSteps:
         vertex = self.C.lmo(g)
         return Evaluation(as_gradient(g), Lifted(vertex), float(np.vdot(g, v)) - vertex.dot(g))
 
-    def _curvature_along(self, g: Array) -> float:
-        """Return the curvature of f along a gradient: a lower bound on its smoothness."""
-        length2 = float(np.vdot(g, g))
-        origin = np.zeros_like(g)
-        return max(self.f.curvature(g, self.f.image(origin), self.f.image(g)) / length2, 1e-30) if length2 > 0 else 1.0
+    def _first_smoothness(self, y: Array, zy: Array, g: Array) -> float:
+        """Return the mean curvature of f on a step against the gradient, of the length of the set: a low estimate."""
+        largest = float(np.abs(g).max())
+        if largest == 0:
+            return 1.0
+        vertex = np.asarray(self.C.lmo(g if self.flat else g.reshape(self.shape))).reshape(-1)
+        self.problem.counts.n_lmo += 1
+        reach = float(np.abs(vertex - y).max()) or 1.0
+        d = g * g.dtype.type(-reach / largest)
+        curvature = self.f.curvature(d, zy, self.f.image(y + d)) / float(np.vdot(d, d))
+        # Added to y, a step of at most this length is not rounding error.
+        least = float(np.finfo(g.dtype).eps) * largest / reach
+        return curvature if curvature > least else least
 
     def _slow(self, v: Array, estimates: list[float]) -> Tangent | None:
         """Return the tangent space at v if a Newton step in it is expected to cost less than projected steps.
