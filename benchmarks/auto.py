@@ -25,7 +25,7 @@ from fwflow.datasets import load, standardize
 Array = np.ndarray[Any, Any]
 
 EXPLICIT: dict[str, dict[str, Any]] = {
-    **{name: {"method": name} for name in ("corrective", "flow", "apg", "polished")},
+    **{name: {"method": name} for name in ("working-set", "corrective", "flow", "apg", "polished")},
     **{name: {"method": name} for name in ("blended-pairwise", "pairwise", "away")},
     "fw, exact": {"method": "fw", "line_search": "exact"},
 }

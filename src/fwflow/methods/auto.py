@@ -49,7 +49,9 @@ def _correctable(problem: Problem, x: Point) -> bool:
 def _restricts(problem: Problem, x: Point) -> bool:
     """Return whether projected steps on a working set apply, and memory has room for its columns."""
     room = problem.objective.data_cost.most_columns
-    return _projects(problem, x) and problem.objective.restricted(x, None) is not None and (room is None or room >= _ROOM)
+    return (
+        _projects(problem, x) and problem.objective.restricted(x, None) is not None and (room is None or room >= _ROOM)
+    )
 
 
 #: The first rule that applies is used.

@@ -19,6 +19,7 @@ from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.projected_steps import Place, ProjectedSteps
 from fwflow.points.point import Point
+from fwflow.points.vertices import SparseVertex
 from fwflow.sets.base import WorkingSets
 
 # Least number of entries of a working set, and their number as a multiple of those that are not at rest.
@@ -35,7 +36,7 @@ _ENOUGH = 0.3
 _LIKELY_STEPS = 6
 
 
-@storable("working-set-memory")
+@storable("columns-memory")
 @dataclass(frozen=True)
 class WorkingSetMemory:
     """Smoothness constant, and the momentum of steps on all entries: the point before, Nesterov's t, and `relax`."""
@@ -66,10 +67,8 @@ class WorkingSet(Method):
         C = problem.constraint
         if x.factored or C.project(x.x) is None:
             raise InputError(f"projected steps on a working set need a set with a projection; {C!r} has none")
-        if not applies(problem, x):
-            raise InputError(
-                "projected steps on a working set need a linear model or a quadratic; use method='apg' for other functions"
-            )
+        if problem.objective.restricted(x, None) is None:
+            raise InputError("working sets need a linear model or a quadratic; method='apg' takes other functions")
         return WorkingSetMemory()
 
     def step(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
@@ -91,7 +90,7 @@ class WorkingSet(Method):
         ended = ProjectedSteps(problem, f, local, v.shape).run(Place(v, v, smoothness=memory.smoothness), target)
         full = np.array(start.x)
         full.reshape(-1)[places] = ended.place.v
-        point = problem.objective.refresh(Point(full))
+        point = _imaged(problem, full)
         if start is not x and problem.value(point) > iterate.fun:
             return self._on_all(problem, iterate, memory)
         return Proposal(point, 1.0, WorkingSetMemory(ended.place.smoothness))
@@ -109,15 +108,20 @@ class WorkingSet(Method):
         target = max(_SHARE * known.gap, iterate.goal)
         ended = ProjectedSteps(problem, f, problem.constraint, x.x.shape).run(place, target)
         end = ended.place
-        point = Point(end.v.reshape(x.x.shape), ended.image)
+        point = Point(end.v.reshape(x.x.shape), ended.image, exact=True)
         previous = Point(end.previous.reshape(x.x.shape))
         after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
         return Proposal(point, 1.0, after, known=ended.known)
 
 
-def applies(problem: Problem, x: Point) -> bool:
-    """Return whether the objective can be restricted to some entries."""
-    return not x.factored and problem.objective.restricted(x, None) is not None
+def _imaged(problem: Problem, x: Array) -> Point:
+    """Return a point with its image, computed from the columns of its nonzero entries."""
+    image_map, used = problem.objective.image_map, np.flatnonzero(x)
+    assert image_map is not None  # as for all objectives that can be restricted
+    if not len(used) or len(used) > _MOST * x.size:
+        return problem.objective.refresh(Point(x))
+    image = image_map.of_block(SparseVertex(used, x.reshape(-1)[used], x.shape))
+    return Point(x, image.to_dense(x.dtype), exact=True)
 
 
 def _chosen(problem: Problem, sets: WorkingSets, x: Point, g: Array, first: bool) -> tuple[Point, Array | None]:
@@ -138,4 +142,4 @@ def _chosen(problem: Problem, sets: WorkingSets, x: Point, g: Array, first: bool
         return x, None
     moved = np.array(np.broadcast_to(np.asarray(sets.rest, dtype=flat.dtype), flat.shape))
     moved[places] = flat[places]
-    return problem.objective.refresh(Point(moved.reshape(x.x.shape))), places
+    return _imaged(problem, moved.reshape(x.x.shape)), places

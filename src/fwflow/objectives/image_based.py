@@ -35,12 +35,7 @@ class DesignMap(ImageMap):
         self.design, self.size, self._cache, self.counts = design, design.shape[0], cache, counts or Counts()
 
     def of_point(self, point: Point) -> Point:
-        used = np.flatnonzero(point.x)
-        if len(used) > self.design.data_cost.column_share * point.x.size:
-            return Point(point.x, self._product(point.x))
-        self.counts.n_design += len(used) / self.design.shape[1]
-        image = self._combined(used, point.x.reshape(-1)[used]) if len(used) else DenseVertex(np.zeros(self.size))
-        return Point(point.x, image.to_dense(self.design.dtype))
+        return Point(point.x, self._product(point.x))
 
     def of_vertex(self, vertex: Vertex) -> Vertex:
         entries = vertex.entries()
@@ -215,12 +210,12 @@ class Quadratic(DesignImage):
 
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
-            return QuadraticOnEntries(lambda v: np.array(self.design.matvec(v), dtype=self.dtype), self.b, self.convex)
+            return QuadraticOnEntries(self.design, self.b, self.convex)
         rows = self.design.columns(places)[places]
         H = rows.toarray() if sp.issparse(rows) else rows
-        v = point.x.reshape(-1)[places]
-        # The gradient at the point is H v - c.
-        return QuadraticOnEntries(lambda v: dot(H, v), dot(H, v) - image_of(point)[places] + self.b[places], self.convex)
+        # The gradient at the point, H v - c, is that of the whole quadratic.
+        c = dot(H, point.x.reshape(-1)[places]) - image_of(point)[places] + self.b[places]
+        return QuadraticOnEntries(H, c, self.convex)
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))

@@ -15,9 +15,10 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.designs import Design
 from fwflow.objectives.base import Batch, FiniteSum, Objective
+from fwflow.objectives.columns import LossOnColumns
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
 from fwflow.objectives.losses import Loss
-from fwflow.objectives.restriction import LossOnColumns, Restriction
+from fwflow.objectives.restriction import Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
 from fwflow.points.vertices import freeze

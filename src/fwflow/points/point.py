@@ -147,6 +147,8 @@ class Point(Atom):
 
     x: Any
     image: Array | None = None
+    #: Whether the image was computed from x, not mixed, so that a run need not compute it again to verify x.
+    exact: bool = False
 
     def __post_init__(self) -> None:
         freeze(self.x, self.image)

@@ -70,7 +70,8 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
     """Compute value, gap and feasibility of a point again, in double precision; `known` is an evaluation there."""
     exact = replace(problem, objective=problem.objective.precise())
     same = exact.objective.dtype in (None, point.x.dtype)
-    fresh = exact.objective.refresh(point) if same else exact.objective.point(point.x)
+    computed = point if point.exact else exact.objective.refresh(point)
+    fresh = computed if same else exact.objective.point(point.x)
     if known is None or fresh is not point:
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed

@@ -75,8 +75,8 @@ class Tangent(NamedTuple):
     def projected(self, d: Array) -> Array:
         """Return the nearest direction in the tangent space."""
         if self.n_blocks == 1:
-            squares = float(np.vdot(self.normal, self.normal))
-            return d - self.normal * (float(np.vdot(self.normal, d)) / squares) if squares > 0 else d
+            square = float(np.vdot(self.normal, self.normal))
+            return d - self.normal * (float(np.vdot(self.normal, d)) / square) if square > 0 else d
         sums, squares = (np.bincount(self.blocks, self.normal * part, self.n_blocks) for part in (d, self.normal))
         factors = np.divide(sums, squares, out=np.zeros_like(sums), where=squares > 0)
         return d - (self.normal * factors[self.blocks]).astype(d.dtype)
@@ -190,8 +190,8 @@ class ConstraintSet(ABC):
 
     A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
     capabilities `faces`, `known_vertices`, `working_sets`, `summands` and `spectrum` are objects, or None if a set
-    lacks them. The oracle defines the set: capabilities are checked against it where they are used, which finds a subclass that
-    replaces the oracle and inherits a capability that no longer fits.
+    lacks them. The oracle defines the set: capabilities are checked against it where they are used, which finds a
+    subclass that replaces the oracle and inherits a capability that no longer fits.
 
     Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
     vertices are kept by the caller, so that their arrays must not be changed afterwards.

@@ -37,12 +37,11 @@ NO_NOISE = np.zeros(1)
 
 # Numbers of entries up to which sorting is faster than sweeps. Measured: 256 entries take 10 us either way.
 _COUNTS = np.arange(1, 257)
-# Entries beyond the largest number are far below the others.
-_quotient = np.errstate(over="ignore")(np.divide)
 # An infinite sum is larger than any radius.
 _total = np.errstate(over="ignore")(np.add.reduce)
 
 
+@np.errstate(over="ignore")  # entries that are infinitely far below the largest one become zero
 def onto_simplex(x: Array, radius: float) -> Array:
     """Return the point of the simplex nearest to a vector.
 
@@ -50,7 +49,7 @@ def onto_simplex(x: Array, radius: float) -> Array:
     nothing overflows and a common offset costs no accuracy. The threshold is found by sorting a few entries, and by
     Michelot's shrinking sets of many: a few sweeps.
     """
-    behind = _quotient(x - np.maximum.reduce(x), radius)
+    behind = (x - np.maximum.reduce(x)) / radius
     active = behind[behind > -1]
     while len(active) > len(_COUNTS):
         t = (np.add.reduce(active) - 1) / len(active)  # This is negative, so that the largest entry stays.

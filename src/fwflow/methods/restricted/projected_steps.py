@@ -7,6 +7,7 @@ the time is over.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +35,15 @@ _GROW = 1.3
 _MOST_SMOOTHNESS = 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
 _CHECK_EVERY, _MOST_STEPS = 10, 1000
-# Number of steps with the same nonzero entries before a Newton step, and most steps to wait after a failed one.
-_STABLE, _MOST_STABLE = 3, 50
+# Number of steps with the same nonzero entries before a Newton step, most steps to wait after a failed one, and how
+# many times as many steps are enough if the nonzero entries change.
+_STABLE, _MOST_STABLE, _UNSTABLE = 3, 50, 10
 # Number of steps from which the speed of projected steps is estimated.
 _RECENT = 8
+# Largest number of entries whose Hessian is formed and factorised: 32 MB.
+_MOST_DIRECT = 2000
+# Largest number of faces in the minimisation of one quadratic model, and the relative length beyond the end of a face.
+_MOST_FACES, _BEYOND = 100, 1e-9
 # Relative accuracy and largest number of steps of conjugate gradients, and their number expected before the first use.
 _CG_ACCURACY, _CG_STEPS, _CG_EXPECTED = 0.1, 60, 10.0
 # Number of multiplications in a product of two matrices that take as long as one in a product with a vector.
@@ -102,7 +108,7 @@ class ProjectedSteps:
                 if curvature <= (1 + 1e-9) * L * length2 or length2 <= (4 * eps) ** 2 * float(np.vdot(y, y)):
                     break
                 L, relax = max(_GROW * L, 1.05 * curvature / length2), _RELAX
-                if not L < _MOST_SMOOTHNESS * first:  # also for NaN
+                if not _MOST_SMOOTHNESS * first > L:  # also for NaN
                     raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
                 return Ended(Place(v, v, 1.0, L, relax), z, None)
@@ -123,12 +129,13 @@ class ProjectedSteps:
                 known = self._evaluated(v, z)
                 if known.gap <= floor or k == _MOST_STEPS:
                     break
-            if stable >= wait and (tangent := self._slow(v, estimates)) is not None:
+            ready = stable >= wait or len(estimates) > _UNSTABLE * wait
+            if ready and (tangent := self._slow(v, estimates)) is not None:
                 moved = self._newton(v, z, tangent)
-                stable, wait = 0, _STABLE if moved is not None else min(2 * wait, _MOST_STABLE)
+                stable, wait, estimates = 0, _STABLE if moved is not None else min(2 * wait, _MOST_STABLE), [math.inf]
                 if moved is not None:
                     v, z = moved
-                    previous, z_previous, t, estimates = v, z, 1.0, [math.inf]
+                    previous, z_previous, t = v, z, 1.0
                     known = self._evaluated(v, z)
                     if known.gap <= floor:
                         break
@@ -182,38 +189,66 @@ class ProjectedSteps:
         recent = estimates[-_RECENT - 1 :]
         if tangent is None or not len(tangent.free) or len(recent) < _STABLE + 1:
             return None
-        free, work = len(tangent.free), self.f.work
         decades = math.log10(max(recent[0], 1e-300) / max(recent[-1], 1e-300)) if recent[0] < math.inf else 1.0
-        share = free / len(v)
-        direct = (work * share * free + free**3 / 3) / _BLAS3 / (2 * work)
-        cost = min(direct, self.cg_steps * share)
+        cost = min(self._newton_costs(len(tangent.free), len(v)))
         return tangent if decades / (len(recent) - 1) * cost < 1 else None
+
+    def _newton_costs(self, free: int, size: int) -> tuple[float, float]:
+        """Return the costs of a Newton step by a factorisation and by conjugate gradients, in projected steps."""
+        work, share = self.f.work, free / size
+        direct = (work * share * free + free**3 / 3) / _BLAS3 / (2 * work)
+        return direct if free <= _MOST_DIRECT else math.inf, self.cg_steps * share
 
     def _newton(self, v: Array, z: Array, tangent: Tangent) -> tuple[Array, Array] | None:
         """Return the point of a Newton step within the face around v, and its image; None if f does not decrease."""
-        f, faces = self.f, self.C.faces
-        assert faces is not None
-        g = self._gradient(v, z)
-        H = f.hessian(z, tangent.free)
-        d = self._conjugate_gradients(z, g, tangent) if H is None else _solved(H, g[tangent.free], tangent)
-        if d is None:
-            return None
-        direction = np.zeros_like(v)
-        direction[tangent.free] = d
+        f, g = self.f, self._gradient(v, z)
+        direct, iterative = self._newton_costs(len(tangent.free), len(v))
+        moved = self._model_minima if direct <= iterative else self._along_direction
         value = f.value(v, z)
-        # The projection of a long step changes the face; a step to its boundary does not.
-        for length in (1.0, None):
-            if length is None:
-                length = min(1.0, faces.max_step(v, direction))
-            new = self._project(v + length * direction)
-            zn = f.image(new)
-            slope = float(np.vdot(g, new - v))
+        for new in moved(v, z, g, tangent):
+            zn, slope = f.image(new), float(np.vdot(g, new - v))
             if slope < 0 and f.value(new, zn) <= value + _DECREASE * slope:
                 return new, zn
         return None
 
-    def _conjugate_gradients(self, z: Array, g: Array, tangent: Tangent) -> Array | None:
-        """Return an approximate Newton direction; None if there is no descent direction in the tangent space."""
+    def _along_direction(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
+        """Yield the projection of a Newton step, which may change the face, and the step to the end of the face."""
+        direction = np.zeros_like(v)
+        direction[tangent.free] = self._conjugate_gradients(z, g, tangent)
+        yield self._project(v + direction)
+        yield self._project(v + self._length(v, direction) * direction)
+
+    def _length(self, v: Array, direction: Array) -> float:
+        """Return the length, at most one, at which a direction leaves the face around v."""
+        assert self.C.faces is not None
+        return min(1.0, self.C.faces.max_step(v, direction))
+
+    def _model_minima(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
+        """Yield the minimum of the quadratic model on the face, reached from v over smaller and smaller faces."""
+        first, H = tangent.free, np.array(self.f.hessian(z, tangent.free), dtype=np.float64)
+        faces, x, slopes = self.C.faces, v, g[first]
+        assert faces is not None
+        for _ in range(_MOST_FACES):
+            inside = np.searchsorted(first, tangent.free)
+            d = _solved(H[np.ix_(inside, inside)], slopes[inside], tangent)
+            if d is None:
+                break
+            direction = np.zeros_like(v)
+            direction[tangent.free] = d
+            length = self._length(x, direction)
+            ends = length < 1
+            end = x + (length * (1 + _BEYOND) if ends else 1.0) * direction
+            if ends:  # The projection puts entries beyond a bound on it, but not those of an L1 ball that change sign.
+                end[np.abs(end) <= 2 * _BEYOND * np.abs(x)] = 0
+            x = self._project(end)
+            slopes = g[first] + np.dot(H, (x - v)[first]).astype(g.dtype)
+            before, tangent = tangent, faces.tangent(x) or tangent
+            if not ends or not 0 < len(tangent.free) < len(before.free) or self.problem.late:
+                break
+        yield x
+
+    def _conjugate_gradients(self, z: Array, g: Array, tangent: Tangent) -> Array:
+        """Return an approximate Newton direction."""
         product, project = self.f.hessian_product(z, tangent.free), tangent.projected
         residual = -project(g[tangent.free])
         d, p, square = np.zeros_like(residual), residual, float(np.vdot(residual, residual))
@@ -229,13 +264,13 @@ class ProjectedSteps:
             d, residual = d + length * p, residual - length * Hp
             before, square = square, float(np.vdot(residual, residual))
             p = residual + square / before * p
-        self.cg_steps = float(max(steps, 1))
-        return d if steps else None
+        # If they have not converged, many more would be needed.
+        self.cg_steps = float(max(steps, 1)) if square <= goal else math.inf
+        return d
 
 
 def _solved(H: Array, g: Array, tangent: Tangent) -> Array | None:
     """Return the Newton direction for a Hessian and a gradient, in the tangent space; None if H is not positive."""
-    H = np.array(H, dtype=np.float64)
     diagonal = H.reshape(-1)[:: len(H) + 1]
     diagonal += _RIDGE * float(diagonal.mean())
     try:
