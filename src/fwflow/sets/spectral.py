@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot, norm
-from fwflow._validation import Array, float_dtype, number, positive, whole
+from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
-from fwflow.sets.base import ParametricSet, SpectralRange, needs_shape, rounding
+from fwflow.sets.base import ParametricSet, SpectralRange, few_ulps, needs_shape, rounding
 from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_pair, leading_space, spectral_bound
-from fwflow.sets.vectors import LpBall
+from fwflow.sets.vectors import NO_NOISE, L2Ball, LInfBall, LpBall
+
+# Matrices are projected onto a ball of radius zero as onto one of this radius, relative to their largest entry.
+_NEAR_ZERO = 1e-290
 
 
 class _Matrices(ParametricSet):
@@ -369,6 +373,20 @@ class SchattenBall(_Matrices):
         U, sigma, Vt = scipy.linalg.svd(G, full_matrices=False)
         s = np.ones_like(sigma) if math.isinf(self.p) else np.asarray(LpBall(self.p).lmo(-sigma), sigma.dtype)
         return DenseVertex(dot(-self.radius * (U * s), Vt))
+
+    def project(self, x: ArrayLike) -> Array:
+        """Return the projection, by projecting the singular values onto the vector ball."""
+        x = finite_array(x, "x")
+        self._check(x.shape)
+        if self.p == 2:
+            return L2Ball(self.radius).project(x)
+        power = math.frexp(float(np.abs(x).max()))[1]
+        radius = max(math.ldexp(self.radius, -power), _NEAR_ZERO)
+        U, sigma, Vt = scipy.linalg.svd(np.ldexp(x.astype(np.float64, copy=False), -power), full_matrices=False)
+        ball = LInfBall(radius) if math.isinf(self.p) else LpBall(self.p, radius)
+        if ball.near(sigma, few_ulps(x.dtype) * math.sqrt(len(sigma)), NO_NOISE):
+            return x
+        return dot(self.radius * (U * (ball.project(sigma) / radius)), Vt).astype(x.dtype, copy=False)
 
     def norm(self, x: Array) -> float:
         """Return the p-norm of the singular values."""

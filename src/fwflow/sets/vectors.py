@@ -14,6 +14,7 @@ from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
+from fwflow.sets.powers import onto_power_ball
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -241,6 +242,15 @@ class LpBall(Ball):
         norm = float((scaled**q).sum()) ** (1 / q)
         return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
 
+    def project(self, x: ArrayLike) -> Array:
+        return self.projected(x, self._onto_sphere)
+
+    def _onto_sphere(self, x: Array) -> Array:
+        if self.p != 2:
+            return onto_power_ball(x, self.p, self.radius)
+        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
+        return self.radius * (direction / norm(direction))
+
     def diameter(self, shape: Shape | None = None) -> float:
         if self.p <= 2:
             return 2 * self.radius
@@ -259,13 +269,6 @@ class L2Ball(LpBall):
 
     def __init__(self, radius: float = 1.0) -> None:
         super().__init__(2.0, radius)
-
-    def project(self, x: ArrayLike) -> Array:
-        return self.projected(x, self._onto_sphere)
-
-    def _onto_sphere(self, x: Array) -> Array:
-        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
-        return self.radius * (direction / norm(direction))
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
