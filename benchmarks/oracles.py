@@ -236,7 +236,7 @@ def catalogue_costs(max_time: float = 60.0) -> None:
     missing = set(fw.sets.__all__) - named - {"ConstraintSet"}
     if missing:
         raise SystemExit(f"add these sets to TABLE: {sorted(missing)}")
-    print(f"\nevery set with {N} entries, in milliseconds; least squares to rtol = 1e-6 with method=\"auto\"")
+    print(f'\nevery set with {N} entries, in milliseconds; least squares to rtol = 1e-6 with method="auto"')
     for family, sets in TABLE.items():
         rows, times = [], []
         for name, make in sets.items():

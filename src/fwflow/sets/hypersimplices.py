@@ -44,7 +44,7 @@ def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     low, high, t, step = -1.0, 0.0, -1.0, 2.0
     while True:
         y = np.clip(u - t, 0.0, 1.0)
-        free = np.count_nonzero(y) - np.count_nonzero(y == 1.0)
+        free = int(np.count_nonzero(y)) - int(np.count_nonzero(y == 1.0))
         excess = float(y.sum()) - k
         if abs(excess) <= ROUNDING * k:
             break

@@ -37,7 +37,8 @@ def onto_power_ball(x: Array, p: float, radius: float) -> Array:
     largest = float(size.max())
     share = size / largest
     s = np.log(share) if share.min() > np.finfo(np.float64).tiny else np.log(size) - math.log(largest)
-    distance, q = math.log(largest) - math.log(radius), p / (p - 1)
+    (top, up), (unit, down) = math.frexp(largest), math.frexp(radius)
+    distance, q = math.log(top / unit) + (up - down) * math.log(2), p / (p - 1)
     low = math.log(max(-math.expm1(-distance), _EPS**2))  # For a smaller multiplier, the largest entry exceeds one.
     high = 1 + math.log(float(np.exp(q * s).sum())) / q  # Above the multiplier without the first term.
     m, spread = low, math.log(2) / min(1.0, p - 1)
@@ -67,5 +68,5 @@ def onto_power_ball(x: Array, p: float, radius: float) -> Array:
         ceiling = np.minimum(distance + s, (s - m) / (p - 1))
         u = np.clip(u - change * second, ceiling - spread, ceiling)
     y = np.exp(u)
-    y *= radius / float((y**p).sum()) ** (1 / p)  # On the boundary in spite of rounding.
-    return np.copysign(y, x)
+    y /= float((y**p).sum()) ** (1 / p)  # On the boundary in spite of rounding.
+    return np.copysign(np.minimum(radius * y, size), x)
