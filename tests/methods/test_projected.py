@@ -33,6 +33,7 @@ def test_which_sets_offer_a_projection():
         "lp-1.5",
         "lp-3",
         "group",
+        "group-inf",
         "k-sparse",
         "k-norm",
         "owl",

@@ -1,4 +1,4 @@
-"""Projections onto balls of p-norms."""
+"""Projections onto balls of p-norms, and of sums of maximum norms."""
 
 from __future__ import annotations
 
@@ -70,3 +70,37 @@ def onto_power_ball(x: Array, p: float, radius: float) -> Array:
     y = np.exp(u)
     y /= float((y**p).sum()) ** (1 / p)  # On the boundary in spite of rounding.
     return np.copysign(np.minimum(radius * y, size), x)
+
+
+def onto_sum_of_maxima(x: Array, labels: Array, radius: float) -> Array:
+    r"""Return the vector nearest to x for which the largest moduli of all groups sum to r, given that x's sum to more.
+
+    It has the moduli :math:`\min(|x_i|, c_G)`, and entries lose :math:`\tau` in every group with :math:`c_G > 0`
+    (Quattoni et al. 2009). With growing :math:`\tau`, groups lose their entries in descending order, so that the sum of
+    all :math:`c_G` is convex and piecewise linear. Newton's method increases to the root.
+    """
+    size = np.abs(x)
+    order = np.lexsort((-size, labels))
+    z, starts = size[order], np.flatnonzero(np.diff(labels[order], prepend=-1))
+    counts = np.diff(starts, append=len(z))
+    places = np.arange(1, len(z) + 1) - np.repeat(starts, counts)
+    sums = np.cumsum(z)
+    sums -= np.repeat(sums[starts] - z[starts], counts)
+    from_here = sums - places * z  # The entry exceeds the level of its group from this loss on.
+    from_here[starts] = 0.0
+    tau = 0.0
+    while True:
+        cut = from_here <= tau
+        total, k = np.add.reduceat(np.where(cut, z, 0.0), starts), np.add.reduceat(cut.astype(np.float64), starts)
+        kept = (total > tau) | (total == total.max())
+        total, k = total[kept], k[kept]
+        following = tau + (float(((total - tau) / k).sum()) - radius) / float((1 / k).sum())
+        if following <= tau * (1 + 8 * _EPS):
+            break
+        tau = following
+    # Relative to the largest total, a loss far beyond the radius costs no accuracy.
+    total -= total.max()
+    level = np.zeros(len(starts))
+    level[kept] = np.maximum(total - (float((total / k).sum()) - radius) / float((1 / k).sum()), 0.0) / k
+    level *= radius / level.sum()  # On the boundary in spite of rounding.
+    return np.copysign(np.minimum(size, level[labels]), x)

@@ -14,7 +14,7 @@ from fwflow._numerics import dot, first_below, norm, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import Crossing, Faces, KnownVertices, ParametricSet, few_ulps, first_bound, needs_shape
-from fwflow.sets.powers import onto_power_ball
+from fwflow.sets.powers import onto_power_ball, onto_sum_of_maxima
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -293,7 +293,7 @@ class GroupBall(KnownVertices, Ball):
     :Family: vectors
     :Oracle: the answer of an `LpBall` in the group of the largest :math:`\|g_G\|_q`
     :Cost: :math:`n`
-    :Offers: projection (:math:`p = 2`), ranking
+    :Offers: projection (:math:`p = 2, \infty`), ranking
 
     Examples
     --------
@@ -351,11 +351,13 @@ class GroupBall(KnownVertices, Ball):
         return [self._vertex(g, i) for i in smallest(-self._norms(g.reshape(-1), self._dual), count)]
 
     def project(self, x: ArrayLike) -> Array | None:
-        return self.projected(x, self._onto) if self.p == 2 else None
+        return self.projected(x, self._onto) if self.p in (2, math.inf) else None
 
     def _onto(self, x: Array) -> Array:
         unit = 2.0**20 if np.abs(x).max() > 1e300 else 1.0  # In this unit no norm overflows.
         flat = x / unit
+        if self.polytope:
+            return unit * onto_sum_of_maxima(flat, self._labels, self.radius / unit)
         norms = self._norms(flat, 2.0)
         onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
