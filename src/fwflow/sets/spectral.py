@@ -97,6 +97,9 @@ class NuclearBall(_RankOneHull):
     value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
     steps from another random vector, and fails with probability below 1e-10.
 
+    The projection takes a dense decomposition. There is one up to a smaller dimension of 1000, as for the other sets of
+    matrices by their spectrum.
+
     Notes
     -----
     :Family: matrices
