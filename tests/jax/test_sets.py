@@ -46,8 +46,9 @@ def test_sets_are_those_of_the_core(name):
             if not nuclear:
                 np.testing.assert_allclose(vertex, np.asarray(best), atol=1e-12)
             assert (float(excess) <= 1e-9) == theirs.contains(x)
-            nearest = None if nuclear else theirs.project(x)
-            assert nuclear or (member is None) == (nearest is None)
+            # The compiled ball of p-norms has no projection, which takes nested iterations.
+            nearest = None if type(theirs) is fw.LpBall else theirs.project(x)
+            assert (member is None) == (nearest is None)
             if nearest is not None:
                 np.testing.assert_allclose(member, nearest, atol=size)
 

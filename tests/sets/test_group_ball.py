@@ -42,11 +42,46 @@ def test_the_projection_meets_its_conditions(x, radius, power):
         np.testing.assert_allclose(across, across.T, atol=size * np.abs(x).max())
 
 
-def test_the_projection_agrees_with_a_conic_solver():
-    x = np.random.default_rng(0).standard_normal(8)
+@pytest.mark.parametrize("p", [2.0, np.inf])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_the_projection_agrees_with_a_conic_solver(p, size):
+    x = size * np.random.default_rng(0).standard_normal(8)
     y = cp.Variable(8)
-    cp.Problem(cp.Minimize(cp.sum_squares(y - x)), inside(y, 2.0, 1.5)).solve(solver="CLARABEL")
-    np.testing.assert_allclose(fw.GroupBall(GROUPS, 1.5).project(x), y.value, atol=1e-6)
+    cp.Problem(cp.Minimize(cp.sum_squares(y - x)), inside(y, p, 1.5)).solve(solver="CLARABEL")
+    np.testing.assert_allclose(fw.GroupBall(GROUPS, 1.5, p=p).project(x), y.value, atol=1e-6 * size)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    x=st.lists(st.floats(-1e3, 1e3) | st.sampled_from([0.0, 1.0, -1.0]), min_size=8, max_size=8),
+    radius=st.floats(1e-3, 1e3),
+    power=st.sampled_from([0, 300, -300]),
+)
+def test_the_projection_of_maxima_meets_its_conditions(x, radius, power):
+    """Groups that stay are cut at a level and lose the same sum; the others have no larger sum."""
+    unit = 10.0**power
+    C, x = fw.GroupBall(GROUPS, radius * unit, p=np.inf), np.array(x) * unit
+    y = C.project(x)
+    assert C.contains(y)
+    np.testing.assert_array_equal(C.project(y), y)
+    if C.contains(x):
+        np.testing.assert_array_equal(y, x)
+        return
+    x, y = np.abs(x) / unit, np.abs(y) / unit
+    few = 1e-13 * (radius + x.sum())
+    levels = np.array([y[group].max() for group in GROUPS])
+    lost = np.array([(x - y)[group].sum() for group in GROUPS])
+    assert levels.sum() == pytest.approx(radius, rel=1e-13)
+    for group, level in zip(GROUPS, levels, strict=True):
+        np.testing.assert_allclose(y[group], np.minimum(x[group], level), atol=few)
+    assert np.ptp(lost[levels > 0]) <= few
+    assert (lost[levels == 0] <= lost.max() + few).all()
+
+
+def test_single_groups_and_one_group_of_maxima():
+    x = 3 * np.random.default_rng(1).standard_normal(8)
+    for groups, same in ((range(8), fw.L1Ball(2.0)), ([0] * 8, fw.LInfBall(2.0))):
+        np.testing.assert_allclose(fw.GroupBall(groups, 2.0, p=np.inf).project(x), same.project(x), atol=1e-14)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

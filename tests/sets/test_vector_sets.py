@@ -274,6 +274,10 @@ def sets_of(n, rng):
     yield fw.Permutahedron(rng.standard_normal(n).round(1))
     yield fw.Ellipsoid(rng.standard_normal(n), 0.1 + 2 * rng.random(n), turned)
     yield fw.Ellipsoid(rng.standard_normal(n), 10.0 ** rng.uniform(-4, 1, n))
+    for p in (2.0, np.inf):
+        yield fw.GroupBall(rng.integers(0, k, n), 1.5, p=p)
+    for p in (1.02, 1.3, 1.5, 2.0, 2.7, 3.0, 8.0, 90.0):
+        yield fw.LpBall(p, 1.5)
 
 
 @given(
@@ -310,6 +314,11 @@ UNITS = [
     lambda r: fw.OWLBall([3, 2, 1, 1, 0, 0], r),
     lambda r: fw.Permutahedron(r * np.arange(6.0)),
     lambda r: fw.Ellipsoid(np.zeros(6), r * np.arange(1.0, 7.0)),
+    lambda r: fw.GroupBall([0, 1, 1, 0, 2, 2], r, p=np.inf),
+    lambda r: fw.LpBall(1.01, r),
+    lambda r: fw.LpBall(1.5, r),
+    lambda r: fw.LpBall(3.0, r),
+    lambda r: fw.LpBall(200.0, r),
 ]
 
 

@@ -1,6 +1,7 @@
 """Sets with compiled oracles and parameters that may be traced, and sets of the core on the host.
 
-The sets with the names of the core have its oracles and projections; `fwflow.sets` documents them.
+The sets with the names of the core have its oracles and, except for `LpBall`, its projections; `fwflow.sets` documents
+them.
 """
 
 from __future__ import annotations

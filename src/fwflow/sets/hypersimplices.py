@@ -32,22 +32,30 @@ def vertex_at(places: Array, value: Any, g: Array) -> Vertex:
 def onto_hypersimplex(x: Array, k: int, radius: float) -> Array:
     r"""Return y with :math:`0 \le y \le 1, \sum y = k < n` for which :math:`ry` is nearest to x.
 
-    It is clip(u - t, 0, 1) for u = x / r. The sum is linear in t between the entries of u - 1 and of u, so that sorting
-    these gives t. It lies between the k-th largest entry of u and two below it. Entries outside of this range become
-    zeros and ones, so that nothing overflows and a common offset costs no accuracy.
+    It is clip(u - t, 0, 1) for u = x / r minus its k-th largest entry, with t between -1 and 0. Entries outside of
+    [-1, 1] become zeros and ones, so that nothing overflows and a common offset costs no accuracy. The sum is
+    piecewise linear in t: Newton's method ends on the piece with the sum k. Bisection replaces steps that leave the
+    bounds on t, or that are longer than half of the step before.
     """
     if k == 1:
         return onto_simplex(x, radius) / radius
     with np.errstate(over="ignore"):
-        u = np.clip((x - np.partition(x, -k)[-k]) / radius, -2.0, 1.0)
-    ends = np.concatenate([u - 1, u])
-    order = np.argsort(ends)
-    ends, free = ends[order], np.cumsum(np.repeat([1, -1], len(u))[order])
-    sums = len(u) - np.append(0.0, np.cumsum(free[:-1] * np.diff(ends)))
-    last = int(np.flatnonzero(sums >= k).max())
-    y = np.clip(u - ends[last] - (sums[last] - k) / max(free[last], 1), 0.0, 1.0)
+        u = np.clip((x - np.partition(x, -k)[-k]) / radius, -1.0, 1.0)
+    low, high, t, step = -1.0, 0.0, -1.0, 2.0
+    while True:
+        y = np.clip(u - t, 0.0, 1.0)
+        free = int(np.count_nonzero(y)) - int(np.count_nonzero(y == 1.0))
+        excess = float(y.sum()) - k
+        if abs(excess) <= ROUNDING * k:
+            break
+        low, high = (t, high) if excess > 0 else (low, t)
+        newton = excess / max(free, 1)
+        step = newton if low < t + newton < high and abs(newton) <= abs(step) / 2 else low + (high - low) / 2 - t
+        if t + step in (low, high):
+            break
+        t += step
     between = (y > 0) & (y < 1)  # These entries take the rounding error of the sum.
-    y[between] -= (y.sum() - k) / max(int(between.sum()), 1)
+    y[between] -= (y.sum() - k) / max(free, 1)
     return np.clip(y, 0.0, 1.0)
 
 

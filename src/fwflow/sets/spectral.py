@@ -10,21 +10,32 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot, norm
-from fwflow._validation import Array, float_dtype, number, positive, whole
+from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
-from fwflow.sets.base import ParametricSet, SpectralRange, needs_shape, rounding
+from fwflow.sets.base import KnownSet, ParametricSet, SpectralRange, few_ulps, needs_shape, rounding
+from fwflow.sets.hypersimplices import HyperSimplex, UnitSimplex
 from fwflow.sets.lanczos import SHARE, eigenvalue_bound, leading_pair, leading_space, spectral_bound
-from fwflow.sets.vectors import LpBall
+from fwflow.sets.vectors import NO_NOISE, L1Ball, L2Ball, LInfBall, LpBall, Simplex
+
+# Least radius, relative to the largest entry of the matrix that is projected. Smaller ones might underflow.
+_NEAR_ZERO = 1e-290
+# Largest number of rows or columns, whichever is smaller, for which a dense decomposition is cheap. With 600 rows,
+# projected steps took between a half and a fifth of the time of corrective steps for matrices of rank 3 and 300.
+_CHEAP = 1000
 
 
 class _Matrices(ParametricSet):
     """Matrices whose singular values or eigenvalues are bounded."""
 
+    radius: float
     #: Whether all members are square.
     square: bool = False
+    #: Largest smaller dimension for which there is a projection.
+    largest: float = _CHEAP
 
     def _check(self, shape: Shape, given: str = "x has shape") -> None:
         if len(shape) != 2 or (self.square and shape[0] != shape[1]):
@@ -34,6 +45,33 @@ class _Matrices(ParametricSet):
         shape = needs_shape(self, shape)
         self._check(shape, "shape is")
         return shape
+
+    @abstractmethod
+    def _spectra(self, radius: float) -> KnownSet:
+        """Return the set of the singular values or eigenvalues of members, if the radius were this one."""
+
+    def project(self, x: ArrayLike) -> Array | None:
+        """Return the projection, by projecting the singular values, or the eigenvalues of the symmetric part."""
+        x = finite_array(x, "x")
+        self._check(x.shape)
+        if min(x.shape) > self.largest:
+            return None
+        power = math.frexp(max(float(np.abs(x).max()), self.radius))[1]  # In this unit, nothing overflows.
+        X = np.ldexp(x.astype(np.float64, copy=False), -power)
+        radius = max(math.ldexp(self.radius, -power), _NEAR_ZERO)
+        if self.square:
+            values, left = scipy.linalg.eigh((X + X.T) / 2)
+            right = left.T
+        else:
+            left, values, right = scipy.linalg.svd(X, full_matrices=False)
+        inside, slack = self._spectra(radius), few_ulps(x.dtype) * math.sqrt(len(values))
+        symmetric = not self.square or np.abs(X - X.T).max() <= slack * radius
+        if symmetric and inside.near(values, slack, NO_NOISE):
+            return x
+        onto = inside.project(values)
+        assert onto is not None  # All sets of values have a projection.
+        Y = dot(self.radius * (left * (onto / radius)), right)
+        return ((Y + Y.T) / 2 if self.square else Y).astype(x.dtype, copy=False)
 
 
 class _RankOneHull(_Matrices):
@@ -58,6 +96,9 @@ class NuclearBall(_RankOneHull):
     The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
     value. Up to a smaller dimension of 2000 it is an eigenvalue of the Gram matrix. Beyond that it comes from Lanczos
     steps from another random vector, and fails with probability below 1e-10.
+
+    The projection takes a dense decomposition. There is one up to a smaller dimension of 1000, as for the other sets of
+    matrices by their spectrum.
 
     Notes
     -----
@@ -104,18 +145,24 @@ class NuclearBall(_RankOneHull):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         self._check(x.shape)
-        return bool(scipy.linalg.svdvals(x).sum() <= self.radius * (1 + tol))
+        with np.errstate(over="ignore"):
+            x, off = x / self.radius, math.sqrt(min(x.shape)) * float(norm(noise / self.radius))
+        return bool(np.isfinite(x).all() and scipy.linalg.svdvals(x).sum() <= 1 + tol + off)
+
+    def _spectra(self, radius: float) -> L1Ball:
+        return L1Ball(radius)
 
     def diameter(self, shape: Shape | None = None) -> float:
         return 2 * self.radius
 
 
 class _Semidefinite(_Matrices):
-    """Symmetric matrices by their eigenvalues; only the symmetric part of a gradient matters."""
+    """Symmetric matrices by their eigenvalues; only the symmetric part of a gradient matters.
+
+    The radius is the largest modulus of an entry of a member.
+    """
 
     square = True
-    #: The largest modulus of an entry of a member.
-    radius: float
     #: The rank of a vertex.
     rank: int = 1
     steps: int
@@ -214,6 +261,9 @@ class _ByTrace(_RankOneHull, _Semidefinite):
         u = np.eye(1, len(W), dtype=W.dtype)[0]
         return RankOne(u, u, 0.0)
 
+    def _spectra(self, radius: float) -> Simplex | UnitSimplex:
+        return Simplex(radius) if self.exactly else UnitSimplex(radius)
+
     def _admits(self, values: Array, slack: float) -> bool:
         total = values.sum()
         return bool(values[0] >= -slack and (abs(total - 1) <= slack if self.exactly else total <= 1 + slack))
@@ -310,6 +360,9 @@ class Fantope(_Semidefinite):
     def _made_of(self, W: Array, total: float) -> Sum:
         return Sum(tuple(RankOne(w, w, 1.0) for w in W.T))
 
+    def _spectra(self, radius: float) -> HyperSimplex:
+        return HyperSimplex(self.rank, radius)
+
     def _admits(self, values: Array, slack: float) -> bool:
         inside = values[0] >= -slack and values[-1] <= 1 + slack
         return bool(inside and abs(values.sum() - self.rank) <= self.rank * slack)
@@ -351,6 +404,7 @@ class SchattenBall(_Matrices):
     """
 
     parameters = ("p", "radius")
+    largest = math.inf  # The oracle takes a dense decomposition, too.
 
     def __init__(self, p: float, radius: float = 1.0) -> None:
         self.p = number(p, "p", "be above 1 (else NuclearBall), infinity included", lambda x: x > 1)
@@ -369,6 +423,15 @@ class SchattenBall(_Matrices):
         U, sigma, Vt = scipy.linalg.svd(G, full_matrices=False)
         s = np.ones_like(sigma) if math.isinf(self.p) else np.asarray(LpBall(self.p).lmo(-sigma), sigma.dtype)
         return DenseVertex(dot(-self.radius * (U * s), Vt))
+
+    def _spectra(self, radius: float) -> LInfBall | LpBall:
+        return LInfBall(radius) if math.isinf(self.p) else LpBall(self.p, radius)
+
+    def project(self, x: ArrayLike) -> Array | None:
+        if self.p != 2:
+            return super().project(x)
+        self._check(np.shape(x))
+        return L2Ball(self.radius).project(x)
 
     def norm(self, x: Array) -> float:
         """Return the p-norm of the singular values."""

@@ -25,6 +25,7 @@ from fwflow.sets.base import (
     first_bound,
     needs_shape,
 )
+from fwflow.sets.powers import onto_power_ball, onto_sum_of_maxima
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -33,8 +34,6 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 ON_BOUNDARY = 1e-6
 # Errors of the entries of an exact point.
 NO_NOISE = np.zeros(1)
-
-
 # Numbers of entries up to which sorting is faster than sweeps. Measured: 256 entries take 10 us either way.
 _COUNTS = np.arange(1, 257)
 # An infinite sum is larger than any radius.
@@ -292,6 +291,15 @@ class LpBall(Ball):
         norm = float((scaled**q).sum()) ** (1 / q)
         return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
 
+    def project(self, x: ArrayLike) -> Array:
+        return self.projected(x, self._onto_sphere)
+
+    def _onto_sphere(self, x: Array) -> Array:
+        if self.p != 2:
+            return onto_power_ball(x, self.p, self.radius)
+        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
+        return self.radius * (direction / norm(direction))
+
     def diameter(self, shape: Shape | None = None) -> float:
         if self.p <= 2:
             return 2 * self.radius
@@ -310,13 +318,6 @@ class L2Ball(LpBall):
 
     def __init__(self, radius: float = 1.0) -> None:
         super().__init__(2.0, radius)
-
-    def project(self, x: ArrayLike) -> Array:
-        return self.projected(x, self._onto_sphere)
-
-    def _onto_sphere(self, x: Array) -> Array:
-        direction = x / np.abs(x).max()  # Squares neither overflow nor vanish.
-        return self.radius * (direction / norm(direction))
 
     def __repr__(self) -> str:
         return f"L2Ball({self.radius:g})"
@@ -341,7 +342,7 @@ class GroupBall(KnownVertices, WorkingSets, Ball):
     :Family: vectors
     :Oracle: the answer of an `LpBall` in the group of the largest :math:`\|g_G\|_q`
     :Cost: :math:`n`
-    :Offers: projection (:math:`p = 2`), ranking
+    :Offers: projection (:math:`p = 2, \infty`), ranking
 
     Examples
     --------
@@ -414,11 +415,13 @@ class GroupBall(KnownVertices, WorkingSets, Ball):
         return GroupBall(self._labels[places], self.radius, self.p)
 
     def project(self, x: ArrayLike) -> Array | None:
-        return self.projected(x, self._onto) if self.p == 2 else None
+        return self.projected(x, self._onto) if self.p in (2, math.inf) else None
 
     def _onto(self, x: Array) -> Array:
         unit = 2.0**20 if np.abs(x).max() > 1e300 else 1.0  # In this unit no norm overflows.
         flat = x / unit
+        if self.polytope:
+            return unit * onto_sum_of_maxima(flat, self._labels, self.radius / unit)
         norms = self._norms(flat, 2.0)
         onto = onto_simplex(norms, self.radius / unit)
         kept = np.divide(onto, norms, out=np.zeros_like(norms), where=norms > 0)
