@@ -105,35 +105,40 @@ class SpanCorrective(Method):
         x, known = iterate.point, iterate.known
         assert known is not None
         f, spectrum = _completion(problem)
-        assert isinstance(known.gradient, Sampled)
         u, v, _ = known.vertex.vertex.factors()
-        smoothness, steps = memory.smoothness, memory.factor_steps
+        A, B = spectrum.factors(*x.x.balanced())
+        A, B, image = _corrected_factors(problem, f, spectrum, A, B, image_of(x), memory.factor_steps)
         # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
-        G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
+        G = spectrum.gradient(f, image)
+        G = G * G.dtype.type(1 / _largest(G.data))
         block = _leading(G, memory.block, spectrum.sign)
-        P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
+        P = Q = np.linalg.qr(np.column_stack([A, u, block]))[0]
         if not spectrum.sign:
-            Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
-        M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
-        M, image, smoothness = self._corrected(f, spectrum, P, Q, M, image_of(x), smoothness)
+            Q = np.linalg.qr(np.column_stack([B, v, dot(G.T, block)]))[0]
+        M = dot(dot(P.T, A), dot(B.T, Q))
+        M, smoothness = self._corrected(problem, f, spectrum, P, Q, M, image, memory.smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
-        if rank == 0:
-            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, steps, known.gap), mixture=True)
         more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
-        steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
-        roots = np.sqrt(sigma[:rank])
-        A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
-        corrected = FactoredPoint(LowRank.from_factors(*_corrected_factors(f, spectrum, A, B, image, steps)))
+        steps = min(2 * memory.factor_steps, 4 * self.factor_steps) if more else max(memory.factor_steps // 2, self.factor_steps)
+        corrected = LowRank.from_svd(dot(P, left[:, :rank]), sigma[:rank], dot(Q, right[:rank].T))
         following = SpanMemory(block, smoothness, steps, known.gap)
-        return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
+        return Proposal(f.refresh(FactoredPoint(corrected)), 1 / smoothness, following, mixture=True)
 
     def _corrected(
-        self, f: MatrixCompletion, spectrum: Spectrum, P: Array, Q: Array, M: Array, image: Array, smoothness: float
-    ) -> tuple[Array, Array, float]:
-        """Return M, its image and the smoothness after projected gradient steps, while these decrease f."""
+        self,
+        problem: Problem,
+        f: MatrixCompletion,
+        spectrum: Spectrum,
+        P: Array,
+        Q: Array,
+        M: Array,
+        image: Array,
+        smoothness: float,
+    ) -> tuple[Array, float]:
+        """Return M and the smoothness after projected gradient steps, while these decrease f."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
-        for _ in range(self.projections):
+        for _ in problem.in_time(range(self.projections)):
             g = dot(P.T, dot(spectrum.gradient(f, image), Q))
             while True:
                 moved = spectrum.project(M - g / g.dtype.type(smoothness))
@@ -147,23 +152,25 @@ class SpanCorrective(Method):
             if not found <= value + _rounding(image, value):
                 break
             M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
-        return M, image, smoothness
+        return M, smoothness
 
 
 def _corrected_factors(
-    f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
-) -> tuple[Array, Array]:
-    """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
+    problem: Problem, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
+) -> tuple[Array, Array, Array]:
+    """Return the factors and their observed entries after conjugate gradient steps, each with a line search along a curve in the ball.
 
     The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
     """
+    if not A.shape[1]:
+        return A, B, image
     Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
     sigma = np.einsum("ij,ij->j", A, A)
     weights = 1 / (sigma + sigma.mean())
     unit = _largest(f.dual(Point(NOWHERE, image)))
     direction = before = np.zeros_like(Z)
     promise = math.inf
-    for _ in range(steps):
+    for _ in problem.in_time(range(steps)):
         A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
         slopes = dot(G, B)
         g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
@@ -186,7 +193,7 @@ def _corrected_factors(
         if t == 0:
             break
         Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-    return spectrum.factors(Z[:rows], Z[rows:])
+    return *spectrum.factors(Z[:rows], Z[rows:]), image
 
 
 class _Curve:
@@ -201,7 +208,8 @@ class _Curve:
     ) -> None:
         self.f, self.limit, self.on_sphere = f, limit, on_sphere
         A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
-        self.entries = image, f.entries(np.hstack([A, dA]), np.hstack([dB, B])), f.entries(dA, dB)
+        forward, backward = f.entries(A + dA, B + dB), f.entries(A - dA, B - dB)
+        self.entries = image, (forward - backward) / 2, (forward + backward) / 2 - image
         #: Coefficients of the squared norm of Z + t D.
         self.size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
 
