@@ -1,4 +1,4 @@
-r"""Corrective steps for factored matrices: first within a span of singular vectors, then on the factors.
+r"""Corrective steps for factored matrices: first on the factors, then within a span of singular vectors.
 
 With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and X
 and the small M have the same nuclear norm. Projected gradient steps on M need an SVD of its size and products with the
@@ -13,8 +13,8 @@ B = A and the symmetric part of the gradient. If all members have the same trace
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.image_based import image_of
 from fwflow.objectives.quadratic_models import NOWHERE
-from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import FactoredPoint, Point
+from fwflow.points.vertices import Vertex
 from fwflow.sets.base import SpectralRange
 from fwflow.sets.vectors import L1Ball, Simplex
 
@@ -82,11 +82,23 @@ class SpanMemory:
     gap: float = math.inf
 
 
+class _Factors(NamedTuple):
+    """Factors of the matrix :math:`A B^T` and its observed entries."""
+
+    A: Array
+    B: Array
+    image: Array
+
+
 @dataclass(frozen=True)
 class SpanCorrective(Method):
-    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors."""
+    """Correct the factors of the matrix, then add singular vectors of the gradient and correct it within the span.
 
-    #: Number of singular vectors of the gradient that a pass adds to that of the oracle.
+    The second correction comes last: on MovieLens 100K its result has a gap 3 to 20 times below that of the factors.
+    """
+
+    #: Smallest number of singular vectors of the gradient that a pass adds to that of the oracle. A pass adds twice as
+    #: many as the last pass has kept, up to three times this number.
     vectors: int = 20
     #: Number of projected gradient steps within the span.
     projections: int = 4
@@ -97,33 +109,53 @@ class SpanCorrective(Method):
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
         f, _ = _completion(problem)
-        rows, cols = x.x.shape
-        block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.factor_steps)
+        block = _widened(np.empty((x.x.shape[0], 0), x.x.dtype), min(self.vectors, *x.x.shape))
+        return SpanMemory(block, f.steepest, self.factor_steps)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
-        x, known = iterate.point, iterate.known
+        x, known, rank = iterate.point, iterate.known, iterate.point.x.rank
         assert known is not None
         f, spectrum = _completion(problem)
-        u, v, _ = known.vertex.vertex.factors()
-        A, B = spectrum.factors(*x.x.balanced())
-        A, B, image = _corrected_factors(problem, f, spectrum, A, B, image_of(x), memory.factor_steps)
+        X = _Factors(*spectrum.factors(*x.x.balanced()), image_of(x))
+        if not rank:  # There are no factors to correct before the first span.
+            X, memory = self._corrected_in_span(problem, f, spectrum, X, known.vertex.vertex, memory)
+        if X.A.shape[1]:
+            X = _corrected_factors(problem, f, spectrum, X, memory.factor_steps)
+        before = X.A.shape[1]
+        X, memory = self._corrected_in_span(problem, f, spectrum, X, known.vertex.vertex, memory)
+        more = known.gap > 0.5 * memory.gap and X.A.shape[1] <= rank
+        steps = memory.factor_steps
+        steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
+        width = min(max(2 * (X.A.shape[1] - before), self.vectors), 3 * self.vectors, *x.x.shape)
+        following = SpanMemory(_widened(memory.block[:, :width], width), memory.smoothness, steps, known.gap)
+        corrected = FactoredPoint(LowRank.from_balanced(X.A, X.B))
+        return Proposal(f.refresh(corrected), 1 / memory.smoothness, following, mixture=True)
+
+    def _corrected_in_span(
+        self,
+        problem: Problem,
+        f: MatrixCompletion,
+        spectrum: Spectrum,
+        X: _Factors,
+        vertex: Vertex,
+        memory: SpanMemory,
+    ) -> tuple[_Factors, SpanMemory]:
+        """Return the matrix after projected gradient steps in the span of its factors and of the gradient's vectors."""
+        u, v, _ = vertex.factors()  # type: ignore[misc]
         # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
-        G = spectrum.gradient(f, image)
+        G = spectrum.gradient(f, X.image)
         G = G * G.dtype.type(1 / _largest(G.data))
         block = _leading(G, memory.block, spectrum.sign)
-        P = Q = np.linalg.qr(np.column_stack([A, u, block]))[0]
+        P = Q = np.linalg.qr(np.column_stack([X.A, u, block]))[0]
         if not spectrum.sign:
-            Q = np.linalg.qr(np.column_stack([B, v, dot(G.T, block)]))[0]
-        M = dot(dot(P.T, A), dot(B.T, Q))
-        M, smoothness = self._corrected(problem, f, spectrum, P, Q, M, image, memory.smoothness)
+            Q = np.linalg.qr(np.column_stack([X.B, v, dot(G.T, block)]))[0]
+        M = dot(dot(P.T, X.A), dot(X.B.T, Q))
+        M, image, smoothness = self._corrected(problem, f, spectrum, P, Q, M, X.image, memory.smoothness)
         left, sigma, right = np.linalg.svd(M, full_matrices=False)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
-        more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
-        steps = min(2 * memory.factor_steps, 4 * self.factor_steps) if more else max(memory.factor_steps // 2, self.factor_steps)
-        corrected = LowRank.from_svd(dot(P, left[:, :rank]), sigma[:rank], dot(Q, right[:rank].T))
-        following = SpanMemory(block, smoothness, steps, known.gap)
-        return Proposal(f.refresh(FactoredPoint(corrected)), 1 / smoothness, following, mixture=True)
+        roots = np.sqrt(sigma[:rank])
+        A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
+        return _Factors(A, B, image), replace(memory, block=block, smoothness=smoothness)
 
     def _corrected(
         self,
@@ -135,8 +167,8 @@ class SpanCorrective(Method):
         M: Array,
         image: Array,
         smoothness: float,
-    ) -> tuple[Array, float]:
-        """Return M and the smoothness after projected gradient steps, while these decrease f."""
+    ) -> tuple[Array, Array, float]:
+        """Return M, its image and the smoothness after projected gradient steps, while these decrease f."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
         for _ in problem.in_time(range(self.projections)):
             g = dot(P.T, dot(spectrum.gradient(f, image), Q))
@@ -152,18 +184,15 @@ class SpanCorrective(Method):
             if not found <= value + _rounding(image, value):
                 break
             M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
-        return M, smoothness
+        return M, image, smoothness
 
 
-def _corrected_factors(
-    problem: Problem, f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
-) -> tuple[Array, Array, Array]:
-    """Return the factors and their observed entries after conjugate gradient steps, each with a line search along a curve in the ball.
+def _corrected_factors(problem: Problem, f: MatrixCompletion, spectrum: Spectrum, X: _Factors, steps: int) -> _Factors:
+    """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
 
     The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
     """
-    if not A.shape[1]:
-        return A, B, image
+    A, B, image = X
     Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
     sigma = np.einsum("ij,ij->j", A, A)
     weights = 1 / (sigma + sigma.mean())
@@ -193,7 +222,7 @@ def _corrected_factors(
         if t == 0:
             break
         Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-    return *spectrum.factors(Z[:rows], Z[rows:]), image
+    return _Factors(*spectrum.factors(Z[:rows], Z[rows:]), image)
 
 
 class _Curve:
@@ -266,6 +295,13 @@ def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
             f"got {problem.constraint!r}. Use another method"
         )
     return f, Spectrum(**vars(spectrum))
+
+
+def _widened(block: Array, width: int) -> Array:
+    """Return the block with random columns up to that width."""
+    rows, have = block.shape
+    more = np.random.default_rng(have).standard_normal((rows, width - have))
+    return np.column_stack([block, more.astype(block.dtype)])
 
 
 def _leading(G: Any, block: Array, sign: int) -> Array:

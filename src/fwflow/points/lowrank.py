@@ -17,8 +17,8 @@ from fwflow.points.vertices import RankOne, Shape, read_only
 # Numbers in each temporary array of a product: 1 MB in double precision, which the cache of a core holds. On MovieLens
 # 100K and on uniform positions, half and twice as many take the same time within 15 %.
 _CELLS = 2**17
-# Share of positions in a column of a group of rows from which on a dense product is faster than single entries. Measured
-# for ranks from 10 to 70: one single entry takes the time of about 10 (rank 10) to 20 (rank 70) entries of a product.
+# Share of positions in a column of a group of rows above which a dense product is faster than single entries. A single
+# entry takes the time of 10 (rank 10) to 20 (rank 70) entries of a product.
 _DENSITY = 0.1
 # Smallest number of rows of a dense product. The product then has at most 1 / _DENSITY numbers per position.
 _ROWS = 64
@@ -58,11 +58,16 @@ class LowRank:
         U, V = finite_array(U, "U", ndim=2), finite_array(V, "V", ndim=2)
         if U.shape[1] != V.shape[1]:
             raise ValueError(f"U has {U.shape[1]} columns and V has {V.shape[1]}; they must agree")
-        return cls.from_svd(*_svd(U, V))
+        return cls._from_svd(*_svd(U, V))
 
     @classmethod
-    def from_svd(cls, left: Array, sigma: Array, right: Array) -> LowRank:
-        """Return the matrix with these singular vectors, in columns, and singular values."""
+    def from_balanced(cls, A: Array, B: Array) -> LowRank:
+        """Return the matrix ``A @ B.T`` of factors like those of `balanced`."""
+        sigma = np.einsum("ij,ij->j", A, A)
+        return cls._from_svd(A / np.sqrt(sigma), sigma, B / np.sqrt(sigma))
+
+    @classmethod
+    def _from_svd(cls, left: Array, sigma: Array, right: Array) -> LowRank:
         pairs = zip(left.T.copy(), right.T.copy(), strict=True)
         atoms = dict(zip((RankOne(u, v, 1.0) for u, v in pairs), sigma.tolist(), strict=True))
         return cls((len(left), len(right)), atoms, np.result_type(left, right), len(atoms))
@@ -139,7 +144,7 @@ class LowRank:
 
     def compressed(self) -> LowRank:
         """Return the same matrix with as many atoms as its numerical rank."""
-        return LowRank.from_svd(*_svd(self.U, self.V))
+        return LowRank._from_svd(*_svd(self.U, self.V))
 
     def balanced(self) -> tuple[Array, Array]:
         """Return factors A and B of ``A @ B.T``, whose columns are singular vectors times roots of singular values."""

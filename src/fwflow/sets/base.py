@@ -234,7 +234,7 @@ class ConstraintSet(ABC):
         return vertex.dot(g)
 
     def lower_bound_at(self, g: Any, inner: float, vertex: Vertex) -> float:
-        """Return the same, given ``inner = <g, x>`` at the iterate, from which iterative bounds derive their accuracy."""
+        """Return the same, given ``inner = <g, x>`` at the iterate: iterative bounds derive their accuracy from it."""
         return self.lower_bound(g, vertex)
 
     def __mul__(self, factor: float) -> ConstraintSet:

@@ -143,7 +143,8 @@ def _lanczos(
 def spectral_bound(G: Any, sigma: float, slack: Callable[[float], float] | None = None) -> float:
     """Return an upper bound on the spectral norm of G, given a lower bound `sigma`.
 
-    It is too large by at most ``slack(norm)`` if the dimension or the Lanczos steps allow; by rounding only without one.
+    Without a `slack` it is too large by rounding errors only up to a dimension of `_GRAM_LIMIT`, else by at most
+    ``slack(norm)``. In higher dimensions it may be larger if the Lanczos steps do not converge.
     """
     G = sp.csr_array(G, dtype=np.float64) if sp.issparse(G) else np.asarray(G, dtype=np.float64)
     # In units of the largest entry the Gram matrix neither overflows nor vanishes.
@@ -187,9 +188,9 @@ def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Cal
         start, hidden = _random_start(n, None if near is None else near[:, j], j, _DOUBT)
         start = _orthogonal(start, W).astype(A.dtype)
         w, ritz = _lanczos(_deflated(A, W, bottom), start, hidden, steps, level)
-        if len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not ritz.excludes(level(ritz)):
-            if j > 0 or not _at_most(_array(A), level(ritz)):
-                return _dense_space(A, count)
+        unsettled = len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not ritz.excludes(level(ritz))
+        if unsettled and (j > 0 or not _at_most(_array(A), level(ritz))):
+            return _dense_space(A, count)
         total, bottom = total + float(ritz.values[-1]), bottom if j else float(ritz.values[0])
         W = np.column_stack([W, _orthogonal(w, W)])
     return W
@@ -198,8 +199,8 @@ def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Cal
 def eigenvalue_bound(A: Any, count: int, slack: Callable[[float], float] | None = None) -> float:
     r"""Return an upper bound on the sum of the `count` largest eigenvalues of a symmetric A.
 
-    The j-th is at most the largest of A on the orthogonal complement of any j - 1 vectors (Courant & Fischer). The bound
-    is too large by at most ``slack(sum)`` if the dimension or the Lanczos steps allow; by rounding only without one.
+    The j-th is at most the largest of A on the orthogonal complement of any j - 1 vectors (Courant & Fischer). The
+    accuracy is that of `spectral_bound`.
     """
     n, norm = A.shape[0], float(abs(A).sum(axis=1).max())  # The largest row sum is at least the spectral norm.
     W, total, bottom, tried = np.empty((n, 0)), 0.0, 0.0, None
