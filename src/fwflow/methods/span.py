@@ -26,7 +26,7 @@ from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.image_based import image_of
 from fwflow.objectives.quadratic_models import NOWHERE
-from fwflow.points.lowrank import LowRank
+from fwflow.points.lowrank import LowRank, scaled_svd
 from fwflow.points.point import FactoredPoint, Point
 from fwflow.points.vertices import Vertex
 from fwflow.sets.base import SpectralRange
@@ -54,7 +54,7 @@ class Spectrum(SpectralRange):
         if self.sign:
             values, W = np.linalg.eigh(self.sign * self.restricted(M))
             return dot(self.sign * (W * self._projected(values)), W.T)
-        left, sigma, right = np.linalg.svd(M, full_matrices=False)
+        left, sigma, right = scaled_svd(M)
         return dot(left * self._projected(sigma), right)
 
     def _projected(self, values: Array) -> Array:
@@ -151,7 +151,7 @@ class SpanCorrective(Method):
             Q = np.linalg.qr(np.column_stack([X.B, v, dot(G.T, block)]))[0]
         M = dot(dot(P.T, X.A), dot(X.B.T, Q))
         M, image, smoothness = self._corrected(problem, f, spectrum, P, Q, M, X.image, memory.smoothness)
-        left, sigma, right = np.linalg.svd(M, full_matrices=False)
+        left, sigma, right = scaled_svd(M)
         rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
         roots = np.sqrt(sigma[:rank])
         A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
@@ -198,7 +198,7 @@ def _corrected_factors(problem: Problem, f: MatrixCompletion, spectrum: Spectrum
     weights = 1 / (sigma + sigma.mean())
     unit = _largest(f.dual(Point(NOWHERE, image)))
     direction = before = np.zeros_like(Z)
-    promise = math.inf
+    promise, value = math.inf, f.value(Point(NOWHERE, image))
     for _ in problem.in_time(range(steps)):
         A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
         slopes = dot(G, B)
@@ -218,10 +218,10 @@ def _corrected_factors(problem: Problem, f: MatrixCompletion, spectrum: Spectrum
             direction = downhill
         step = size / float(norm(direction)) * direction
         curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
-        t = curve.minimum()
+        t, image, value = curve.minimum(value)
         if t == 0:
             break
-        Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
+        Z, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), g
     return _Factors(*spectrum.factors(Z[:rows], Z[rows:]), image)
 
 
@@ -253,34 +253,37 @@ class _Curve:
     def image(self, t: float) -> Array:
         return self.shrinkage(t) * _polynomial(self.entries, t)
 
-    def value(self, t: float) -> float:
-        return self.f.value(Point(NOWHERE, self.image(t)))
-
-    def slope(self, t: float) -> float:
-        s = self.shrinkage(t)
-        change = s * (self.entries[1] + 2 * t * self.entries[2])
+    def slope(self, t: float, image: Array) -> float:
+        """Return the derivative of f at t, where the curve has that image."""
+        s, dual = self.shrinkage(t), self.f.dual(Point(NOWHERE, image))
+        slope = s * (float(dot(dual, self.entries[1])) + 2 * t * float(dot(dual, self.entries[2])))
         if self.held(_polynomial(self.size2, t)):
-            change -= s**2 / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * _polynomial(self.entries, t)
-        return float(dot(self.f.dual(Point(NOWHERE, self.image(t))), change))
+            slope -= s / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * float(dot(dual, image))
+        return slope
 
-    def minimum(self) -> float:
-        """Return an approximate minimiser of f on [0, 1] by Newton and secant steps, or 0 if f does not decrease."""
+    def minimum(self, value: float) -> tuple[float, Array, float]:
+        """Return an approximate minimiser of f on [0, 1] by Newton and secant steps, its image and its value.
+
+        The minimiser is 0 if f does not decrease from its value at 0.
+        """
         image, first, second = self.entries
-        dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
+        here = 0.0, image, value
+        dual, start = self.f.dual(Point(NOWHERE, image)), self.slope(0.0, image)
         if not start < 0:
-            return 0.0
+            return here
         curvature = float(dot(self.f.seconds(image), first**2)) + 2 * float(dot(dual, second))
         if self.size2[0] > (1 - _EDGE) * self.limit:
             curvature -= 2 * self.size2[2] / self.size2[0] * float(dot(dual, image))
         t = 1.0 if curvature <= -start else -start / curvature
         for _ in range(12):
-            slope = self.slope(t)
+            moved = self.image(t)
+            slope = self.slope(t, moved)
             there = abs(slope) <= -0.1 * start or (t == 1 and slope < 0)
-            if there and self.value(t) <= value + _rounding(image, value):
-                return t
+            if there and (found := self.f.value(Point(NOWHERE, moved))) <= value + _rounding(image, value):
+                return t, moved, found
             factor = 0.25 if there else min(10.0, start / (start - slope)) if slope > start else 10.0
             t = min(1.0, factor * t)
-        return 0.0
+        return here
 
 
 def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -220,6 +221,16 @@ class Positions:
         return blocks, order[inside], np.sort(order[~inside])
 
 
+def scaled_svd(M: Array) -> tuple[Array, Array, Array]:
+    """Return the thin singular value decomposition, which is the same up to the factor for powers of two times M.
+
+    LAPACK scales very large and small matrices by other numbers, which adds rounding errors.
+    """
+    power = math.frexp(float(np.abs(M).max(initial=0.0)))[1]
+    left, sigma, right = np.linalg.svd(np.ldexp(M, -power), full_matrices=False)
+    return left, np.ldexp(sigma, power), right
+
+
 def _columns(vectors: list[Array], length: int, dtype: Any) -> Array:
     return read_only(np.stack(vectors, axis=1).astype(dtype, copy=False) if vectors else np.zeros((length, 0), dtype))
 
@@ -233,6 +244,6 @@ def _core(U: Array, V: Array) -> tuple[Array, Array, Array]:
 def _svd(U: Array, V: Array) -> tuple[Array, Array, Array]:
     """Return the singular vectors of ``U @ V.T`` in columns and its singular values, except for those of rounding."""
     Qu, Qv, core = _core(U, V)
-    left, sigma, right = np.linalg.svd(core, full_matrices=False)
+    left, sigma, right = scaled_svd(core)
     keep = sigma > sigma.max(initial=0.0) * np.finfo(core.dtype).eps * max(core.shape)
     return dot(Qu, left[:, keep]), sigma[keep], dot(Qv, right[keep].T)
