@@ -98,10 +98,10 @@ class SpanCorrective(Method):
     """
 
     #: Smallest number of singular vectors of the gradient that a pass adds to that of the oracle. A pass adds twice as
-    #: many as the last pass has kept, up to three times this number.
-    vectors: int = 20
+    #: many as the last pass has kept, up to twice this number.
+    vectors: int = 30
     #: Number of projected gradient steps within the span.
-    projections: int = 4
+    projections: int = 3
     #: Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
     factor_steps: int = 8
 
@@ -117,7 +117,7 @@ class SpanCorrective(Method):
         assert known is not None
         f, spectrum = _completion(problem)
         X = _Factors(*spectrum.factors(*x.x.balanced()), image_of(x))
-        if not rank:  # There are no factors to correct before the first span.
+        if memory.gap == math.inf:  # The factors of a start are few; the first span adds others to be corrected.
             X, memory = self._corrected_in_span(problem, f, spectrum, X, known.vertex.vertex, memory)
         if X.A.shape[1]:
             X = _corrected_factors(problem, f, spectrum, X, memory.factor_steps)
@@ -126,7 +126,7 @@ class SpanCorrective(Method):
         more = known.gap > 0.5 * memory.gap and X.A.shape[1] <= rank
         steps = memory.factor_steps
         steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
-        width = min(max(2 * (X.A.shape[1] - before), self.vectors), 3 * self.vectors, *x.x.shape)
+        width = min(max(2 * (X.A.shape[1] - before), self.vectors), 2 * self.vectors, *x.x.shape)
         following = SpanMemory(_widened(memory.block[:, :width], width), memory.smoothness, steps, known.gap)
         corrected = FactoredPoint(LowRank.from_balanced(X.A, X.B))
         return Proposal(f.refresh(corrected), 1 / memory.smoothness, following, mixture=True)
