@@ -324,7 +324,7 @@ def _leading(G: Any, block: Array, sign: int) -> Array:
 
 def _largest(data: Array) -> float:
     """Return the largest modulus of an entry, or a tiny number if all are zero."""
-    return float(max(np.abs(data).max(), np.finfo(data.dtype).tiny))
+    return float(np.abs(data).max(initial=np.finfo(data.dtype).tiny))
 
 
 def _rounding(image: Array, value: float) -> float:
