@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fwflow as fw
-from fwflow.points.lowrank import LowRank, entries_of
+from fwflow.points.lowrank import LowRank, Positions, entries_of, scaled_svd
 from fwflow.points.point import FactoredPoint, Lifted
 from fwflow.points.vertices import DenseVertex, RankOne, Scaled, Sum
 from tests.catalogue import design
@@ -297,3 +297,74 @@ def test_entries_of_a_product(rank, dtype):
     entries = entries_of(U, V, i, j)
     assert entries.dtype == dtype
     np.testing.assert_allclose(entries, (U.astype(float) @ V.astype(float).T).ravel(), rtol=0, atol=64 * eps(dtype))
+
+
+def positions(kind, shape, rng):
+    """Return distinct positions: everywhere, few, or many in some rows and columns only."""
+    m, n = shape
+    if kind == "all":
+        return np.divmod(np.arange(m * n), n)
+    if kind == "one":
+        return np.array([m - 1]), np.array([n - 1])
+    if kind == "few":
+        return np.divmod(rng.choice(m * n, max(1, m * n // 50), replace=False), n)
+    popular = np.outer(rng.permutation(m) < m / 3, rng.permutation(n) < n / 3)
+    chance = np.where(popular, 0.6, 0.01)
+    chance[0, 0] = 1  # at least one
+    return np.nonzero(rng.random(shape) < chance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 700), (700, 1), (300, 400), (400, 2500)])
+@pytest.mark.parametrize("kind", ["all", "one", "few", "uneven"])
+def test_entries_at_fixed_positions(kind, shape, dtype):
+    rng = np.random.default_rng(0)
+    i, j = positions(kind, shape, rng)
+    order = rng.permutation(len(i))
+    i, j = i[order], j[order]
+    at = Positions(i, j, shape)
+    for rank in (0, 1, 7):
+        U, V = (rng.standard_normal((n, rank)).astype(dtype) for n in shape)
+        found = at.entries(U, V)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, (U.astype(float) @ V.T)[i, j], rtol=0, atol=40 * eps(dtype))
+
+
+def test_entries_of_uneven_positions_come_from_products_and_one_by_one():
+    i, j = positions("uneven", (300, 400), np.random.default_rng(0))
+    products, inside, outside = Positions(i, j, (300, 400))._arranged
+    assert products
+    assert len(outside) > 0
+    np.testing.assert_array_equal(np.sort(np.concatenate([inside, outside])), np.arange(len(i)))
+
+
+def test_indices_of_entries_are_checked():
+    x = LowRank.from_factors(np.eye(3), np.arange(12.0).reshape(4, 3))
+    np.testing.assert_allclose(x.entries([-1, 0], [-1, -4]), [11.0, 0.0], atol=1e-14)
+    for i, j in ((3, 0), (0, 4), (-4, 0)):
+        with pytest.raises(IndexError):
+            x.entries([i], [j])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_balanced_factors(rank, dtype):
+    rng = np.random.default_rng(0)
+    x = LowRank.from_factors(*(rng.standard_normal((n, rank)).astype(dtype) for n in (9, 7)))
+    A, B = x.balanced()
+    sigma, slack = np.diag(x.singular_values()), 100 * eps(dtype)
+    np.testing.assert_allclose(A.T @ A, sigma, rtol=0, atol=slack)
+    np.testing.assert_allclose(B.T @ B, sigma, rtol=0, atol=slack)
+    again = LowRank.from_balanced(A, B)
+    assert (again.rank, again.dtype) == (rank, dtype)
+    np.testing.assert_allclose(again.to_dense(), x.to_dense(), rtol=0, atol=slack)
+
+
+def test_decomposition_does_not_depend_on_a_power_of_two():
+    M = np.random.default_rng(0).standard_normal((6, 4))
+    left, sigma, right = scaled_svd(M)
+    np.testing.assert_allclose((left * sigma) @ right, M, atol=1e-14)
+    for power in (-1000, -490, 490, 1000):
+        others = scaled_svd(np.ldexp(M, power))
+        for mine, other in zip((left, np.ldexp(sigma, power), right), others, strict=True):
+            np.testing.assert_array_equal(mine, other)

@@ -211,6 +211,47 @@ def test_spectral_bound_holds_where_lanczos_has_not_converged(monkeypatch):
     assert sigma[0] <= bound <= sigma[0] / math.sqrt(1 - epsilon)
 
 
+@pytest.fixture(params=["lanczos", "cholesky", "dense"])
+def limits(request, monkeypatch):
+    """Bounds that Lanczos steps prove, that they only guess before a Cholesky decomposition, and without such steps."""
+    if request.param == "cholesky":
+        monkeypatch.setattr(lanczos, "_MOST", 30)
+    if request.param == "dense":
+        monkeypatch.setattr(lanczos, "_DENSE", 1000)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("share", [1e-1, 1e-3, 1e-6])
+def test_bounds_are_as_tight_as_the_gap_needs(limits, share, kind):
+    sigma = 1 - np.linspace(0, 1, 400) ** 2  # crowded at the top
+    G, _, _ = with_singular_values(sigma, 450)
+    C = 3.0 * fw.NuclearBall(2.0)
+    g = REPRESENTATIONS[kind](G)
+    inner = -6.0 * (1 - share)
+    bound = C.lower_bound_at(g, inner, C.lmo_at(g, inner))
+    assert -6.0 - 0.011 * 6.0 * share - 1e-12 <= bound <= -6.0 + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("share", [1e-1, 1e-3, 1e-6])
+@pytest.mark.parametrize("name", ["Spectraplex", "Spectrahedron"])
+def test_bounds_of_semidefinite_sets_are_as_tight_as_the_gap_needs(limits, name, share, kind):
+    W = np.linalg.qr(np.random.default_rng(0).standard_normal((400, 400)))[0]
+    G = (W * (np.linspace(0, 1, 400) ** 2 - 0.5)) @ W.T  # crowded at the bottom
+    C, inner = getattr(fw, name)(2.0), -1.0 + share
+    g = REPRESENTATIONS[kind](G)
+    bound = C.lower_bound_at(g, inner, C.lmo_at(g, inner))
+    assert -1.0 - 0.011 * share - 1e-12 <= bound <= -1.0 + 1e-12
+
+
+def test_a_cholesky_decomposition_bounds_eigenvalues():
+    A = np.diag([3.0, -5.0, 1.0])
+    assert lanczos._at_most(A, 3.0 + 1e-12)
+    assert not lanczos._at_most(A, 3.0 - 1e-12)
+    assert A[0, 0] == 3.0
+
+
 def completion():
     rng = np.random.default_rng(9)
     rows, cols = np.divmod(rng.choice(30, 18, replace=False), 5)

@@ -1,4 +1,4 @@
-r"""Corrective steps for factored matrices: first within a span of singular vectors, then on the factors.
+r"""Corrective steps for factored matrices: first on the factors, then within a span of singular vectors.
 
 With orthonormal bases P and Q of the factors and of the gradient's leading singular vectors, :math:`X = P M Q^T`, and X
 and the small M have the same nuclear norm. Projected gradient steps on M need an SVD of its size and products with the
@@ -13,8 +13,8 @@ B = A and the symmetric part of the gradient. If all members have the same trace
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from fwflow.methods.problem import Problem
 from fwflow.objectives.completion import MatrixCompletion
 from fwflow.objectives.image_based import image_of
 from fwflow.objectives.quadratic_models import NOWHERE
-from fwflow.points.gradients import Sampled
-from fwflow.points.lowrank import LowRank
+from fwflow.points.lowrank import LowRank, scaled_svd
 from fwflow.points.point import FactoredPoint, Point
+from fwflow.points.vertices import Vertex
 from fwflow.sets.base import SpectralRange
 from fwflow.sets.vectors import L1Ball, Simplex
 
@@ -54,7 +54,7 @@ class Spectrum(SpectralRange):
         if self.sign:
             values, W = np.linalg.eigh(self.sign * self.restricted(M))
             return dot(self.sign * (W * self._projected(values)), W.T)
-        left, sigma, right = np.linalg.svd(M, full_matrices=False)
+        left, sigma, right = scaled_svd(M)
         return dot(left * self._projected(sigma), right)
 
     def _projected(self, values: Array) -> Array:
@@ -82,14 +82,27 @@ class SpanMemory:
     gap: float = math.inf
 
 
+class _Factors(NamedTuple):
+    """Factors of the matrix :math:`A B^T` and its observed entries."""
+
+    A: Array
+    B: Array
+    image: Array
+
+
 @dataclass(frozen=True)
 class SpanCorrective(Method):
-    """Add singular vectors of the gradient in each pass, correct the matrix within the span, then its factors."""
+    """Correct the factors of the matrix, then add singular vectors of the gradient and correct it within the span.
 
-    #: Number of singular vectors of the gradient that a pass adds to that of the oracle.
-    vectors: int = 20
-    #: Number of projected gradient steps within the span.
-    projections: int = 4
+    The second correction comes last: on MovieLens 100K its result has a gap 2 to 24 times below that of the factors.
+    """
+
+    #: Smallest number of singular vectors of the gradient that a pass adds to that of the oracle. A pass adds twice as
+    #: many as the last pass has kept, up to twice this number.
+    vectors: int = 30
+    #: Number of projected gradient steps within the span. This and the numbers of vectors and of steps on the factors
+    #: were chosen on MovieLens 100K and on generated matrices of rank 5 to 100; others take up to 30 % more or less.
+    projections: int = 3
     #: Number of conjugate gradient steps on the factors; up to four times as many if the gap does not halve.
     factor_steps: int = 8
 
@@ -97,43 +110,68 @@ class SpanCorrective(Method):
 
     def init(self, problem: Problem, x: Point) -> SpanMemory:
         f, _ = _completion(problem)
-        rows, cols = x.x.shape
-        block = np.random.default_rng(0).standard_normal((rows, min(self.vectors, rows, cols)))
-        return SpanMemory(block.astype(x.x.dtype), f.steepest, self.factor_steps)
+        block = _widened(np.empty((x.x.shape[0], 0), x.x.dtype), min(self.vectors, *x.x.shape))
+        return SpanMemory(block, f.steepest, self.factor_steps)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
-        x, known = iterate.point, iterate.known
+        x, known, rank = iterate.point, iterate.known, iterate.point.x.rank
         assert known is not None
         f, spectrum = _completion(problem)
-        assert isinstance(known.gradient, Sampled)
-        u, v, _ = known.vertex.vertex.factors()
-        smoothness, steps = memory.smoothness, memory.factor_steps
-        # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
-        G = spectrum.restricted((known.gradient * (1 / _largest(known.gradient.data))).matrix)
-        block = _leading(G, memory.block, spectrum.sign)
-        P = Q = np.linalg.qr(np.column_stack([x.x.U, u, block]))[0]
-        if not spectrum.sign:
-            Q = np.linalg.qr(np.column_stack([x.x.V, v, dot(G.T, block)]))[0]
-        M = dot(dot(P.T, x.x.U), dot(x.x.V.T, Q))
-        M, image, smoothness = self._corrected(f, spectrum, P, Q, M, image_of(x), smoothness)
-        left, sigma, right = np.linalg.svd(M, full_matrices=False)
-        rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
-        if rank == 0:
-            return Proposal(x.zero(), 1 / smoothness, SpanMemory(block, smoothness, steps, known.gap), mixture=True)
-        more = known.gap > 0.5 * memory.gap and rank <= x.x.rank
+        X = _Factors(*spectrum.factors(*x.x.balanced()), image_of(x))
+        if memory.gap == math.inf:  # The factors of a start are few; the first span adds others to be corrected.
+            X, memory = self._corrected_in_span(problem, f, spectrum, X, known.vertex.vertex, memory)
+        if X.A.shape[1]:
+            X = _corrected_factors(problem, f, spectrum, X, memory.factor_steps)
+        before = X.A.shape[1]
+        X, memory = self._corrected_in_span(problem, f, spectrum, X, known.vertex.vertex, memory)
+        more = known.gap > 0.5 * memory.gap and X.A.shape[1] <= rank
+        steps = memory.factor_steps
         steps = min(2 * steps, 4 * self.factor_steps) if more else max(steps // 2, self.factor_steps)
+        width = min(max(2 * (X.A.shape[1] - before), self.vectors), 2 * self.vectors, *x.x.shape)
+        following = SpanMemory(_widened(memory.block[:, :width], width), memory.smoothness, steps, known.gap)
+        corrected = FactoredPoint(LowRank.from_balanced(X.A, X.B))
+        return Proposal(f.refresh(corrected), 1 / memory.smoothness, following, mixture=True)
+
+    def _corrected_in_span(
+        self,
+        problem: Problem,
+        f: MatrixCompletion,
+        spectrum: Spectrum,
+        X: _Factors,
+        vertex: Vertex,
+        memory: SpanMemory,
+    ) -> tuple[_Factors, SpanMemory]:
+        """Return the matrix after projected gradient steps in the span of its factors and of the gradient's vectors."""
+        u, v, _ = vertex.factors()  # type: ignore[misc]
+        # The gradient is divided by its largest entry, so that squares neither overflow nor underflow.
+        G = spectrum.gradient(f, X.image)
+        G = G * G.dtype.type(1 / _largest(G.data))
+        block = _leading(G, memory.block, spectrum.sign)
+        P = Q = np.linalg.qr(np.column_stack([X.A, u, block]))[0]
+        if not spectrum.sign:
+            Q = np.linalg.qr(np.column_stack([X.B, v, dot(G.T, block)]))[0]
+        M = dot(dot(P.T, X.A), dot(X.B.T, Q))
+        M, image, smoothness = self._corrected(problem, f, spectrum, P, Q, M, X.image, memory.smoothness)
+        left, sigma, right = scaled_svd(M)
+        rank = int(np.count_nonzero(sigma > sigma[0] * np.finfo(sigma.dtype).eps * len(sigma)))
         roots = np.sqrt(sigma[:rank])
         A, B = spectrum.factors(dot(P, left[:, :rank] * roots), dot(Q, right[:rank].T * roots))
-        corrected = FactoredPoint(LowRank.from_factors(*_corrected_factors(f, spectrum, A, B, image, steps)))
-        following = SpanMemory(block, smoothness, steps, known.gap)
-        return Proposal(f.refresh(corrected), 1 / smoothness, following, mixture=True)
+        return _Factors(A, B, image), replace(memory, block=block, smoothness=smoothness)
 
     def _corrected(
-        self, f: MatrixCompletion, spectrum: Spectrum, P: Array, Q: Array, M: Array, image: Array, smoothness: float
+        self,
+        problem: Problem,
+        f: MatrixCompletion,
+        spectrum: Spectrum,
+        P: Array,
+        Q: Array,
+        M: Array,
+        image: Array,
+        smoothness: float,
     ) -> tuple[Array, Array, float]:
         """Return M, its image and the smoothness after projected gradient steps, while these decrease f."""
         steepest, value = f.steepest, f.value(Point(NOWHERE, image))
-        for _ in range(self.projections):
+        for _ in problem.in_time(range(self.projections)):
             g = dot(P.T, dot(spectrum.gradient(f, image), Q))
             while True:
                 moved = spectrum.project(M - g / g.dtype.type(smoothness))
@@ -150,20 +188,19 @@ class SpanCorrective(Method):
         return M, image, smoothness
 
 
-def _corrected_factors(
-    f: MatrixCompletion, spectrum: Spectrum, A: Array, B: Array, image: Array, steps: int
-) -> tuple[Array, Array]:
+def _corrected_factors(problem: Problem, f: MatrixCompletion, spectrum: Spectrum, X: _Factors, steps: int) -> _Factors:
     """Return the factors after conjugate gradient steps, each with a line search along a curve in the ball.
 
     The preconditioner is the inverse of the singular values, to which the curvature of f is proportional.
     """
+    A, B, image = X
     Z, rows, limit = np.vstack([A, B]), len(A), 2 * spectrum.radius
     sigma = np.einsum("ij,ij->j", A, A)
     weights = 1 / (sigma + sigma.mean())
     unit = _largest(f.dual(Point(NOWHERE, image)))
     direction = before = np.zeros_like(Z)
-    promise = math.inf
-    for _ in range(steps):
+    promise, value = math.inf, f.value(Point(NOWHERE, image))
+    for _ in problem.in_time(range(steps)):
         A, B, G = Z[:rows], Z[rows:], spectrum.gradient(f, image) * (1 / unit)
         slopes = dot(G, B)
         g, size = np.vstack(spectrum.factors(slopes, dot(G.T, A))), float(norm(Z))
@@ -182,11 +219,11 @@ def _corrected_factors(
             direction = downhill
         step = size / float(norm(direction)) * direction
         curve = _Curve(f, image, Z, step, rows, limit, spectrum.exact)
-        t = curve.minimum()
+        t, image, value = curve.minimum(value)
         if t == 0:
             break
-        Z, image, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), curve.image(t), g
-    return spectrum.factors(Z[:rows], Z[rows:])
+        Z, before = math.sqrt(curve.shrinkage(t)) * (Z + t * step), g
+    return _Factors(*spectrum.factors(Z[:rows], Z[rows:]), image)
 
 
 class _Curve:
@@ -201,7 +238,8 @@ class _Curve:
     ) -> None:
         self.f, self.limit, self.on_sphere = f, limit, on_sphere
         A, B, dA, dB = Z[:rows], Z[rows:], D[:rows], D[rows:]
-        self.entries = image, f.entries(np.hstack([A, dA]), np.hstack([dB, B])), f.entries(dA, dB)
+        forward, backward = f.entries(A + dA, B + dB), f.entries(A - dA, B - dB)
+        self.entries = image, (forward - backward) / 2, (forward + backward) / 2 - image
         #: Coefficients of the squared norm of Z + t D.
         self.size2 = float(np.vdot(Z, Z)), 2 * float(np.vdot(Z, D)), float(np.vdot(D, D))
 
@@ -216,34 +254,37 @@ class _Curve:
     def image(self, t: float) -> Array:
         return self.shrinkage(t) * _polynomial(self.entries, t)
 
-    def value(self, t: float) -> float:
-        return self.f.value(Point(NOWHERE, self.image(t)))
-
-    def slope(self, t: float) -> float:
-        s = self.shrinkage(t)
-        change = s * (self.entries[1] + 2 * t * self.entries[2])
+    def slope(self, t: float, image: Array) -> float:
+        """Return the derivative of f at t, where the curve has that image."""
+        s, dual = self.shrinkage(t), self.f.dual(Point(NOWHERE, image))
+        slope = s * (float(dot(dual, self.entries[1])) + 2 * t * float(dot(dual, self.entries[2])))
         if self.held(_polynomial(self.size2, t)):
-            change -= s**2 / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * _polynomial(self.entries, t)
-        return float(dot(self.f.dual(Point(NOWHERE, self.image(t))), change))
+            slope -= s / self.limit * (self.size2[1] + 2 * t * self.size2[2]) * float(dot(dual, image))
+        return slope
 
-    def minimum(self) -> float:
-        """Return an approximate minimiser of f on [0, 1] by Newton and secant steps, or 0 if f does not decrease."""
+    def minimum(self, value: float) -> tuple[float, Array, float]:
+        """Return an approximate minimiser of f on [0, 1] by Newton and secant steps, its image and its value.
+
+        The minimiser is 0 if f does not decrease from its value at 0.
+        """
         image, first, second = self.entries
-        dual, start, value = self.f.dual(Point(NOWHERE, image)), self.slope(0.0), self.value(0.0)
+        here = 0.0, image, value
+        dual, start = self.f.dual(Point(NOWHERE, image)), self.slope(0.0, image)
         if not start < 0:
-            return 0.0
+            return here
         curvature = float(dot(self.f.seconds(image), first**2)) + 2 * float(dot(dual, second))
         if self.size2[0] > (1 - _EDGE) * self.limit:
             curvature -= 2 * self.size2[2] / self.size2[0] * float(dot(dual, image))
         t = 1.0 if curvature <= -start else -start / curvature
         for _ in range(12):
-            slope = self.slope(t)
+            moved = self.image(t)
+            slope = self.slope(t, moved)
             there = abs(slope) <= -0.1 * start or (t == 1 and slope < 0)
-            if there and self.value(t) <= value + _rounding(image, value):
-                return t
+            if there and (found := self.f.value(Point(NOWHERE, moved))) <= value + _rounding(image, value):
+                return t, moved, found
             factor = 0.25 if there else min(10.0, start / (start - slope)) if slope > start else 10.0
             t = min(1.0, factor * t)
-        return 0.0
+        return here
 
 
 def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
@@ -258,6 +299,13 @@ def _completion(problem: Problem) -> tuple[MatrixCompletion, Spectrum]:
             f"got {problem.constraint!r}. Use another method"
         )
     return f, Spectrum(**vars(spectrum))
+
+
+def _widened(block: Array, width: int) -> Array:
+    """Return the block with random columns up to that width."""
+    rows, have = block.shape
+    more = np.random.default_rng(have).standard_normal((rows, width - have))
+    return np.column_stack([block, more.astype(block.dtype)])
 
 
 def _leading(G: Any, block: Array, sign: int) -> Array:
@@ -277,7 +325,7 @@ def _leading(G: Any, block: Array, sign: int) -> Array:
 
 def _largest(data: Array) -> float:
     """Return the largest modulus of an entry, or a tiny number if all are zero."""
-    return float(max(np.abs(data).max(), np.finfo(data.dtype).tiny))
+    return float(np.abs(data).max(initial=np.finfo(data.dtype).tiny))
 
 
 def _rounding(image: Array, value: float) -> float:

@@ -16,7 +16,7 @@ from fwflow.objectives.image_based import LossOfImage
 from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
-from fwflow.points.lowrank import LowRank, entries_of
+from fwflow.points.lowrank import LowRank, Positions
 from fwflow.points.point import FactoredPoint, Point
 from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
 
@@ -24,18 +24,18 @@ from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Vertex
 class ObservedEntries(ImageMap):
     """Map from a low-rank matrix to its observed entries."""
 
-    def __init__(self, rows: Array, cols: Array) -> None:
-        self.rows, self.cols, self.size = rows, cols, len(rows)
+    def __init__(self, rows: Array, cols: Array, shape: tuple[int, int]) -> None:
+        self.positions, self.size = Positions(rows.astype(np.intp), cols.astype(np.intp), shape), len(rows)
 
     def of_point(self, point: Point) -> FactoredPoint:
-        return FactoredPoint(point.x, point.x.entries(self.rows, self.cols))
+        return FactoredPoint(point.x, self.positions.entries(point.x.U, point.x.V))
 
     def of_vertex(self, vertex: Vertex) -> DenseVertex:
         factors = vertex.factors()
         if factors is None:
             raise ValueError(f"C returned a {type(vertex).__name__}; {NEEDS_RANK_ONE}")
         u, v, scale = factors
-        return DenseVertex((scale * u)[self.rows] * v[self.cols])
+        return DenseVertex((scale * u)[self.positions.i] * v[self.positions.j])
 
 
 class MatrixCompletion(LossOfImage):
@@ -69,6 +69,7 @@ class MatrixCompletion(LossOfImage):
     """
 
     factored = True
+    image_map: ObservedEntries
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class MatrixCompletion(LossOfImage):
             raise ValueError("rows and cols name a position twice; each may be observed once")
         self.dtype = b.dtype
         self.weights = None if self.weights is None else self.weights[order]
-        self.image_map = ObservedEntries(self.rows, self.cols)
+        self.image_map = ObservedEntries(self.rows, self.cols, self.shape)
         self._indptr = np.searchsorted(self.rows, np.arange(self.shape[0] + 1)).astype(self.cols.dtype)
 
     @property
@@ -137,7 +138,7 @@ class MatrixCompletion(LossOfImage):
 
     def entries(self, U: Array, V: Array) -> Array:
         """Return the observed entries of ``U @ V.T``."""
-        return entries_of(U, V, self.rows, self.cols)
+        return self.image_map.positions.entries(U, V)
 
 
 def _indices(value: ArrayLike, name: str, size: int) -> Array:

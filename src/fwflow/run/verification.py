@@ -76,8 +76,8 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
-    least = exact.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex)
     inner = known.gradient.inner(fresh)
+    least = exact.constraint.lower_bound_at(known.gradient.as_oracle_input(), inner, known.vertex.vertex)
     gap, is_feasible, doubt = inner - least, feasible(problem, state, point), ""
     size = exact.size(fresh, known)
     if fresh.x.dtype == np.float32:  # a function of the user in single precision, which rounds the difference

@@ -308,6 +308,10 @@ class ConstraintSet(ABC):
         """
         return vertex.dot(g)
 
+    def lower_bound_at(self, g: Any, inner: float, vertex: Vertex) -> float:
+        """Return the same, given ``inner = <g, x>`` at the iterate: iterative bounds derive their accuracy from it."""
+        return self.lower_bound(g, vertex)
+
     def __mul__(self, factor: float) -> ConstraintSet:
         return ScaledSet(self, factor)
 
@@ -436,6 +440,10 @@ class AffineImage(KnownVertices, Combination):
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return self.unit * self.constraint.lower_bound(self.cost(g), vertex.parts[0]) + self.offset(g)
+
+    def lower_bound_at(self, g: Any, inner: float, vertex: Vertex) -> float:
+        bound = self.constraint.lower_bound_at(self.cost(g), self._value(inner, g), vertex.parts[0])
+        return self.unit * bound + self.offset(g)
 
     @property
     def known_vertices(self) -> KnownVertices | None:
