@@ -139,7 +139,7 @@ def test_automatic_runs_use_projected_steps(p, dtype):
     f = fw.LinearModel(design(40, 20).astype(dtype), targets(40).astype(dtype))
     r = fw.minimize(f, fw.LpBall(p, 0.2), tol=0, rtol=1e-4)
     assert r.success
-    assert r.method == "apg"
+    assert r.method == "working-set"
     assert r.x.dtype == dtype
     other = fw.minimize(f, fw.LpBall(p, 0.2), method="corrective", tol=0, rtol=1e-4)
     assert abs(r.fun - other.fun) <= max(r.gap, other.gap)

@@ -68,7 +68,7 @@ class WorkingSet(Method):
         if x.factored or C.project(x.x) is None:
             raise InputError(f"projected steps on a working set need a set with a projection; {C!r} has none")
         if problem.objective.restricted(x, None) is None:
-            raise InputError("working sets need a linear model or a quadratic; method='apg' takes other functions")
+            raise InputError("working sets need a linear model or a quadratic; omit `method` for other functions")
         return WorkingSetMemory()
 
     def step(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
