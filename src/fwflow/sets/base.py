@@ -66,11 +66,22 @@ class Tangent(NamedTuple):
     #: Block of every free entry.
     blocks: Array
     n_blocks: int
+    #: Distances of the free entries from the lower and upper ends of the face; infinite if there are none.
+    below: Array
+    above: Array
 
     @classmethod
-    def single(cls, free: Array, normal: Array) -> Tangent:
+    def single(cls, free: Array, normal: Array, below: Array | float, above: Array | float) -> Tangent:
         """Return a tangent space with one condition, or with none if the normal is zero."""
-        return cls(free, normal, np.zeros(len(free), dtype=np.intp), 1)
+        ends = (np.broadcast_to(end, free.shape) for end in (below, above))
+        return cls(free, normal, np.zeros(len(free), dtype=np.intp), 1, *ends)
+
+    def end(self, d: Array) -> tuple[float, Array]:
+        """Return the largest multiple of a direction, at most one, within the face, and the entries that end it."""
+        room = np.where(d < 0, self.below, self.above)
+        lengths = np.divide(room, np.abs(d), out=np.full(len(d), np.inf), where=d != 0)
+        length = float(lengths.min(initial=1.0))
+        return length, np.flatnonzero(lengths <= length) if length < 1 else np.zeros(0, dtype=np.intp)
 
     def projected(self, d: Array) -> Array:
         """Return the nearest direction in the tangent space."""
@@ -519,8 +530,7 @@ class _InvertibleImage(Faces, WorkingSets, Summands, AffineImage):
         return float(self._inner_faces.max_step(self.inverse(x), step, self.inverse_noise(x, noise)))
 
     def tangent(self, x: Array) -> Tangent | None:
-        found: Tangent | None = self._inner_faces.tangent(self.inverse(x))
-        return found
+        return self._inner_faces.tangent(self.inverse(x))
 
     @property
     def working_sets(self) -> WorkingSets | None:
@@ -590,6 +600,13 @@ class ScaledSet(_InvertibleImage):
 
     def inverse_step(self, x: Array, direction: Array) -> Array:
         return direction / x.dtype.type(self.factor)
+
+    def tangent(self, x: Array) -> Tangent | None:
+        inner = super().tangent(x)
+        if inner is None:
+            return None
+        ends = (inner.below, inner.above) if self.factor > 0 else (inner.above, inner.below)
+        return inner._replace(below=self.unit * ends[0], above=self.unit * ends[1])
 
     @property
     def rest(self) -> Any:

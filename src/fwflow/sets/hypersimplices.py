@@ -133,7 +133,7 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         free = np.flatnonzero((x > 0) & (x < self.radius))
         total = self.radius * self.k
         tight = self.exactly or total - float(x.sum(dtype=np.float64)) <= ON_BOUNDARY * total
-        return Tangent.single(free, np.full(len(free), float(tight), x.dtype))
+        return Tangent.single(free, np.full(len(free), float(tight), x.dtype), x[free], self.radius - x[free])
 
     def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:
         flat, (slack, slack_of_sum) = x.reshape(-1), self._slacks(x, noise)

@@ -246,6 +246,8 @@ class Product(Faces, WorkingSets, _Composition):
             np.concatenate([part.normal for part in parts]),
             np.concatenate([part.blocks + end for part, end in zip(parts, ends[:-1], strict=True)]),
             int(ends[-1]),
+            np.concatenate([part.below for part in parts]),
+            np.concatenate([part.above for part in parts]),
         )
 
     @property

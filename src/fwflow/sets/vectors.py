@@ -176,7 +176,9 @@ class L1Ball(Faces, _SingleEntries, Ball):
         size = np.abs(wide)
         if _total(size) <= self.radius * (1 + ROUNDING):
             return x
-        return rounded_towards(np.copysign(onto_simplex(size, self.radius), wide), 0, x.dtype).reshape(x.shape)
+        # Rounding must not enlarge an entry: a zero would become nonzero.
+        shrunk = np.copysign(np.minimum(onto_simplex(size, self.radius), size), wide)
+        return rounded_towards(shrunk, 0, x.dtype).reshape(x.shape)
 
     def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
         flat = g.reshape(-1)
@@ -203,9 +205,10 @@ class L1Ball(Faces, _SingleEntries, Ball):
 
     def tangent(self, x: Array) -> Tangent:
         if self.radius - float(np.abs(x).sum(dtype=np.float64)) > ON_BOUNDARY * self.radius:
-            return Tangent.single(np.arange(len(x)), np.zeros_like(x))
+            return Tangent.single(np.arange(len(x)), np.zeros_like(x), math.inf, math.inf)
         free = np.flatnonzero(x)
-        return Tangent.single(free, np.sign(x[free]))
+        used = x[free]
+        return Tangent.single(free, np.sign(used), np.where(used > 0, used, np.inf), np.where(used < 0, -used, np.inf))
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         """Return the largest step by Newton's method from outside, for the norm is convex and piecewise linear."""
@@ -490,7 +493,7 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
 
     def tangent(self, x: Array) -> Tangent:
         free = np.flatnonzero(x)
-        return Tangent.single(free, np.ones(len(free), x.dtype))
+        return Tangent.single(free, np.ones(len(free), x.dtype), x[free], math.inf)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
         flat = x.reshape(-1)
@@ -572,7 +575,7 @@ class Box(Faces, ParametricSet):
     def tangent(self, x: Array) -> Tangent:
         lower, upper = self.bounds(x.shape)
         free = np.flatnonzero((x > lower) & (x < upper))
-        return Tangent.single(free, np.zeros(len(free), x.dtype))
+        return Tangent.single(free, np.zeros(len(free), x.dtype), (x - lower)[free], (upper - x)[free])
 
     def _slack(self, x: Array, noise: Array | float) -> Array:
         """Return the distance to a bound below which an entry counts as equal to it."""

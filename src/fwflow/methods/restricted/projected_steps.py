@@ -42,8 +42,8 @@ _STABLE, _MOST_STABLE, _UNSTABLE = 3, 50, 10
 _RECENT = 8
 # Largest number of entries whose Hessian is formed and factorised: 32 MB.
 _MOST_DIRECT = 2000
-# Largest number of faces in the minimisation of one quadratic model, and the relative length beyond the end of a face.
-_MOST_FACES, _BEYOND = 100, 1e-9
+# Largest number of faces in the minimisation of one quadratic model.
+_MOST_FACES = 100
 # Relative accuracy and largest number of steps of conjugate gradients, and their number expected before the first use.
 _CG_ACCURACY, _CG_STEPS, _CG_EXPECTED = 0.1, 60, 10.0
 # Number of multiplications in a product of two matrices that take as long as one in a product with a vector.
@@ -213,15 +213,25 @@ class ProjectedSteps:
 
     def _along_direction(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
         """Yield the projection of a Newton step, which may change the face, and the step to the end of the face."""
+        d = self._conjugate_gradients(z, g, tangent)
         direction = np.zeros_like(v)
-        direction[tangent.free] = self._conjugate_gradients(z, g, tangent)
+        direction[tangent.free] = d
         yield self._project(v + direction)
-        yield self._project(v + self._length(v, direction) * direction)
+        yield self._moved(v, d, tangent)[0]
 
-    def _length(self, v: Array, direction: Array) -> float:
-        """Return the length, at most one, at which a direction leaves the face around v."""
+    def _moved(self, x: Array, d: Array, tangent: Tangent) -> tuple[Array, bool]:
+        """Return the end of a step within the face around x, and whether the face ended it."""
         assert self.C.faces is not None
-        return min(1.0, self.C.faces.max_step(v, direction))
+        direction = np.zeros_like(x)
+        direction[tangent.free] = d
+        length, ending = tangent.end(d)
+        if not tangent.normal.any():  # a condition on the sum may become active
+            within = min(length, self.C.faces.max_step(x, direction))
+            length, ending = within, ending if within == length else ending[:0]
+        end = x + length * direction
+        places = tangent.free[ending]  # put exactly on their bounds
+        end[places] = np.where(d[ending] < 0, x[places] - tangent.below[ending], x[places] + tangent.above[ending])
+        return self._project(end), length < 1
 
     def _model_minima(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
         """Yield the minimum of the quadratic model on the face, reached from v over smaller and smaller faces."""
@@ -233,18 +243,11 @@ class ProjectedSteps:
             d = _solved(H[np.ix_(inside, inside)], slopes[inside], tangent)
             if d is None:
                 break
-            direction = np.zeros_like(v)
-            direction[tangent.free] = d
-            length = self._length(x, direction)
-            ends = length < 1
-            end = x + (length * (1 + _BEYOND) if ends else 1.0) * direction
-            if ends:  # The projection puts entries beyond a bound on it, but not those of an L1 ball that change sign.
-                end[np.abs(end) <= 2 * _BEYOND * np.abs(x)] = 0
-            x = self._project(end)
-            slopes = g[first] + np.dot(H, (x - v)[first]).astype(g.dtype)
-            before, tangent = tangent, faces.tangent(x) or tangent
-            if not ends or not 0 < len(tangent.free) < len(before.free) or self.problem.late:
+            x, ended = self._moved(x, d, tangent)
+            before, found = len(tangent.free), faces.tangent(x)
+            if not ended or found is None or not 0 < len(found.free) < before or self.problem.late:
                 break
+            tangent, slopes = found, g[first] + np.dot(H, (x - v)[first]).astype(g.dtype)
         yield x
 
     def _conjugate_gradients(self, z: Array, g: Array, tangent: Tangent) -> Array:
