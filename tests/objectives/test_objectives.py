@@ -10,6 +10,7 @@ from scipy.special import expit
 import fwflow as fw
 from fwflow.designs import Counts, DenseDesign
 from fwflow.objectives import Huber, Logistic, Squared
+from fwflow.objectives.losses import Ahead
 from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex
 from fwflow.run.loop import _REFRESH_EVERY
@@ -142,6 +143,37 @@ def test_losses_are_accepted_as_objects(loss):
     name = type(loss).__name__.lower()
     f, named = fw.LinearModel(A, b, loss), fw.LinearModel(A, b, name, rho=0.7)
     assert f.value(f.point(x)) == named.value(named.point(x))
+
+
+class Quartic(fw.Loss):
+    """Loss that inherits all optional members."""
+
+    curvature = 100.0
+
+    def value(self, z, b):
+        return float(((z - b) ** 4).sum() / 4)
+
+    def derivative(self, z, b):
+        return (z - b) ** 3
+
+    def second(self, z, b):
+        return 3 * (z - b) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 3, 1000])
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Huber(0.7), Quartic()], ids=lambda loss: type(loss).__name__)
+def test_value_and_derivative_are_those_of_the_single_members(loss, size, dtype):
+    rng = np.random.default_rng(size)
+    z = (10.0 ** rng.integers(-4, 5, size) * rng.standard_normal(size)).astype(dtype)
+    z[::7] = 0.0
+    b = np.sign(rng.standard_normal(size)).astype(dtype)
+    for of in (loss, Ahead(loss, 0.5 * z, 0.25)):
+        value, derivative = of.value_and_derivative(z, b)
+        assert type(value) is float
+        assert value == of.value(z, b)
+        assert derivative.dtype == dtype
+        np.testing.assert_array_equal(derivative, of.derivative(z, b))
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])

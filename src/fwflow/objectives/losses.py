@@ -53,6 +53,10 @@ class Loss(ABC):
     def second(self, z: Array, b: Array) -> Array:
         """Return the second derivative in z, entry by entry."""
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        """Return `value` and `derivative`. A loss that overrides it computes common terms once, with equal results."""
+        return self.value(z, b), self.derivative(z, b)
+
     def values(self, z: Array, b: Array) -> Array | None:
         """Return the loss entry by entry, which weights need, or None."""
         return None
@@ -87,6 +91,10 @@ class Squared(EntrywiseLoss):
     def derivative(self, z: Array, b: Array) -> Array:
         return z - b
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        r = z - b
+        return 0.5 * float((r * r).sum()), r
+
     def second(self, z: Array, b: Array) -> Array:
         return namespace(z).ones_like(z)
 
@@ -109,17 +117,30 @@ class Logistic(EntrywiseLoss):
 
     # Each formula has one exponential, of -|z| = -|bz| or of bz clipped below overflow.
     def values(self, z: Array, b: Array) -> Array:
-        xp = namespace(z)
-        return xp.log1p(xp.exp(-xp.abs(z))) - xp.minimum(b * z, 0)
+        return _logistic_values(b * z)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        bz, xp = b * z, namespace(z)
-        return -b / (1 + xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
+        return _logistic_derivative(b * z, b)
+
+    # One exponential for both would save nothing: choosing between e and 1 takes as long as the second exponential.
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        bz = b * z
+        return float(_logistic_values(bz).sum()), _logistic_derivative(bz, b)
 
     def second(self, z: Array, b: Array) -> Array:
         xp = namespace(z)
         e = xp.exp(-xp.abs(z))
         return e / (1 + e) ** 2
+
+
+def _logistic_values(bz: Array) -> Array:
+    xp = namespace(bz)
+    return xp.log1p(xp.exp(-xp.abs(bz))) - xp.minimum(bz, 0.0)
+
+
+def _logistic_derivative(bz: Array, b: Array) -> Array:
+    xp = namespace(bz)
+    return -b / (1.0 + xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
 
 
 @dataclass(frozen=True)
@@ -141,6 +162,11 @@ class Huber(EntrywiseLoss):
     def derivative(self, z: Array, b: Array) -> Array:
         return (z - b).clip(-self.rho, self.rho)
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        r = z - b
+        inside = r.clip(-self.rho, self.rho)
+        return float((inside * (r - 0.5 * inside)).sum()), inside
+
     def second(self, z: Array, b: Array) -> Array:
         return (abs(z - b) <= self.rho).astype(z.dtype)
 
@@ -160,6 +186,10 @@ class Ahead(Loss):
 
     def derivative(self, z: Array, b: Array) -> Array:
         return self.share * self.loss.derivative(self.start + self.share * z, b)
+
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        value, slopes = self.loss.value_and_derivative(self.start + self.share * z, b)
+        return value, self.share * slopes
 
     def second(self, z: Array, b: Array) -> Array:
         return self.share**2 * self.loss.second(self.start + self.share * z, b)
