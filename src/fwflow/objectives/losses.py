@@ -5,6 +5,7 @@ The array functions come from the library of z, so that `fwflow.jax` uses the sa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._numerics import namespace
+from fwflow._numerics import namespace, quiet
 from fwflow._validation import Array, InputError, find, ours, positive
 
 
@@ -115,17 +116,24 @@ class Logistic(EntrywiseLoss):
         if (b == b[0]).all():
             raise InputError(f"b holds the label {b[0]:g} only, so the optimal intercept is infinite")
 
-    # Each formula has one exponential, of -|z| = -|bz| or of bz clipped below overflow.
     def values(self, z: Array, b: Array) -> Array:
-        return _logistic_values(b * z)
+        xp = namespace(z)
+        return xp.log1p(xp.exp(-xp.abs(z))) - xp.minimum(b * z, 0.0)
+
+    def value(self, z: Array, b: Array) -> float:
+        return self._sum(_exp(b * z), z, b)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        return _logistic_derivative(b * z, b)
+        return b / (-1.0 - _exp(b * z))
 
-    # One exponential for both would save nothing: choosing between e and 1 takes as long as the second exponential.
     def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
-        bz = b * z
-        return float(_logistic_values(bz).sum()), _logistic_derivative(bz, b)
+        e = _exp(b * z)
+        return self._sum(e, z, b), b / (-1.0 - e)
+
+    def _sum(self, e: Array, z: Array, b: Array) -> float:
+        """Return the sum of log(1 + 1/e), or of `values`, which take longer, if 1/e overflows."""
+        total = float(quiet(_log1p_inverse, e).sum())
+        return total if total < math.inf else float(self.values(z, b).sum())
 
     def second(self, z: Array, b: Array) -> Array:
         xp = namespace(z)
@@ -133,14 +141,16 @@ class Logistic(EntrywiseLoss):
         return e / (1 + e) ** 2
 
 
-def _logistic_values(bz: Array) -> Array:
+def _exp(bz: Array) -> Array:
+    """Return the exponential, which may be infinite. JAX gets a finite one, because it differentiates by b."""
+    if type(bz) is np.ndarray:
+        return quiet(np.exp, bz)
     xp = namespace(bz)
-    return xp.log1p(xp.exp(-xp.abs(bz))) - xp.minimum(bz, 0.0)
+    return xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0))
 
 
-def _logistic_derivative(bz: Array, b: Array) -> Array:
-    xp = namespace(bz)
-    return -b / (1.0 + xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
+def _log1p_inverse(e: Array) -> Array:
+    return np.log1p(1.0 / e)
 
 
 @dataclass(frozen=True)
