@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import fwflow as fw
-from fwflow._numerics import dot, namespace, norm, quietly
+from fwflow._numerics import all_finite, dot, namespace, norm, quiet, quietly
 
 SOURCE = Path(fw.__file__).parent
 
@@ -161,3 +161,22 @@ def test_what_makes_a_product_is_seen():
     kinds = ["a @ b", "a @= b", "np.dot(a, b)", "np.linalg.norm(a)", "np.linalg.pinv(a)", "lsmr(a, b)"]
     assert [len(list(products(ast.parse(kind)))) for kind in kinds] == [1] * len(kinds)
     assert not list(products(ast.parse("dot(a, b), np.vdot(a, b), quietly(lsmr)(a, b), np.linalg.norm(a, axis=1)")))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [([], True), ([0.0, -1.0], True), ([1e30, 1e38], True), ([1.0, np.nan], False), ([-np.inf, 0.0], False)],
+)
+def test_all_finite_is_right_where_squares_overflow(entries, expected, dtype):
+    x = np.array(entries, dtype)
+    with np.errstate(all="raise"):
+        assert all_finite(x) is expected
+        assert all_finite(np.stack([x, x]).T) is expected  # not contiguous
+
+
+def test_quiet_functions_leave_warnings_of_others_alone():
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(quiet(np.exp, np.array([0.0, 1e4])), [1.0, np.inf])
+        with pytest.raises(FloatingPointError):
+            np.exp(np.array([1e4]))

@@ -43,6 +43,11 @@ _quiet = _Quiet()
 _matmul = quietly(operator.matmul)
 
 
+def quiet(function: Callable[..., Any], *arrays: Array) -> Any:
+    """Return ``function(*arrays)`` without floating-point warnings. The function must not call code of a user."""
+    return _quiet.run(function, *arrays)
+
+
 def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
     if type(a) is type(b) is np.ndarray:
@@ -54,6 +59,11 @@ def norm(x: Any) -> Any:
     """Return the Euclidean norm of all entries, in the precision of `x`, without floating-point warnings."""
     entries = np.asarray(x).ravel(order="K")
     return np.sqrt(np.vdot(entries, entries))
+
+
+def all_finite(x: Array) -> bool:
+    """Return whether all entries are finite. The squared norm answers that in half of the time, unless it overflows."""
+    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
 
 
 def namespace(array: Any) -> Any:

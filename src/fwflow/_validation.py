@@ -65,8 +65,9 @@ def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
         array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} must be an array of real numbers; got {describe(value)}")
-    with np.errstate(over="ignore"):  # too large entries become infinite, which `finite_array` reports
-        array = array.astype(float_dtype(array.dtype), copy=False)
+    if array.dtype not in (np.float32, np.float64):
+        with np.errstate(over="ignore"):  # too large entries become infinite, which `finite_array` reports
+            array = array.astype(float_dtype(array.dtype))
     if ndim is not None and array.ndim != ndim:
         hint = "; ravel() returns a vector" if ndim == 1 and array.size == max(array.shape, default=0) else ""
         raise InputError(f"{name} must have {ndim} dimension(s); got shape {array.shape}{hint}")
@@ -95,8 +96,9 @@ def _from_objects(array: Array, name: str) -> Array:
 def finite_array(value: ArrayLike, name: str, ndim: int | None = None, dtype: Any = None) -> Array:
     """Return `float_array`, converted to `dtype` if it is given. Entries that are not finite are an error."""
     array = float_array(value, name, ndim)
-    with np.errstate(over="ignore"):
-        array = array if dtype is None else array.astype(dtype, copy=False)
+    if dtype is not None and array.dtype != dtype:
+        with np.errstate(over="ignore"):
+            array = array.astype(dtype)
     good = np.isfinite(array)
     if not good.all():
         place = np.unravel_index(int(good.argmin()), array.shape)
@@ -132,7 +134,7 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
 
     It is not a NumPy number, which would convert float32 data to float64.
     """
-    if isinstance(value, float) and accepts(value):
+    if (isinstance(value, float) or (type(value) is int and abs(value) < 2**53)) and accepts(value):
         return float(value)
     try:
         # float() would also accept text, arrays of one entry, masked entries and complex numbers.

@@ -10,6 +10,7 @@ from scipy.special import expit
 import fwflow as fw
 from fwflow.designs import Counts, DenseDesign
 from fwflow.objectives import Huber, Logistic, Squared
+from fwflow.objectives.losses import Ahead
 from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex
 from fwflow.run.loop import _REFRESH_EVERY
@@ -142,6 +143,88 @@ def test_losses_are_accepted_as_objects(loss):
     name = type(loss).__name__.lower()
     f, named = fw.LinearModel(A, b, loss), fw.LinearModel(A, b, name, rho=0.7)
     assert f.value(f.point(x)) == named.value(named.point(x))
+
+
+class Quartic(fw.Loss):
+    """Loss that inherits all optional members."""
+
+    curvature = 100.0
+
+    def value(self, z, b):
+        return float(((z - b) ** 4).sum() / 4)
+
+    def derivative(self, z, b):
+        return (z - b) ** 3
+
+    def second(self, z, b):
+        return 3 * (z - b) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, 1, 3, 1000])
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Huber(0.7), Quartic()], ids=lambda loss: type(loss).__name__)
+def test_value_and_derivative_are_those_of_the_single_members(loss, size, dtype):
+    rng = np.random.default_rng(size)
+    z = (10.0 ** rng.integers(-4, 5, size) * rng.standard_normal(size)).astype(dtype)
+    z[::7] = 0.0
+    b = np.sign(rng.standard_normal(size)).astype(dtype)
+    for of in (loss, Ahead(loss, 0.5 * z, 0.25)):
+        value, derivative = of.value_and_derivative(z, b)
+        assert type(value) is float
+        assert value == of.value(z, b)
+        assert derivative.dtype == dtype
+        np.testing.assert_array_equal(derivative, of.derivative(z, b))
+
+
+class Doubled(Squared):
+    """Twice the squared loss, without `value_and_derivative`."""
+
+    curvature = 2.0
+
+    def values(self, z, b):
+        return (z - b) ** 2
+
+    def derivative(self, z, b):
+        return 2 * (z - b)
+
+    def second(self, z, b):
+        return np.full_like(z, 2.0)
+
+
+class Shifted(fw.LinearModel):
+    """Linear model with another value only."""
+
+    def value(self, point):
+        return super().value(point) + 1.0
+
+
+@pytest.mark.parametrize("method", ["fw", "rk44", "auto"])
+def test_classes_of_users_may_override_value_or_derivative_only(method):
+    A, b, run = design(20, 8), targets(20), {"method": method, "tol": 0, "max_iter": 10}
+    plain = fw.minimize(fw.LinearModel(A, b), fw.L1Ball(1.0), **run)
+    doubled = fw.minimize(fw.LinearModel(A, b, Doubled()), fw.L1Ball(1.0), **run)
+    shifted = fw.minimize(Shifted(A, b), fw.L1Ball(1.0), **run)
+    np.testing.assert_allclose(doubled.trace["fun"], 2 * plain.trace["fun"], rtol=1e-9)
+    np.testing.assert_allclose(doubled.trace["gap"], 2 * plain.trace["gap"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(shifted.trace["fun"], plain.trace["fun"] + 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
+def test_an_iterate_is_evaluated_as_value_and_gradient(loss, intercept, weighted):
+    weights = np.linspace(0.1, 1.0, 20) if weighted else None
+    f = fw.LinearModel(design(20, 8), labels(20), loss, intercept=intercept, weights=weights)
+    counted = f.counted_by(Counts())
+    point = counted.point(targets(8))
+    together = counted.evaluated(point)
+    assert f.evaluated(point) is None  # outside of runs
+    if weighted:
+        assert together is None
+        return
+    value, gradient = together
+    assert value == counted.value(point)
+    np.testing.assert_array_equal(gradient, counted.gradient(point))
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])

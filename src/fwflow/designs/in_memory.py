@@ -19,7 +19,7 @@ from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.designs.base import DataCost, Design, DesignWrapper
-from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex
+from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex, read_only
 
 # Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers this
 # close to each other is exact, and columns with a larger spread lose less than two decimal digits.
@@ -53,6 +53,7 @@ class DenseDesign(_InMemory):
 
     def __init__(self, A: ArrayLike, name: str = "A") -> None:
         self.A = finite_array(A, name, ndim=2)
+        self._read_only = read_only(self.A)
         self.shape, self.dtype = self.A.shape, self.A.dtype
         # The shares of columns are measured: in a matrix stored by rows, every entry of a column takes a cache line.
         self.data_cost = DataCost(self.A.size, column_share=0.2 if self.A.flags.f_contiguous else 0.02)
@@ -64,7 +65,7 @@ class DenseDesign(_InMemory):
         return dot(r, self.A)
 
     def column(self, j: int) -> DenseVertex:
-        return DenseVertex(self.A[:, j])
+        return DenseVertex(self._read_only[:, j])
 
     def columns(self, indices: Array) -> Array:
         return self.A[:, indices]

@@ -127,10 +127,9 @@ class Multistep(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: StageMemory) -> Proposal:
         x, known = iterate.point, iterate.known
-        gammas = self.schedule.stage_gammas(iterate.k, self.tableau.omega.tolist())
+        gammas = self.schedule.stage_gammas(iterate.k, self.tableau.times)
         W, p = self.tableau.mixture(gammas)
         averages, oracle = memory.momentum, self.stage_oracle(problem, iterate, memory)
-        gradient = oracle.gradient if self.oracle_only else oracle.dense_gradient
 
         def target(i: int, x_bar: Point) -> Atom:
             nonlocal averages
@@ -138,6 +137,7 @@ class Multistep(Method):
                 raise TimeIsUp
             if self.momentum is None:
                 return oracle.vertex(i, x_bar, oracle.gradient(x_bar))
+            gradient = oracle.gradient if self.momentum.linear else oracle.dense_gradient
             vertex_for = partial(oracle.vertex, i, x_bar)
             aimed, averages = self.momentum.aim(x_bar, gammas[i], averages, gradient, vertex_for)
             return aimed

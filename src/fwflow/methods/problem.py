@@ -123,7 +123,10 @@ class Problem:
         """Return value and gradient of an objective that computes them together, once per point."""
         if point in self._joint:
             return self._joint[point]
-        together = self.objective.value_and_gradient(point)
+        return self._kept(point, self.objective.value_and_gradient(point))
+
+    def _kept(self, point: Point, together: tuple[float, Any] | None) -> tuple[float, Any] | None:
+        """Count and keep value and gradient if they were computed together."""
         if together is not None:
             self.counts.n_grad += 1
             self._joint.clear()
@@ -230,6 +233,8 @@ class Problem:
         self, point: Point, hint: Lifted | None = None, lift: bool = True, gradient: Gradient | None = None
     ) -> Evaluation:
         r"""Return the gradient (unless given), the vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
+        if gradient is None and self.objective.domain is None:
+            self._kept(point, self.objective.evaluated(point))  # the value at an iterate is needed too
         g = self.gradient(point) if gradient is None else gradient
         inner = g.inner(point)
         s = self.lmo(g, hint, lift, inner)

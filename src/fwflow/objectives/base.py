@@ -176,6 +176,10 @@ class Objective(ABC):
         """Return both, for functions that compute them together; else None."""
         return None
 
+    def evaluated(self, point: Point) -> tuple[float, Any] | None:
+        """Return value and gradient at an iterate, which needs both, if together they cost less; else None."""
+        return None
+
     def gradients(self, points: Sequence[Point]) -> Array | None:
         """Return the gradients at several points, one per row, if one pass over the data suffices; else None."""
         return None

@@ -234,6 +234,8 @@ class LossOfImage(Objective):
     #: Factors of the losses, one per entry of the image. None: all are one.
     weights: Array | None = None
     intercept: bool = False
+    #: Whether a run computes the loss and its derivative together. A class of a user may override one of them only.
+    joint: bool = False
     convex = True
 
     def _set_losses(self, loss: str | Loss, rho: float, b: Array, scale: str, weights: ArrayLike | None) -> None:
@@ -256,6 +258,7 @@ class LossOfImage(Objective):
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)
         watched.b = read_only(self.b)  # A user's loss must not change it.
+        watched.joint = self.trusted and self.weights is None
         return watched
 
     @property
@@ -268,6 +271,11 @@ class LossOfImage(Objective):
     def dual(self, point: Point) -> Array:
         """Return the derivative of f in the image; the transpose of the linear map turns it into the gradient."""
         return self._slopes(self._shifted(image_of(point)))
+
+    def value_and_dual(self, point: Point) -> tuple[float, Array]:
+        """Return `value` and `dual` of a model without weights."""
+        value, slopes = self.loss.value_and_derivative(self._shifted(image_of(point)), self.b)
+        return self.factor * value, self.factor * slopes
 
     def _value(self, z: Array) -> float:
         if self.weights is None:

@@ -21,7 +21,6 @@ from fwflow.objectives.losses import Loss
 from fwflow.objectives.restriction import Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
-from fwflow.points.vertices import freeze
 
 
 class LinearModel(DesignImage, LossOfImage):
@@ -102,16 +101,27 @@ class LinearModel(DesignImage, LossOfImage):
         return twin
 
     def precise(self) -> Objective:
-        whole = copy.copy(super().precise())
-        whole._screen = None  # type: ignore[attr-defined]
+        whole = super().precise()
+        if self._screen is not None:
+            whole = copy.copy(whole)
+            whole._screen = None  # type: ignore[attr-defined]
         return whole
 
     def gradient(self, point: Point) -> Array | LazyGradient:
+        return self._transposed(self.dual(point))
+
+    def evaluated(self, point: Point) -> tuple[float, Any] | None:
+        if not self.joint:
+            return None
+        value, dual = self.value_and_dual(point)
+        return value, self._transposed(dual)
+
+    def _transposed(self, dual: Array) -> Array | LazyGradient:
+        """Return the product of the transposed design with a derivative in the image."""
         if self._screen is not None:
-            return LazyGradient(self.dual(point), self.shape, ref(self._screen))
-        # A design may return the same buffer again.
-        g = np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype)
-        freeze(g)
+            return LazyGradient(dual, self.shape, ref(self._screen))
+        g = np.array(self.design.rmatvec(dual), dtype=self.dtype)  # A design may return the same buffer again.
+        g.setflags(write=False)
         return g
 
     def gradients(self, points: Sequence[Point]) -> Array | None:

@@ -5,6 +5,7 @@ The array functions come from the library of z, so that `fwflow.jax` uses the sa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._numerics import namespace
+from fwflow._numerics import namespace, quiet
 from fwflow._validation import Array, InputError, find, ours, positive
 
 
@@ -53,6 +54,10 @@ class Loss(ABC):
     def second(self, z: Array, b: Array) -> Array:
         """Return the second derivative in z, entry by entry."""
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        """Return `value` and `derivative`. A loss that overrides it computes common terms once, with equal results."""
+        return self.value(z, b), self.derivative(z, b)
+
     def values(self, z: Array, b: Array) -> Array | None:
         """Return the loss entry by entry, which weights need, or None."""
         return None
@@ -87,6 +92,10 @@ class Squared(EntrywiseLoss):
     def derivative(self, z: Array, b: Array) -> Array:
         return z - b
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        r = z - b
+        return 0.5 * float((r * r).sum()), r
+
     def second(self, z: Array, b: Array) -> Array:
         return namespace(z).ones_like(z)
 
@@ -107,19 +116,41 @@ class Logistic(EntrywiseLoss):
         if (b == b[0]).all():
             raise InputError(f"b holds the label {b[0]:g} only, so the optimal intercept is infinite")
 
-    # Each formula has one exponential, of -|z| = -|bz| or of bz clipped below overflow.
     def values(self, z: Array, b: Array) -> Array:
         xp = namespace(z)
-        return xp.log1p(xp.exp(-xp.abs(z))) - xp.minimum(b * z, 0)
+        return xp.log1p(xp.exp(-xp.abs(z))) - xp.minimum(b * z, 0.0)
+
+    def value(self, z: Array, b: Array) -> float:
+        return self._sum(_exp(b * z), z, b)
 
     def derivative(self, z: Array, b: Array) -> Array:
-        bz, xp = b * z, namespace(z)
-        return -b / (1 + xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0)))
+        return b / (-1.0 - _exp(b * z))
+
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        e = _exp(b * z)
+        return self._sum(e, z, b), b / (-1.0 - e)
+
+    def _sum(self, e: Array, z: Array, b: Array) -> float:
+        """Return the sum of log(1 + 1/e), or of `values`, which take longer, if 1/e overflows."""
+        total = float(quiet(_log1p_inverse, e).sum())
+        return total if total < math.inf else float(self.values(z, b).sum())
 
     def second(self, z: Array, b: Array) -> Array:
         xp = namespace(z)
         e = xp.exp(-xp.abs(z))
         return e / (1 + e) ** 2
+
+
+def _exp(bz: Array) -> Array:
+    """Return the exponential, which may be infinite. JAX gets a finite one, because it differentiates by b."""
+    if type(bz) is np.ndarray:
+        return quiet(np.exp, bz)
+    xp = namespace(bz)
+    return xp.exp(xp.minimum(bz, 88.0 if bz.dtype == np.float32 else 709.0))
+
+
+def _log1p_inverse(e: Array) -> Array:
+    return np.log1p(1.0 / e)
 
 
 @dataclass(frozen=True)
@@ -141,6 +172,11 @@ class Huber(EntrywiseLoss):
     def derivative(self, z: Array, b: Array) -> Array:
         return (z - b).clip(-self.rho, self.rho)
 
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        r = z - b
+        inside = r.clip(-self.rho, self.rho)
+        return float((inside * (r - 0.5 * inside)).sum()), inside
+
     def second(self, z: Array, b: Array) -> Array:
         return (abs(z - b) <= self.rho).astype(z.dtype)
 
@@ -160,6 +196,10 @@ class Ahead(Loss):
 
     def derivative(self, z: Array, b: Array) -> Array:
         return self.share * self.loss.derivative(self.start + self.share * z, b)
+
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        value, slopes = self.loss.value_and_derivative(self.start + self.share * z, b)
+        return value, self.share * slopes
 
     def second(self, z: Array, b: Array) -> Array:
         return self.share**2 * self.loss.second(self.start + self.share * z, b)

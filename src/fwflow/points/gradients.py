@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._numerics import dot
+from fwflow._numerics import all_finite, dot
 from fwflow._storage import places_within, storable
 from fwflow._validation import Array
 from fwflow.points.point import Atom, Point
@@ -94,7 +94,7 @@ class DenseGradient(Gradient):
         return self.array
 
     def finite(self) -> bool:
-        return bool(np.isfinite(self.array).all())
+        return all_finite(self.array)
 
     def inner(self, point: Point) -> float:
         return point.dot(self.array)
@@ -120,7 +120,7 @@ class ByImage(Gradient):
     data: Array
 
     def finite(self) -> bool:
-        return bool(np.isfinite(self.data).all())
+        return all_finite(self.data)
 
     def inner(self, point: Point) -> float:
         assert point.image is not None

@@ -155,7 +155,7 @@ class Point(Atom):
 
     def mix(self, terms: Iterable[tuple[float, Atom]]) -> Point:
         r"""Return the point :math:`x + \sum_i w_i (s_i - x)` with its image."""
-        terms = [(w, term) for w, term in terms if w != 0]
+        terms = [term for term in terms if term[0] != 0]
         if not terms:
             return self
         rest = 1.0 - sum([w for w, _ in terms])

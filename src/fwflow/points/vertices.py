@@ -114,15 +114,16 @@ class DenseVertex(Vertex):
     advice: Array | None = None
 
     def __post_init__(self) -> None:
-        # An oracle that gets the vertex as a hint must not write to it.
-        object.__setattr__(self, "array", read_only(self.array))
+        if self.array.flags.writeable:  # An oracle that gets the vertex as a hint must not write to it.
+            object.__setattr__(self, "array", read_only(self.array))
 
     @property
     def shape(self) -> Shape:  # type: ignore[override]
         return self.array.shape
 
     def add_to(self, x: Array, weight: float) -> None:
-        x += (weight * self.array).reshape(x.shape)
+        term = weight * self.array
+        x += term if term.shape == x.shape else term.reshape(x.shape)
 
     def dot(self, g: Array) -> float:
         return float(np.vdot(self.array, g))

@@ -16,7 +16,7 @@ from fwflow._fingerprints import Origin
 from fwflow._validation import InputError, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
-from fwflow.methods.auto import advice
+from fwflow.methods.auto import Choice, advice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
@@ -152,8 +152,10 @@ def minimize(
     if not isinstance(state, State | None):
         raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
 
-    state = _begin(f, C, x0) if state is None else _resumed(state, f, C)
-    problem = Problem(f.counted_by(state.counts), C, state.counts, time.perf_counter() + limits.max_time)
+    counts = Counts() if state is None else replace(state.counts)
+    problem = Problem(f.counted_by(counts), C, counts, time.perf_counter() + limits.max_time)
+    origin = Origin(None, f, C)
+    state = _begin(problem, x0, origin) if state is None else _resumed(state, problem, origin)
     chosen, name = find_method(request, problem, state.point)
     every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
     if screen and C.screenable and chosen.oracle_only:
@@ -164,25 +166,23 @@ def minimize(
         state.method = chosen.signature
     elif state.method != chosen.signature:
         raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
-    result = _run(problem, chosen, state, limits, callback, progress, every)
-    ran, message = chosen.ran(name, result.state.memory), result.message
-    black_box = f.image_map is None and not result.state.point.factored
+    result = _run(problem, chosen, name, state, limits, callback, progress, every)
+    black_box = f.image_map is None and not state.point.factored
     if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
-        message += " " + advice(problem, result.state.point, ran)
-    return replace(result, method=ran, message=message)
+        result = replace(result, message=f"{result.message} {advice(problem, state.point, result.method)}")
+    return result
 
 
-def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
-    counts = Counts()
-    counted = f.counted_by(counts)
+def _begin(problem: Problem, x0: Any, origin: Origin) -> State:
+    f, C, counts = problem.objective, problem.constraint, problem.counts
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
             raise InputError("x0 is needed: neither the objective nor the set has a known shape")
         counts.n_lmo += C.start_calls_oracle
-        point = counted.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
-        return State(point=point, counts=counts, inside=not C.start_calls_oracle, origin=Origin(None, f, C))
-    point = counted.point(x0.x if isinstance(x0, Decomposition) else x0)
+        point = f.point(C.start(shape, f.dtype or np.float64), name=f"the start of {C!r}")
+        return State(point=point, counts=counts, inside=not C.start_calls_oracle, origin=origin)
+    point = f.point(x0.x if isinstance(x0, Decomposition) else x0)
     own = C.shape or point.x.shape
     if math.prod(own) != math.prod(point.x.shape):
         raise InputError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
@@ -192,25 +192,26 @@ def _begin(f: Objective, C: ConstraintSet, x0: Any) -> State:
         raise InputError(f"x0 does not fit the set: {error}") from error
     if inside is False:
         raise InputError(f"x0 lies outside the set {C!r}")
-    return State(point=point, counts=counts, inside=inside is True, origin=Origin(None, f, C))
+    return State(point=point, counts=counts, inside=inside is True, origin=origin)
 
 
-def _resumed(state: State, f: Objective, C: ConstraintSet) -> State:
+def _resumed(state: State, problem: Problem, origin: Origin) -> State:
+    f = problem.objective
     if f.shape is not None and state.point.x.shape != f.shape:
         raise InputError(f"state has x of shape {state.point.x.shape}; the objective is defined on {f.shape}")
     image = state.point.image
     if (None if f.image_map is None else f.image_map.size) != (None if image is None else len(image)):
         raise InputError("state belongs to another objective: the image of its point has another size")
-    origin = Origin(None, f, C)
     if state.origin is not None and (other := state.origin.differs_from(origin)):
         raise InputError(f"state belongs to another problem: {other}. Start again with x0=state.x")
     # Points and memory are never changed in place, so a shallow copy protects the caller's state.
-    return replace(state, counts=replace(state.counts), trace=state.trace.copy(), origin=origin)
+    return replace(state, counts=problem.counts, trace=state.trace.copy(), origin=origin)
 
 
 def _run(
     problem: Problem,
     method: Method,
+    choice: Choice,
     state: State,
     limits: Limits,
     callback: Callable[[State], Any] | None,
@@ -222,16 +223,16 @@ def _run(
     failed = again = 0  # iteration of the first failed verification, and of the next attempt
     verified: Verified | None = None
     detail = ""
-    uses_iterate, wanted = method.uses_iterate, limits.wanted
+    uses_iterate, lifts, wanted = method.uses_iterate, method.lifts, limits.wanted
+    threshold = limits.threshold(state.first_gap)
     # tqdm starts a thread even for a bar that is disabled, so there is none unless it is shown.
     with tqdm(total=limits.max_iter) if progress else nullcontext() as bar:
         try:
             while True:
                 known, untrue = state.known, False
-                threshold = limits.threshold(state.first_gap)
-                due = state.k % check_every == 0 or state.k == k_end or state.gap_estimate <= 2 * threshold
-                if known is None and (uses_iterate or due):
-                    known = problem.evaluate(state.point, state.hint, method.lifts)
+                due = uses_iterate or state.k % check_every == 0 or state.k == k_end
+                if known is None and (due or state.gap_estimate <= 2 * threshold):
+                    known = problem.evaluate(state.point, state.hint, lifts)
                 state.gap = math.nan if known is None else known.gap
                 new = _record(problem, state, time.perf_counter() - started)
                 if new and known is not None:
@@ -272,21 +273,23 @@ def _run(
                     bar.update()
             verified = verified or verify(problem, state, state.point, known)
             judged = _judged(problem, method, state, limits, status, verified, detail)
-            return _finish(problem, method, state, limits, *judged)
+            return _finish(problem, method, choice, state, limits, *judged)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
             status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
         except DataLost as lost:
             status, detail = Status.DATA, f" At iteration {state.k}: {lost}."
-    return _finish(problem, method, state, limits, status, None, detail)
+    return _finish(problem, method, choice, state, limits, status, None, detail)
 
 
 def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
-    rounding = problem.rounding(state.point, known)
     ended = state.progress.still >= MAX_STILL or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
-    if not ended and not (state.progress.idle >= MAX_IDLE and known.gap <= rounding):
+    if not ended and state.progress.idle < MAX_IDLE:
+        return None
+    rounding = problem.rounding(state.point, known)
+    if not ended and not known.gap <= rounding:
         return None
     verified = verify(problem, state, state.point, known)
     if verified.gap <= _GAP_ROUNDING * rounding:
@@ -308,7 +311,7 @@ def _judged(
         verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
         return Status.INCONSISTENT, verified, verified.doubt
-    convex, start = problem.objective.convex, state.trace["fun"][0]
+    convex, start = problem.objective.convex, state.trace.first_fun
     noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
     if solved and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
@@ -327,21 +330,23 @@ def _judged(
 def _record(problem: Problem, state: State, elapsed: float) -> bool:
     """Write row k of the trace and keep the best point; return False if a resumed run has the row already."""
     state.fun = math.nan
-    state.fun, state.elapsed = problem.value(state.point), elapsed
-    if state.fun < state.best_fun:
-        state.best_fun, state.best, state.best_inside = state.fun, state.point, state.inside
+    state.fun = fun = problem.value(state.point)
+    state.elapsed = elapsed
+    if fun < state.best_fun:
+        state.best_fun, state.best, state.best_inside = fun, state.point, state.inside
     if math.isnan(state.first_gap):
         state.first_gap = state.gap
-    if len(state.trace) > state.k:
+    trace, counts = state.trace, state.counts
+    if len(trace) > state.k:
         return False
-    counts = state.counts
-    state.trace.append(state.fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, state.step)
+    trace.append(fun, state.gap, elapsed, counts.n_grad, counts.n_lmo, counts.n_design, state.step)
     return True
 
 
 def _finish(
     problem: Problem,
     method: Method,
+    choice: Choice,
     state: State,
     limits: Limits,
     status: Status,
@@ -373,4 +378,5 @@ def _finish(
         trace=state.trace,
         active_set=method.active_set(state.memory) if point is state.point else None,
         state=state,
+        method=method.ran(choice, state.memory),
     )

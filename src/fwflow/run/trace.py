@@ -61,6 +61,11 @@ class Trace:
         """Add a row with the entries in the order of the columns."""
         self._rows.append(row)
 
+    @property
+    def first_fun(self) -> float:
+        """Value at the start; the trace must not be empty."""
+        return self._rows[0][0]
+
     def __len__(self) -> int:
         return len(self._rows)
 

@@ -68,14 +68,18 @@ def feasible(problem: Problem, state: State, point: Point) -> bool | None:
 
 def verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
     """Compute value, gap and feasibility of a point again, in double precision; `known` is an evaluation there."""
-    exact = replace(problem, objective=problem.objective.precise())
-    same = exact.objective.dtype in (None, point.x.dtype)
-    computed = point if point.exact else exact.objective.refresh(point)
-    fresh = computed if same else exact.objective.point(point.x)
+    objective = problem.objective.precise()
+    exact = problem if objective is problem.objective else replace(problem, objective=objective)
+    fresh = point
+    if objective.dtype not in (None, point.x.dtype):
+        fresh = objective.point(point.x)
+    elif not point.exact:
+        fresh = objective.refresh(point)
     if known is None or fresh is not point:
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
-        if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
-            known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
+    if known.vertex.image is None and known.vertex.entries() is not None:
+        # The image costs a few columns, and its rounding is needed.
+        known = known._replace(vertex=objective.lift(known.vertex.vertex))
     inner = known.gradient.inner(fresh)
     least = exact.constraint.lower_bound_at(known.gradient.as_oracle_input(), inner, known.vertex.vertex)
     gap, is_feasible, doubt = inner - least, feasible(problem, state, point), ""

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fwflow._numerics import namespace
 from fwflow._validation import check_number, number, positive
@@ -76,8 +77,13 @@ class OpenLoop(Schedule):
 
     def certifies(self, tableau: Tableau) -> bool:
         """Return whether every step of a run is a convex combination; the result is exact."""
-        first = tableau.certificate(c=self.c, k=self.k0, delta=self.delta).feasible_from
+        first = _feasible_from(tableau, self.c, self.k0, self.delta)
         return first is not None and first <= self.k0
+
+
+@lru_cache  # The certificate takes ten times as long as a step of a small problem.
+def _feasible_from(tableau: Tableau, c: float, k: int, delta: float) -> int | None:
+    return tableau.certificate(c=c, k=k, delta=delta).feasible_from
 
 
 @dataclass(frozen=True)

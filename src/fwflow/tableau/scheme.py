@@ -34,13 +34,23 @@ def mixture_weights(A: Sequence[Sequence[Any]], beta: Sequence[Any], gamma: Sequ
 
     .. math:: \bar x_i = x + \sum_{j<i} W_{ij} (s_j - x), \qquad x^+ = x + \sum_i p_i (s_i - x).
     """
-    q = len(beta)
     Q: list[list[Any]] = []
     W: list[list[Any]] = []
-    for i in range(q):  # Forward substitution in xi_i = gamma_i (s_i - x - sum_j A_ij xi_j).
-        W.append([sum([A[i][k] * Q[k][j] for k in range(j, i)]) for j in range(i)])
-        Q.append([-gamma[i] * w for w in W[i]] + [gamma[i]])
-    return W, [sum([beta[i] * Q[i][j] for i in range(j, q)]) for j in range(q)]
+    p: list[Any] = []
+    # Forward substitution in xi_i = gamma_i (s_i - x - sum_j A_ij xi_j).
+    for A_i, beta_i, gamma_i in zip(A, beta, gamma, strict=True):
+        row: list[Any] = [0] * len(Q)
+        for a, earlier in zip(A_i, Q, strict=False):
+            for j, entry in enumerate(earlier):
+                row[j] += a * entry
+        own = [-gamma_i * w for w in row]
+        own.append(gamma_i)
+        p.append(0)
+        for j, entry in enumerate(own):
+            p[j] += beta_i * entry
+        W.append(row)
+        Q.append(own)
+    return W, p
 
 
 def stages(point: Any, W: Sequence[Sequence[Any]], oracle: Callable[[int, Any], Any]) -> list[Any]:
@@ -50,7 +60,7 @@ def stages(point: Any, W: Sequence[Sequence[Any]], oracle: Callable[[int, Any], 
     """
     s: list[Any] = []
     for i, row in enumerate(W):
-        s.append(oracle(i, point.mix(zip(row, s, strict=True))))
+        s.append(oracle(i, point.mix(zip(row, s, strict=True)) if row else point))
     return s
 
 
@@ -87,7 +97,7 @@ _ROUNDING = 1e-12
 
 def is_convex(weights: Sequence[float]) -> bool:
     """Return whether ``x + sum_i w_i (s_i - x)`` is a convex combination, up to rounding."""
-    return min(weights, default=0.0) >= -_ROUNDING and sum(weights) <= 1 + _ROUNDING
+    return not weights or (min(weights) >= -_ROUNDING and sum(weights) <= 1 + _ROUNDING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +158,11 @@ class Tableau:
     def stages(self) -> int:
         """Number of stages q: gradient and oracle calls in one step."""
         return len(self.beta)
+
+    @cached_property
+    def times(self) -> list[float]:
+        """The entries of `omega` as Python numbers."""
+        return self.omega.tolist()
 
     @cached_property
     def _rows(self) -> tuple[list[list[float]], list[float]]:
