@@ -73,6 +73,8 @@ class DesignMap(ImageMap):
         return known[vertex]
 
     def _product(self, x: Array) -> Array:
+        if not x.any():  # as at the centre of a ball, where most runs start
+            return np.zeros(self.size, self.design.dtype)
         return np.array(self.design.matvec(x.reshape(-1)), dtype=self.design.dtype)
 
 

@@ -44,10 +44,14 @@ _RECENT = 8
 _MOST_DIRECT = 2000
 # Largest number of faces in the minimisation of one quadratic model.
 _MOST_FACES = 100
+# Number of steps of conjugate gradients from which their direction is poor: it is longest along the directions of small
+# curvature, which they resolve last.
+_CG_POOR = 30.0
 # Relative accuracy and largest number of steps of conjugate gradients, and their number expected before the first use.
 _CG_ACCURACY, _CG_STEPS, _CG_EXPECTED = 0.1, 60, 10.0
-# Number of multiplications in a product of two matrices that take as long as one in a product with a vector.
-_BLAS3 = 10.0
+# Number of multiplications in a product of two matrices that take as long as one in a product with a vector, and the
+# fixed cost of a factorisation in projected steps. Measured with 500 to 2000 rows and 100 to 400 columns.
+_BLAS3, _SETUP = 4.0, 5.0
 # Share of the predicted decrease that a Newton step must reach (Armijo's rule).
 _DECREASE = 1e-4
 # Multiple of the rounding error of its terms up to which a gap counts as zero.
@@ -196,8 +200,9 @@ class ProjectedSteps:
     def _newton_costs(self, free: int, size: int) -> tuple[float, float]:
         """Return the costs of a Newton step by a factorisation and by conjugate gradients, in projected steps."""
         work, share = self.f.work, free / size
-        direct = (work * share * free + free**3 / 3) / _BLAS3 / (2 * work)
-        return direct if free <= _MOST_DIRECT else math.inf, self.cg_steps * share
+        direct = _SETUP + (work * share * free + free**3 / 3) / _BLAS3 / (2 * work)
+        iterative = self.cg_steps * share * (1 + self.cg_steps / _CG_POOR)
+        return direct if free <= _MOST_DIRECT else math.inf, iterative
 
     def _newton(self, v: Array, z: Array, tangent: Tangent) -> tuple[Array, Array] | None:
         """Return the point of a Newton step within the face around v, and its image; None if f does not decrease."""
