@@ -20,6 +20,7 @@ from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Evaluation, Problem, Terms
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
+from fwflow.methods.restricted.exchanges import exchange
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
 from fwflow.methods.restricted.working_set import QuasiNewtonState, WorkingSet, minimise_by_secants, minimise_on
 from fwflow.objectives.quadratic_models import Secants
@@ -50,7 +51,8 @@ _BLOCK_FACTOR = 10
 class AtomMemory:
     """Active set, memory of the line search, for lazy methods the expected gap and oracle hint, and secant pairs.
 
-    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks.
+    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks. `exchanges` are directions
+    that the set has found.
     """
 
     active: Decomposition
@@ -59,6 +61,7 @@ class AtomMemory:
     hint: Lifted | None = None
     secants: Secants = field(default_factory=Secants)
     reach: float = np.inf
+    exchanges: Any = None
 
 
 class KeepsAtoms(Method):
@@ -286,6 +289,8 @@ class Corrective(KeepsAtoms):
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         x, known, evaluation, secants = iterate.point, iterate.known, None, memory.secants
         assert known is not None
+        if (exchanged := self._exchanged(problem, iterate, memory)) is not None:
+            return exchanged
         g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
         count = max(1, min(self.vertices, _BLOCK_FACTOR * self.vertices // len(memory.active.starts)))
         more = problem.constraint.known_vertices
@@ -304,6 +309,24 @@ class Corrective(KeepsAtoms):
             evaluation = problem.evaluate(point, known.vertex, gradient=end.gradient)
         moved = float(np.abs(weights - active.weights).sum() / (2 * len(active.starts)))
         return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True)
+
+
+    def _exchanged(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal | None:
+        """Return a step along directions that the set offers, or None if it offers none or they do not decrease f."""
+        x, known, exchanges = iterate.point, iterate.known, problem.constraint.exchanges
+        if exchanges is None or known is None or not isinstance(memory.active, BlockSet):
+            return None
+        model = problem.model(x)
+        if model is None or not model.in_coordinates or problem.late:
+            return None
+        parts = memory.active.parts()
+        work = exchanges.exchange(parts, memory.exchanges, known.vertex.vertex)
+        point = None if work is None else exchange(problem, x, work, self.accuracy * known.gap)
+        if work is None or point is None:
+            return None
+        active = BlockSet.of_parts(work.parts(), problem.objective)
+        moved = float(np.abs(active.parts() - parts).sum() / max(2 * np.abs(parts).sum(), 1e-300))
+        return Proposal(point, moved, AtomMemory(active, exchanges=work.found), mixture=True)
 
 
 def _with_vertices(

@@ -10,12 +10,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition, caratheodory
+from fwflow.methods.restricted.simplices import owners
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import stacked
 from fwflow.points.gradients import Gradient
@@ -92,6 +94,17 @@ class BlockSet(Decomposition):
 
     def scores(self, g: Gradient) -> Array:
         return np.asarray(dot(self._coordinates, np.ravel(np.asarray(g))))
+
+    def parts(self) -> sp.csr_array:
+        """Return the points of all blocks, one per row."""
+        owner, k = owners(self.starts, len(self)), len(self)
+        mixing = sp.csr_array((self.weights, (owner, np.arange(k))), (len(self.blocks), k))
+        return sp.csr_array(mixing @ self._coordinates)
+
+    @classmethod
+    def of_parts(cls, parts: Iterable[Vertex], f: Objective) -> BlockSet:
+        """Return the decomposition with one member of every summand."""
+        return cls(tuple(ActiveSet(Atoms((f.lift(part),)), np.ones(1)) for part in parts))
 
     def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
         """Return the decomposition with further atoms of weight zero for every block."""

@@ -1,0 +1,269 @@
+"""Pairs of alternative segments: two paths between the same nodes, between which the flows of many origins can move.
+
+Bar-Gera, "Traffic assignment by paired alternative segments", Transportation Research B 44 (2010). There are few of
+them, because many origins share each one. Flow moves from one segment to the other for all origins that use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from fwflow._storage import storable
+from fwflow._validation import Array
+from fwflow.methods.restricted.simplices import first_in_block
+from fwflow.networks.trees import Trees
+from fwflow.points.vertices import SparseVertex, Vertex
+from fwflow.sets.base import Exchange
+
+# New pairs start from the flows on the worst links for their origin, which together make this share of the gap.
+# Measured: with 0.5 there are more calls of the oracle, and with 0.95 the first steps take longer.
+_WORST = 0.7
+# Largest number of old pairs and of new ones, per link. More pairs than links depend on each other. Measured: half as
+# many pairs took many more calls of the oracle on congested networks, and more pairs took longer.
+_PER_LINK = 1.0
+# Flows of a pair, relative to all trips, below which it is dropped. It is rounding that would keep the pair for ever.
+_UNUSED = 1e-13
+# Number of entries of the table of visited nodes, for the paths that are followed together. Chosen without tuning.
+_AT_ONCE = 2**22
+# Number of shifts between two looks at the clock.
+_CHECK_EVERY = 64
+
+
+@storable("segments", valid=lambda pairs: pairs.fit)
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Pairs of segments: ``links[starts[i]:starts[i + 1]]`` with sign 1 on one segment of pair i, -1 on the other."""
+
+    starts: Array
+    links: Array
+    signs: Array
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def fit(self) -> bool:
+        """Whether the arrays have fitting sizes."""
+        ordered = len(self.starts) > 0 and self.starts[0] == 0 and bool((np.diff(self.starts) > 0).all())
+        return ordered and self.starts[-1] == len(self.links) == len(self.signs)
+
+    @classmethod
+    def none(cls) -> Segments:
+        return cls(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+    @classmethod
+    def of(cls, pairs: Array, links: Array, signs: Array) -> Segments:
+        """Return pairs from one entry per pair and link. Pairs are numbered; those without entries are left out."""
+        order = np.argsort(pairs, kind="stable")
+        _, starts = np.unique(pairs[order], return_index=True)
+        return cls(np.append(starts, len(pairs)), links[order], signs[order])
+
+    def pairs(self) -> Array:
+        """Return the pair of every entry."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def chosen(self, mask: Array) -> Segments:
+        """Return the pairs for which the mask is true."""
+        entries = mask[self.pairs()]
+        counts = np.diff(self.starts)[mask]
+        return Segments(np.append(0, np.cumsum(counts)), self.links[entries], self.signs[entries])
+
+    def joined(self, other: Segments) -> Segments:
+        return Segments(
+            np.append(self.starts, self.starts[-1] + other.starts[1:]),
+            np.append(self.links, other.links),
+            np.append(self.signs, other.signs),
+        )
+
+    def names(self, name: Array) -> Array:
+        """Return a number for every pair that does not depend on the order of its segments, given one per link."""
+        with np.errstate(over="ignore"):
+            sums = np.add.reduceat(name[self.links] * self.signs.astype(np.int64), self.starts[:-1])
+        return np.abs(sums)
+
+    def halves(self, sign: float) -> list[Array]:
+        """Return the links of one segment of every pair."""
+        entries = self.signs == sign
+        ends = np.cumsum(np.bincount(self.pairs()[entries], minlength=len(self)))
+        return np.split(self.links[entries], ends[:-1])[: len(self)]
+
+
+class SegmentExchange(Exchange):
+    """Flows by link and origin, and pairs of segments between which they can move."""
+
+    def __init__(self, flows: Array, segments: Segments, ranges: tuple[Array, Array]) -> None:
+        self._flows, self._before, self._segments = flows, flows, segments
+        self._ahead, self._behind = segments.halves(1.0), segments.halves(-1.0)
+        self._ranges: tuple[Array, Array] | None = ranges
+        self.directions = sp.csr_array((segments.signs, segments.links, segments.starts), (len(segments), len(flows)))
+
+    @classmethod
+    def of(cls, trees: Trees, parts: sp.csr_array, old: Segments | None, costs: Array) -> SegmentExchange | None:
+        """Return the old pairs that are still used, and new ones that lead to the cheapest paths."""
+        flows = np.ascontiguousarray(parts.T.toarray())
+        most = max(1, int(_PER_LINK * len(flows)))
+        old = Segments.none() if old is None else old
+        lower, upper = _ranges(flows, old)
+        both = np.minimum(-lower, upper)
+        used = both > _UNUSED * float(trees.trips.amounts.sum())
+        if used.sum() > most:
+            used &= both >= np.partition(both, -most)[-most]
+        old = old.chosen(used)
+        new = _found(trees, parts, flows, old, costs, most)
+        segments = old.joined(new)
+        if not len(segments):
+            return None
+        added = _ranges(flows, new)
+        ranges = np.append(lower[used], added[0]), np.append(upper[used], added[1])
+        return cls(flows, segments, ranges)
+
+    @property
+    def found(self) -> Segments:
+        return self._segments
+
+    def ranges(self) -> tuple[Array, Array]:
+        if self._ranges is None:
+            self._ranges = _ranges(self._flows, self._segments)
+        return self._ranges
+
+    def moved(self, amounts: Array, late: Callable[[], bool]) -> Array:
+        self._before, self._ranges = self._flows, None
+        flows = self._flows = self._flows.copy()
+        for count, i in enumerate(np.flatnonzero(amounts).tolist()):
+            if count % _CHECK_EVERY == 0 and late():
+                break
+            amount, start, end = float(amounts[i]), self._behind[i], self._ahead[i]
+            if amount < 0:
+                amount, start, end = -amount, end, start
+            if not len(start):
+                continue
+            leaving = flows[start]
+            available = np.minimum.reduce(leaving)
+            total = float(available.sum())
+            if total > 0:
+                shift = available if amount >= total else (amount / total) * available
+                flows[start] = leaving - shift
+                flows[end] += shift
+        return np.asarray(flows.sum(axis=1))
+
+    def shortened(self, share: float) -> Array:
+        self._flows, self._ranges = self._before + share * (self._flows - self._before), None
+        return np.asarray(self._flows.sum(axis=1))
+
+    def parts(self) -> tuple[Vertex, ...]:
+        rows = sp.csr_array(self._flows.T)
+        cuts = rows.indptr[1:-1]
+        pairs = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
+        return tuple(SparseVertex(links, amounts, (rows.shape[1],)) for links, amounts in pairs)
+
+
+def _ranges(flows: Array, segments: Segments) -> tuple[Array, Array]:
+    """Return minus the flow that can leave the segments with sign 1, and the flow that can leave the others."""
+    ahead, behind = (
+        np.array([float(np.minimum.reduce(flows[half]).sum()) if len(half) else 0.0 for half in segments.halves(sign)])
+        for sign in (1.0, -1.0)
+    )
+    return -ahead, behind
+
+
+def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs: Array, most: int) -> Segments:
+    """Return new pairs: one for every link whose flow from an origin would save much on the cheapest path.
+
+    The path of the flow is followed upstream, by the links with the largest flow, until it meets the cheapest path.
+    """
+    distances, last = trees.paths_before(costs)
+    origins, links = np.repeat(np.arange(parts.shape[0]), np.diff(parts.indptr)), parts.indices
+    tails, heads = trees.tails[links], trees.heads[links]
+    saved = (distances[origins, tails] + costs[links] - distances[origins, heads]) * parts.data
+    order = np.argsort(saved)[::-1]
+    total = np.cumsum(np.maximum(saved[order], 0.0))
+    worst = order[: int(np.searchsorted(total, _WORST * total[-1])) + 1] if len(order) else order
+    worst = worst[saved[worst] > 0]
+    name = np.random.default_rng(0).integers(1, 2**62, len(flows))
+    incoming = _Incoming(trees)
+    known, new, gains, names = old.names(name), Segments.none(), np.zeros(0), np.zeros(0, np.int64)
+    step = max(1, _AT_ONCE // trees.size)
+    for first in range(0, len(worst), step):
+        some = worst[first : first + step]
+        pairs, gain = _followed(trees, incoming, flows, last, origins[some], links[some], saved[some])
+        new, gains = new.joined(pairs), np.append(gains, gain)
+    if not len(new):
+        return new
+    names, places, group = np.unique(new.names(name), return_index=True, return_inverse=True)
+    gains = np.bincount(group, gains, len(names))
+    gains[np.isin(names, known)] = 0.0
+    best = np.argsort(gains)[::-1][:most]
+    mask = np.zeros(len(new), dtype=bool)
+    mask[places[best[gains[best] > 0]]] = True
+    return new.chosen(mask)
+
+
+class _Incoming:
+    """Links by the node where they end."""
+
+    def __init__(self, trees: Trees) -> None:
+        used = (trees.tails >= 0) & (trees.heads >= 0) & (trees.tails != trees.heads)
+        links = np.flatnonzero(used)
+        self.links = links[np.argsort(trees.heads[links], kind="stable")]
+        self.starts = np.searchsorted(trees.heads[self.links], np.arange(trees.size + 1))
+
+    def largest(self, flows: Array, nodes: Array, origins: Array) -> Array:
+        """Return the link with the largest flow from an origin into a node; -1 if there is no flow."""
+        counts = self.starts[nodes + 1] - self.starts[nodes]
+        result = np.full(len(nodes), -1)
+        some = np.flatnonzero(counts)
+        if not len(some):
+            return result
+        counts, firsts = counts[some], np.append(0, np.cumsum(counts[some])[:-1])
+        places = np.arange(int(counts.sum())) + np.repeat(self.starts[nodes[some]] - firsts, counts)
+        amounts = flows[self.links[places], np.repeat(origins[some], counts)]
+        most = np.maximum.reduceat(amounts, firsts)
+        chosen = first_in_block(amounts == np.repeat(most, counts), firsts)
+        result[some] = np.where(most > 0, self.links[places[chosen]], -1)
+        return result
+
+
+def _followed(
+    trees: Trees, incoming: _Incoming, flows: Array, last: Array, origins: Array, links: Array, saved: Array
+) -> tuple[Segments, Array]:
+    """Return a pair of segments that ends with each link, where one is found, and what the flow on the link saves.
+
+    The segment with sign 1 is part of the cheapest path to the head of the link.
+    """
+    k = len(links)
+    everyone = np.arange(k)
+    places = np.full((k, trees.size), -1, dtype=np.int32)  # number of links from a node of the cheapest path to its end
+    nodes, active, count = trees.heads[links], everyone, 0
+    places[active, nodes] = 0
+    cheap = []
+    while len(active):
+        taken = last[origins[active], nodes]
+        active, taken = active[taken >= 0], taken[taken >= 0]
+        count, nodes = count + 1, trees.tails[taken]
+        places[active, nodes] = count
+        cheap.append((active, taken, np.full(len(active), count)))
+
+    meets = np.full(k, -1)
+    nodes, active = trees.tails[links], everyone
+    dear = [(everyone, links)]
+    for _ in range(trees.size):
+        met = places[active, nodes]
+        meets[active[met >= 0]] = met[met >= 0]
+        active, nodes = active[met < 0], nodes[met < 0]
+        if not len(active):
+            break
+        taken = incoming.largest(flows, nodes, origins[active])
+        active, taken = active[taken >= 0], taken[taken >= 0]
+        nodes = trees.tails[taken]
+        dear.append((active, taken))
+    pairs, taken = (np.concatenate(part) for part in zip(*dear, strict=True))
+    cheap_pairs, cheap_taken, place = (np.concatenate(part) for part in zip(*cheap, strict=True))
+    ends = meets[pairs] >= 0
+    shared = place <= meets[cheap_pairs]
+    signs = np.append(-np.ones(int(ends.sum())), np.ones(int(shared.sum())))
+    both = np.append(pairs[ends], cheap_pairs[shared])
+    return Segments.of(both, np.append(taken[ends], cheap_taken[shared]), signs), saved[meets >= 0]
