@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fwflow._numerics import length
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError, whole
 from fwflow.methods import work
@@ -319,13 +320,12 @@ class Corrective(KeepsAtoms):
         model = problem.model(x)
         if model is None or not model.in_coordinates or problem.late:
             return None
-        parts = memory.active.parts()
-        work = exchanges.exchange(parts, memory.exchanges, known.vertex.vertex)
+        work = exchanges.exchange(memory.active.parts(), memory.exchanges, known.vertex.vertex)
         point = None if work is None else exchange(problem, x, work, self.accuracy * known.gap)
         if work is None or point is None:
             return None
         active = BlockSet.of_parts(work.parts(), problem.objective)
-        moved = float(np.abs(active.parts() - parts).sum() / max(2 * np.abs(parts).sum(), 1e-300))
+        moved = length(point.x - x.x) / max(length(x.x), length(point.x))
         return Proposal(point, moved, AtomMemory(active, exchanges=work.found), mixture=True)
 
 

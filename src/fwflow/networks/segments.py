@@ -1,7 +1,7 @@
 """Pairs of alternative segments: two paths between the same nodes, between which the flows of many origins can move.
 
 Bar-Gera, "Traffic assignment by paired alternative segments", Transportation Research B 44 (2010). There are few of
-them, because many origins share each one. Flow moves from one segment to the other for all origins that use it.
+them, because many origins share each one. Flow moves from one segment to the other for all origins that use it. A cycle of flow is a pair whose second segment has no link.
 """
 
 from __future__ import annotations
@@ -36,60 +36,66 @@ _CHECK_EVERY = 64
 @storable("segments", valid=lambda pairs: pairs.fit)
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Pairs of segments: ``links[starts[i]:starts[i + 1]]`` with sign 1 on one segment of pair i, -1 on the other."""
+    """Pairs of segments: the one of pair i is ``links[starts[i]:middles[i]]``, the other ends at ``starts[i + 1]``."""
 
     starts: Array
+    middles: Array
     links: Array
-    signs: Array
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return len(self.middles)
 
     @property
     def fit(self) -> bool:
         """Whether the arrays have fitting sizes."""
-        ordered = len(self.starts) > 0 and self.starts[0] == 0 and bool((np.diff(self.starts) > 0).all())
-        return ordered and self.starts[-1] == len(self.links) == len(self.signs)
+        if self.starts.shape != (len(self) + 1,) or self.starts[0] != 0 or self.starts[-1] != len(self.links):
+            return False
+        return bool((self.starts[:-1] <= self.middles).all() and (self.middles <= self.starts[1:]).all())
 
     @classmethod
-    def none(cls) -> Segments:
-        return cls(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0))
-
-    @classmethod
-    def of(cls, pairs: Array, links: Array, signs: Array) -> Segments:
-        """Return pairs from one entry per pair and link. Pairs are numbered; those without entries are left out."""
-        order = np.argsort(pairs, kind="stable")
+    def of(cls, pairs: Array, links: Array, second: Array) -> Segments:
+        """Return pairs from one entry per pair and link, and whether it is in the second segment of its pair."""
+        order = np.lexsort((second, pairs))
         _, starts = np.unique(pairs[order], return_index=True)
-        return cls(np.append(starts, len(pairs)), links[order], signs[order])
+        starts = np.append(starts, len(pairs))
+        middles = starts[1:] - np.diff(np.append(0, np.cumsum(second[order]))[starts])
+        return cls(starts, middles, links[order])
 
-    def pairs(self) -> Array:
-        """Return the pair of every entry."""
-        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+    def sides(self) -> tuple[list[Array], list[Array]]:
+        """Return the links of the first and of the second segment of every pair."""
+        starts, middles, links = self.starts.tolist(), self.middles.tolist(), self.links
+        return (
+            [links[a:b] for a, b in zip(starts[:-1], middles, strict=True)],
+            [links[a:b] for a, b in zip(middles, starts[1:], strict=True)],
+        )
+
+    @property
+    def signs(self) -> Array:
+        """The direction of every entry if flow moves from the first to the second segment."""
+        pairs = np.repeat(np.arange(len(self)), np.diff(self.starts))
+        return np.where(np.arange(len(self.links)) < self.middles[pairs], -1, 1)
 
     def chosen(self, mask: Array) -> Segments:
         """Return the pairs for which the mask is true."""
-        entries = mask[self.pairs()]
-        counts = np.diff(self.starts)[mask]
-        return Segments(np.append(0, np.cumsum(counts)), self.links[entries], self.signs[entries])
+        sizes = np.diff(self.starts)
+        starts = np.append(0, np.cumsum(sizes[mask]))
+        middles = starts[:-1] + (self.middles - self.starts[:-1])[mask]
+        return Segments(starts, middles, self.links[np.repeat(mask, sizes)])
 
     def joined(self, other: Segments) -> Segments:
+        end = self.starts[-1]
         return Segments(
-            np.append(self.starts, self.starts[-1] + other.starts[1:]),
+            np.append(self.starts, end + other.starts[1:]),
+            np.append(self.middles, end + other.middles),
             np.append(self.links, other.links),
-            np.append(self.signs, other.signs),
         )
 
     def names(self, name: Array) -> Array:
         """Return a number for every pair that does not depend on the order of its segments, given one per link."""
-        with np.errstate(over="ignore"):
-            sums = np.add.reduceat(name[self.links] * self.signs.astype(np.int64), self.starts[:-1])
-        return np.abs(sums)
+        return np.abs(np.add.reduceat(name[self.links] * self.signs, self.starts[:-1]))
 
-    def halves(self, sign: float) -> list[Array]:
-        """Return the links of one segment of every pair."""
-        entries = self.signs == sign
-        ends = np.cumsum(np.bincount(self.pairs()[entries], minlength=len(self)))
-        return np.split(self.links[entries], ends[:-1])[: len(self)]
+
+_NONE = Segments(np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class SegmentExchange(Exchange):
@@ -97,17 +103,19 @@ class SegmentExchange(Exchange):
 
     def __init__(self, flows: Array, segments: Segments, ranges: tuple[Array, Array]) -> None:
         self._flows, self._before, self._segments = flows, flows, segments
-        self._ahead, self._behind = segments.halves(1.0), segments.halves(-1.0)
+        self._sides = segments.sides()
         self._ranges: tuple[Array, Array] | None = ranges
-        self.directions = sp.csr_array((segments.signs, segments.links, segments.starts), (len(segments), len(flows)))
+        # SciPy may sort the entries of a row in place, so the matrix gets a copy.
+        entries = segments.signs.astype(np.float64), segments.links, segments.starts
+        self.directions = sp.csr_array(entries, (len(segments), len(flows)), copy=True)
 
     @classmethod
     def of(cls, trees: Trees, parts: sp.csr_array, old: Segments | None, costs: Array) -> SegmentExchange | None:
         """Return the old pairs that are still used, and new ones that lead to the cheapest paths."""
         flows = np.ascontiguousarray(parts.T.toarray())
         most = max(1, int(_PER_LINK * len(flows)))
-        old = Segments.none() if old is None else old
-        lower, upper = _ranges(flows, old)
+        old = _NONE if old is None else old
+        lower, upper = _ranges(flows, old.sides())
         both = np.minimum(-lower, upper)
         used = both > _UNUSED * float(trees.trips.amounts.sum())
         if used.sum() > most:
@@ -117,7 +125,7 @@ class SegmentExchange(Exchange):
         segments = old.joined(new)
         if not len(segments):
             return None
-        added = _ranges(flows, new)
+        added = _ranges(flows, new.sides())
         ranges = np.append(lower[used], added[0]), np.append(upper[used], added[1])
         return cls(flows, segments, ranges)
 
@@ -127,23 +135,24 @@ class SegmentExchange(Exchange):
 
     def ranges(self) -> tuple[Array, Array]:
         if self._ranges is None:
-            self._ranges = _ranges(self._flows, self._segments)
+            self._ranges = _ranges(self._flows, self._sides)
         return self._ranges
 
     def moved(self, amounts: Array, late: Callable[[], bool]) -> Array:
         self._before, self._ranges = self._flows, None
         flows = self._flows = self._flows.copy()
+        first, second = self._sides
         for count, i in enumerate(np.flatnonzero(amounts).tolist()):
             if count % _CHECK_EVERY == 0 and late():
                 break
-            amount, start, end = float(amounts[i]), self._behind[i], self._ahead[i]
+            amount, start, end = float(amounts[i]), first[i], second[i]
             if amount < 0:
                 amount, start, end = -amount, end, start
             if not len(start):
                 continue
             leaving = flows[start]
             available = np.minimum.reduce(leaving)
-            total = float(available.sum())
+            total = float(np.add.reduce(available))
             if total > 0:
                 shift = available if amount >= total else (amount / total) * available
                 flows[start] = leaving - shift
@@ -161,13 +170,11 @@ class SegmentExchange(Exchange):
         return tuple(SparseVertex(links, amounts, (rows.shape[1],)) for links, amounts in pairs)
 
 
-def _ranges(flows: Array, segments: Segments) -> tuple[Array, Array]:
-    """Return minus the flow that can leave the segments with sign 1, and the flow that can leave the others."""
-    ahead, behind = (
-        np.array([float(np.minimum.reduce(flows[half]).sum()) if len(half) else 0.0 for half in segments.halves(sign)])
-        for sign in (1.0, -1.0)
-    )
-    return -ahead, behind
+def _ranges(flows: Array, sides: tuple[list[Array], list[Array]]) -> tuple[Array, Array]:
+    """Return minus the flow that can leave the second segment of every pair, and the flow that can leave the first."""
+    least, add = np.minimum.reduce, np.add.reduce
+    first, second = (np.array([add(least(flows[own])) if len(own) else 0.0 for own in side]) for side in sides)
+    return -second, first
 
 
 def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs: Array, most: int) -> Segments:
@@ -179,13 +186,13 @@ def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs
     origins, links = np.repeat(np.arange(parts.shape[0]), np.diff(parts.indptr)), parts.indices
     tails, heads = trees.tails[links], trees.heads[links]
     saved = (distances[origins, tails] + costs[links] - distances[origins, heads]) * parts.data
-    order = np.argsort(saved)[::-1]
-    total = np.cumsum(np.maximum(saved[order], 0.0))
-    worst = order[: int(np.searchsorted(total, _WORST * total[-1])) + 1] if len(order) else order
-    worst = worst[saved[worst] > 0]
+    worst = np.flatnonzero(saved > 0)
+    worst = worst[np.argsort(saved[worst])[::-1]]
+    total = np.cumsum(saved[worst])
+    worst = worst[: int(np.searchsorted(total, _WORST * total[-1])) + 1] if len(worst) else worst
     name = np.random.default_rng(0).integers(1, 2**62, len(flows))
     incoming = _Incoming(trees)
-    known, new, gains, names = old.names(name), Segments.none(), np.zeros(0), np.zeros(0, np.int64)
+    known, new, gains, names = old.names(name), _NONE, np.zeros(0), np.zeros(0, np.int64)
     step = max(1, _AT_ONCE // trees.size)
     for first in range(0, len(worst), step):
         some = worst[first : first + step]
@@ -232,11 +239,13 @@ def _followed(
 ) -> tuple[Segments, Array]:
     """Return a pair of segments that ends with each link, where one is found, and what the flow on the link saves.
 
-    The segment with sign 1 is part of the cheapest path to the head of the link.
+    The second segment is part of the cheapest path to the head of the link.
     """
     k = len(links)
     everyone = np.arange(k)
-    places = np.full((k, trees.size), -1, dtype=np.int32)  # number of links from a node of the cheapest path to its end
+    # Number of links from a node of the cheapest path to its end, or minus the number of links upstream to a node of
+    # the other path; its first node has -2, and -1 is no node of either.
+    places = np.full((k, trees.size), -1, dtype=np.int32)
     nodes, active, count = trees.heads[links], everyone, 0
     places[active, nodes] = 0
     cheap = []
@@ -248,22 +257,21 @@ def _followed(
         cheap.append((active, taken, np.full(len(active), count)))
 
     meets = np.full(k, -1)
-    nodes, active = trees.tails[links], everyone
-    dear = [(everyone, links)]
-    for _ in range(trees.size):
-        met = places[active, nodes]
-        meets[active[met >= 0]] = met[met >= 0]
-        active, nodes = active[met < 0], nodes[met < 0]
-        if not len(active):
-            break
+    nodes, active, count = trees.tails[links], everyone, -1
+    dear = [(everyone, links, np.full(k, count))]
+    while len(active):
+        meets[active] = met = places[active, nodes]
+        active, nodes, count = active[met == -1], nodes[met == -1], count - 1
+        places[active, nodes] = count
         taken = incoming.largest(flows, nodes, origins[active])
         active, taken = active[taken >= 0], taken[taken >= 0]
         nodes = trees.tails[taken]
-        dear.append((active, taken))
-    pairs, taken = (np.concatenate(part) for part in zip(*dear, strict=True))
-    cheap_pairs, cheap_taken, place = (np.concatenate(part) for part in zip(*cheap, strict=True))
-    ends = meets[pairs] >= 0
-    shared = place <= meets[cheap_pairs]
-    signs = np.append(-np.ones(int(ends.sum())), np.ones(int(shared.sum())))
-    both = np.append(pairs[ends], cheap_pairs[shared])
-    return Segments.of(both, np.append(taken[ends], cheap_taken[shared]), signs), saved[meets >= 0]
+        dear.append((active, taken, np.full(len(active), count)))
+    pairs, taken, place = (np.concatenate(part) for part in zip(*dear, strict=True))
+    cheap_pairs, cheap_taken, cheap_place = (np.concatenate(part) for part in zip(*cheap, strict=True))
+    # A path that meets itself is a cycle of flow, which has no alternative: the flow on it can be removed.
+    own = (meets[pairs] >= 0) | (place <= meets[pairs]) & (meets[pairs] < -1)
+    shared = cheap_place <= meets[cheap_pairs]
+    second = np.append(np.zeros(int(own.sum()), dtype=np.int64), np.ones(int(shared.sum()), dtype=np.int64))
+    both = np.append(pairs[own], cheap_pairs[shared])
+    return Segments.of(both, np.append(taken[own], cheap_taken[shared]), second), saved[meets != -1]
