@@ -16,7 +16,6 @@ from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.restricted.simplices import first_in_block
 from fwflow.networks.trees import Trees
-from fwflow.points.vertices import SparseVertex, Vertex
 from fwflow.sets.base import Exchange
 
 # New pairs start from the flows on the worst links for their origin, which together make this share of the gap.
@@ -163,11 +162,9 @@ class SegmentExchange(Exchange):
         self._flows, self._ranges = self._before + share * (self._flows - self._before), None
         return np.asarray(self._flows.sum(axis=1))
 
-    def parts(self) -> tuple[Vertex, ...]:
-        rows = sp.csr_array(self._flows.T)
-        cuts = rows.indptr[1:-1]
-        pairs = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
-        return tuple(SparseVertex(links, amounts, (rows.shape[1],)) for links, amounts in pairs)
+    def parts(self) -> sp.csr_array:
+        columns = sp.csr_array(self._flows).tocsc()
+        return sp.csr_array((columns.data, columns.indices, columns.indptr), columns.shape[::-1])
 
 
 def _ranges(flows: Array, sides: tuple[list[Array], list[Array]]) -> tuple[Array, Array]:

@@ -128,8 +128,8 @@ class Exchange(ABC):
         """Undo all but a share of the last move, and return the member."""
 
     @abstractmethod
-    def parts(self) -> tuple[Vertex, ...]:
-        """Return the parts."""
+    def parts(self) -> Any:
+        """Return the parts as the rows of a CSR matrix."""
 
     @property
     @abstractmethod

@@ -22,7 +22,7 @@ from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import stacked
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Atom, Lifted, Point
-from fwflow.points.vertices import Sum, Vertex
+from fwflow.points.vertices import SparseVertex, Sum, Vertex
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.products import joint_mixture
 
@@ -97,14 +97,21 @@ class BlockSet(Decomposition):
 
     def parts(self) -> sp.csr_array:
         """Return the points of all blocks, one per row."""
+        if len(self) == len(self.blocks):
+            return sp.csr_array(self._coordinates)
         owner, k = owners(self.starts, len(self)), len(self)
         mixing = sp.csr_array((self.weights, (owner, np.arange(k))), (len(self.blocks), k))
         return sp.csr_array(mixing @ self._coordinates)
 
     @classmethod
-    def of_parts(cls, parts: Iterable[Vertex], f: Objective) -> BlockSet:
-        """Return the decomposition with one member of every summand."""
-        return cls(tuple(ActiveSet(Atoms((f.lift(part),)), np.ones(1)) for part in parts))
+    def of_parts(cls, parts: sp.csr_array, f: Objective) -> BlockSet:
+        """Return the decomposition with one member of every summand, given as rows with sorted entries."""
+        ends = parts.indptr.tolist()
+        places = zip(ends[:-1], ends[1:], strict=True)
+        vertices = (SparseVertex(parts.indices[i:j], parts.data[i:j], parts.shape[1:]) for i, j in places)
+        found = cls(tuple(ActiveSet(Atoms((f.lift(vertex),)), np.ones(1)) for vertex in vertices))
+        found.__dict__["_coordinates"] = parts
+        return found
 
     def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
         """Return the decomposition with further atoms of weight zero for every block."""

@@ -17,7 +17,7 @@ from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 
 # Largest number of steps. More of them took longer and saved no call of the oracle, measured with benchmarks/networks.py.
-_STEPS = 300
+_STEPS = 100
 # Number of products that estimate the largest eigenvalue, and the factor by which the estimate may be too small.
 _POWERS, _MARGIN = 8, 1.2
 # Fixed step of projected gradients, in units of the inverse of the largest eigenvalue: less than 2, for convergence.
@@ -39,7 +39,7 @@ def minimise_in_box(
     r"""Return z between the bounds that nearly minimises :math:`\langle g, z\rangle + z^T R \,\mathrm{diag}(h) R^T z / 2`.
 
     R are the `rows`, h is `second` and g are the `slopes`, which are those at zero. Zero lies between the bounds. The
-    search ends when the gap is at most `tol` times the first one, after 300 steps, or when `late` returns True.
+    search ends when the gap is at most `tol` times the first one, after 100 steps, or when `late` returns True.
     """
     second = np.broadcast_to(second, rows.shape[1])
     curvature = dot(abs(rows) ** 2, second)
