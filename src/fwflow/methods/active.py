@@ -46,6 +46,10 @@ _SECANT_ACCURACY = 0.5
 # Chosen without tuning.
 _BLOCK_FACTOR = 10
 
+# Number of steps with vertices before the directions that a set offers are used. Far from the minimum there are many
+# directions, and vertices are cheaper.
+_VERTICES_FIRST = 4
+
 
 @storable("atom-memory")
 @dataclass(frozen=True)
@@ -316,6 +320,8 @@ class Corrective(KeepsAtoms):
         """Return a step along directions that the set offers, or None if it offers none or they do not decrease f."""
         x, known, exchanges = iterate.point, iterate.known, problem.constraint.exchanges
         if exchanges is None or known is None or not isinstance(memory.active, BlockSet):
+            return None
+        if iterate.k < _VERTICES_FIRST and memory.exchanges is None:
             return None
         model = problem.model(x)
         if model is None or not model.in_coordinates or problem.late:
