@@ -56,8 +56,7 @@ _VERTICES_FIRST = 4
 class AtomMemory:
     """Active set, memory of the line search, for lazy methods the expected gap and oracle hint, and secant pairs.
 
-    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks. `exchanges` are directions
-    that the set has found.
+    `reach` is the ratio of the weights to move to the slopes, for steps in several blocks.
     """
 
     active: Decomposition
@@ -66,7 +65,15 @@ class AtomMemory:
     hint: Lifted | None = None
     secants: Secants = field(default_factory=Secants)
     reach: float = np.inf
-    exchanges: Any = None
+
+
+@storable("exchange-memory")
+@dataclass(frozen=True)
+class ExchangeMemory:
+    """Parts of the iterate, one or more atoms for each, and the directions that the set has found, if any."""
+
+    active: BlockSet
+    found: Any = None
 
 
 class KeepsAtoms(Method):
@@ -86,7 +93,7 @@ class KeepsAtoms(Method):
         blocks = by_block(active, problem.objective, problem.constraint, x) if self.in_blocks else None
         return AtomMemory(blocks or active.single().lifted(problem.objective))
 
-    def active_set(self, memory: AtomMemory) -> Decomposition:
+    def active_set(self, memory: AtomMemory | ExchangeMemory) -> Decomposition:
         return memory.active.few()
 
 
@@ -291,11 +298,24 @@ class Corrective(KeepsAtoms):
     in_blocks = True
     descends = True
 
-    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
-        x, known, evaluation, secants = iterate.point, iterate.known, None, memory.secants
-        assert known is not None
+    def init(self, problem: Problem, x: Point) -> Any:
+        return _exchanging(problem, x, super().init(problem, x))
+
+    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> Any:
+        return _exchanging(problem, x, super().init_from(problem, x, active))
+
+    def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory | ExchangeMemory) -> Proposal:
+        if isinstance(memory, AtomMemory):
+            return self._corrected(problem, iterate, memory)
         if (exchanged := self._exchanged(problem, iterate, memory)) is not None:
             return exchanged
+        corrected = self._corrected(problem, iterate, AtomMemory(memory.active))
+        active = corrected.memory.active
+        return corrected._replace(memory=replace(memory, active=active)) if isinstance(active, BlockSet) else corrected
+
+    def _corrected(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
+        x, known, evaluation, secants = iterate.point, iterate.known, None, memory.secants
+        assert known is not None
         g, vertex = known.gradient.as_oracle_input(), known.vertex.vertex
         count = max(1, min(self.vertices, _BLOCK_FACTOR * self.vertices // len(memory.active.starts)))
         more = problem.constraint.known_vertices
@@ -316,23 +336,29 @@ class Corrective(KeepsAtoms):
         return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True)
 
 
-    def _exchanged(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal | None:
-        """Return a step along directions that the set offers, or None if it offers none or they do not decrease f."""
+    def _exchanged(self, problem: Problem, iterate: Iterate, memory: ExchangeMemory) -> Proposal | None:
+        """Return a step along the directions that the set has found, or None if they do not decrease f."""
         x, known, exchanges = iterate.point, iterate.known, problem.constraint.exchanges
-        if exchanges is None or known is None or not isinstance(memory.active, BlockSet):
+        if (iterate.k < _VERTICES_FIRST and memory.found is None) or problem.late:
             return None
-        if iterate.k < _VERTICES_FIRST and memory.exchanges is None:
-            return None
-        model = problem.model(x)
-        if model is None or not model.in_coordinates or problem.late:
-            return None
-        work = exchanges.exchange(memory.active.parts(), memory.exchanges, known.vertex.vertex)
+        assert known is not None
+        assert exchanges is not None
+        work = exchanges.exchange(memory.active.parts(), memory.found, known.vertex.vertex)
         point = None if work is None else exchange(problem, x, work, self.accuracy * known.gap)
         if work is None or point is None:
             return None
         active = BlockSet.of_parts(work.parts(), problem.objective)
         moved = length(point.x - x.x) / max(length(x.x), length(point.x))
-        return Proposal(point, moved, AtomMemory(active, exchanges=work.found), mixture=True)
+        return Proposal(point, moved, ExchangeMemory(active, work.found), mixture=True)
+
+
+def _exchanging(problem: Problem, x: Point, memory: AtomMemory) -> AtomMemory | ExchangeMemory:
+    """Return a memory for exchanges if the set offers them and the objective has the curvature that they need."""
+    active, C = memory.active, problem.constraint
+    if C.exchanges is None or C.summands is None or not isinstance(active, BlockSet):
+        return memory
+    model = problem.model(x) if len(active.blocks) == C.summands.n_summands else None
+    return memory if model is None or not model.in_coordinates else ExchangeMemory(active)
 
 
 def _with_vertices(
