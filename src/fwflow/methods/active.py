@@ -48,7 +48,7 @@ _BLOCK_FACTOR = 10
 
 # Number of steps with vertices before the directions that a set offers are used. Far from the minimum there are many
 # directions, and vertices are cheaper.
-_VERTICES_FIRST = 4
+_VERTICES_FIRST = 5
 
 
 @storable("atom-memory")

@@ -23,7 +23,7 @@ from fwflow.sets.base import Exchange
 _WORST = 0.7
 # Largest number of old pairs and of new ones, per link. More pairs than links depend on each other. Measured: half as
 # many pairs took many more calls of the oracle on congested networks, and more pairs took longer.
-_PER_LINK = 1.0
+_PER_LINK = 0.7
 # Flows of a pair, relative to all trips, below which it is dropped. It is rounding that would keep the pair for ever.
 _UNUSED = 1e-13
 # Number of entries of the table of visited nodes, for the paths that are followed together. Chosen without tuning.
