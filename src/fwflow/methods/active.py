@@ -335,7 +335,6 @@ class Corrective(KeepsAtoms):
         moved = float(np.abs(weights - active.weights).sum() / (2 * len(active.starts)))
         return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True)
 
-
     def _exchanged(self, problem: Problem, iterate: Iterate, memory: ExchangeMemory) -> Proposal | None:
         """Return a step along the directions that the set has found, or None if they do not decrease f."""
         x, known, exchanges = iterate.point, iterate.known, problem.constraint.exchanges

@@ -1,7 +1,8 @@
 """Pairs of alternative segments: two paths between the same nodes, between which the flows of many origins can move.
 
-Bar-Gera, "Traffic assignment by paired alternative segments", Transportation Research B 44 (2010). There are few of
-them, because many origins share each one. Flow moves from one segment to the other for all origins that use it. A cycle of flow is a pair whose second segment has no link.
+Bar-Gera, "Traffic assignment by paired alternative segments", Transportation Research B 44 (2010). There are few pairs,
+because many origins share each one. Flow moves from one segment to the other for all origins that use it. A cycle of
+flow is a pair whose second segment has no link.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs
     worst = worst[: int(np.searchsorted(total, _WORST * total[-1])) + 1] if len(worst) else worst
     name = np.random.default_rng(0).integers(1, 2**62, len(flows))
     incoming = _Incoming(trees)
-    known, new, gains, names = old.names(name), _NONE, np.zeros(0), np.zeros(0, np.int64)
+    known, new, gains = old.names(name), _NONE, np.zeros(0)
     step = max(1, _AT_ONCE // trees.size)
     for first in range(0, len(worst), step):
         some = worst[first : first + step]
@@ -198,11 +199,10 @@ def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs
     if not len(new):
         return new
     names, places, group = np.unique(new.names(name), return_index=True, return_inverse=True)
-    gains = np.bincount(group, gains, len(names))
-    gains[np.isin(names, known)] = 0.0
-    best = np.argsort(gains)[::-1][:most]
+    total_gains = np.where(np.isin(names, known), 0.0, np.bincount(group, gains, len(names)))
+    best = np.argsort(total_gains)[::-1][:most]
     mask = np.zeros(len(new), dtype=bool)
-    mask[places[best[gains[best] > 0]]] = True
+    mask[places[best[total_gains[best] > 0]]] = True
     return new.chosen(mask)
 
 

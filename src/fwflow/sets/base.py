@@ -170,8 +170,8 @@ class ConstraintSet(ABC):
 
     A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
     capabilities `faces`, `known_vertices`, `summands`, `exchanges` and `spectrum` are objects, or None if a set lacks
-    them. The oracle defines the set: capabilities are checked against it where they are used, which finds a subclass that
-    replaces the oracle and inherits a capability that no longer fits.
+    them. The oracle defines the set: capabilities are checked against it where they are used, which finds a subclass
+    that replaces the oracle and inherits a capability that no longer fits.
 
     Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
     vertices are kept by the caller, so that their arrays must not be changed afterwards.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -106,8 +106,7 @@ class BlockSet(Decomposition):
     @classmethod
     def of_parts(cls, parts: sp.csr_array, f: Objective) -> BlockSet:
         """Return the decomposition with one member of every summand, given as rows with sorted entries."""
-        ends = parts.indptr.tolist()
-        places = zip(ends[:-1], ends[1:], strict=True)
+        places = pairwise(parts.indptr.tolist())
         vertices = (SparseVertex(parts.indices[i:j], parts.data[i:j], parts.shape[1:]) for i, j in places)
         found = cls(tuple(ActiveSet(Atoms((f.lift(vertex),)), np.ones(1)) for vertex in vertices))
         found.__dict__["_coordinates"] = parts

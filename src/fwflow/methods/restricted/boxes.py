@@ -16,7 +16,7 @@ from fwflow._numerics import dot, length
 from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 
-# Largest number of steps. More of them took longer and saved no call of the oracle, measured with benchmarks/networks.py.
+# Largest number of steps. Measured with benchmarks/networks.py: more of them took longer and saved no oracle call.
 _STEPS = 100
 # Number of products that estimate the largest eigenvalue, and the factor by which the estimate may be too small.
 _POWERS, _MARGIN = 8, 1.2
@@ -36,7 +36,7 @@ def box_gap(slopes: Array, values: Array, lower: Array, upper: Array) -> float:
 def minimise_in_box(
     rows: sp.csr_array, second: Any, slopes: Array, lower: Array, upper: Array, tol: float, late: Late = never
 ) -> Array:
-    r"""Return z between the bounds that nearly minimises :math:`\langle g, z\rangle + z^T R \,\mathrm{diag}(h) R^T z / 2`.
+    r"""Return z in the box that nearly minimises :math:`\langle g, z\rangle + z^T R\,\mathrm{diag}(h) R^T z / 2`.
 
     R are the `rows`, h is `second` and g are the `slopes`, which are those at zero. Zero lies between the bounds. The
     search ends when the gap is at most `tol` times the first one, after 100 steps, or when `late` returns True.
