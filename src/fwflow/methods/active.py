@@ -346,6 +346,7 @@ class Corrective(KeepsAtoms):
         point = None if work is None else exchange(problem, x, work, self.accuracy * known.gap)
         if work is None or point is None:
             return None
+        problem.agreed(known.gradient.inner(point), known, "exchanges")
         active = BlockSet.of_parts(work.parts(), problem.objective)
         moved = length(point.x - x.x) / max(length(x.x), length(point.x))
         return Proposal(point, moved, ExchangeMemory(active, work.found), mixture=True)

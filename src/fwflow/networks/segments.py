@@ -184,6 +184,7 @@ def _found(trees: Trees, parts: sp.csr_array, flows: Array, old: Segments, costs
     origins, links = np.repeat(np.arange(parts.shape[0]), np.diff(parts.indptr)), parts.indices
     tails, heads = trees.tails[links], trees.heads[links]
     saved = (distances[origins, tails] + costs[links] - distances[origins, heads]) * parts.data
+    saved[(tails < 0) | (heads < 0)] = 0.0  # no cheapest path uses these links
     worst = np.flatnonzero(saved > 0)
     worst = worst[np.argsort(saved[worst])[::-1]]
     total = np.cumsum(saved[worst])

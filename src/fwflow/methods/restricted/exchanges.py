@@ -36,9 +36,12 @@ def exchange(problem: Problem, x: Point, work: Exchange, tol: float) -> Point | 
         amounts = minimise_in_box(rows, model.second, slopes, lower, upper, _MODEL_ACCURACY, late)
         end = Point(work.moved(amounts, late))
         line = problem.along(at, end, f.value(at), None)
-        share = 1.0
-        if line.slope(1.0) > 0:  # otherwise f decreases on the whole segment, because it is convex
-            share, _ = problem.step_length(ExactSearch(), line, 1.0, 1.0, None)
+        share = 0.0
+        if line.slope0 < 0:
+            # If the slope is negative at the end, then f decreases on the whole segment, because it is convex.
+            whole = line.slope(1.0) <= 0
+            share = 1.0 if whole else problem.step_length(ExactSearch(), line, 1.0, 1.0, None)[0]
+        if share < 1:
             end = Point(work.shortened(share))
         if share == 0:
             break
