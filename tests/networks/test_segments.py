@@ -26,7 +26,7 @@ def incidence(C):
 def first_exchange(network):
     C, f = network.flows, network.objective
     parts = C.trees(np.ones(C.shape))
-    return parts, C.exchange(parts, None, C.lmo(f.cost(C.start())))
+    return parts, C.exchange(parts, None, C.lmo(f.cost(C.start())), NEVER)
 
 
 NETWORKS = {"sioux": sioux_falls, "grid": lambda: road_grid(6, 5, 10), "closed": lambda: road_grid(4, 4, 12, 2.0, 3)}
@@ -81,7 +81,7 @@ def test_a_cycle_of_flow_is_removed():
     tails, heads = [0, 1, 2, 1, 3, 2], [1, 2, 1, 3, 0, 3]
     C = fw.FlowPolytope(tails, heads, [[0, 0, 0, 4], [0] * 4, [0] * 4, [1, 0, 0, 0]])
     parts = sp.csr_array([[4.0, 9.0, 9.0, 4.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]])
-    work = C.exchange(parts, None, C.lmo(np.ones(6)))
+    work = C.exchange(parts, None, C.lmo(np.ones(6)), NEVER)
     work.moved(work.ranges()[1], NEVER)
     np.testing.assert_array_equal(work.parts().toarray()[0], [4.0, 0.0, 0.0, 4.0, 0.0, 0.0])
 
@@ -89,19 +89,19 @@ def test_a_cycle_of_flow_is_removed():
 def test_flow_on_links_that_no_path_uses_stays():
     C = fw.FlowPolytope([0, 1, 2, 1, 3], [1, 2, 1, 3, 0], [[0, 0, 0, 4], [0] * 4, [0] * 4, [1, 0, 0, 0]])
     parts = sp.csr_array([[4.0, 9.0, 9.0, 4.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]])
-    assert C.exchange(parts, None, C.lmo(np.ones(5))) is None
+    assert C.exchange(parts, None, C.lmo(np.ones(5)), NEVER) is None
 
 
 def test_no_pairs_at_the_cheapest_paths():
     C = sioux_falls().flows
     costs = np.ones(C.shape)
-    assert C.exchange(C.trees(costs), None, C.lmo(costs)) is None
+    assert C.exchange(C.trees(costs), None, C.lmo(costs), NEVER) is None
 
 
 def test_parts_of_another_set_are_not_exchanged():
     C = sioux_falls().flows
-    assert C.exchange(sp.csr_array(np.ones((2, 76))), None, C.lmo(np.ones(76))) is None
-    assert C.exchange(C.trees(np.ones(76)), None, fw.DenseVertex(C.start())) is None
+    assert C.exchange(sp.csr_array(np.ones((2, 76))), None, C.lmo(np.ones(76)), NEVER) is None
+    assert C.exchange(C.trees(np.ones(76)), None, fw.DenseVertex(C.start()), NEVER) is None
 
 
 def test_pairs_can_be_chosen_joined_and_named():

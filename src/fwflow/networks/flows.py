@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -117,12 +117,14 @@ class FlowPolytope(Summands, Exchanges, KnownSet):
         """Return the flows from each origin if x is the start, else None."""
         return self._by_origin(self._trees.loaded(np.ones(self.shape))) if (x == self._start).all() else None
 
-    def exchange(self, parts: sp.csr_array, found: Any, vertex: Vertex) -> SegmentExchange | None:
+    def exchange(
+        self, parts: sp.csr_array, found: Any, vertex: Vertex, late: Callable[[], bool]
+    ) -> SegmentExchange | None:
         """Return pairs of alternative segments, between which flow can move; None for parts of another network."""
         costs = vertex.advice
         if costs is None or costs.shape != self.shape or parts.shape != (len(self.origins), *self.shape):
             return None
-        return SegmentExchange.of(self._trees, parts, found if isinstance(found, Segments) else None, costs)
+        return SegmentExchange.of(self._trees, parts, found if isinstance(found, Segments) else None, costs, late)
 
     def _by_origin(self, flows: Iterable[Flows]) -> tuple[Vertex, ...]:
         trees = self._matrix(flows)

@@ -146,10 +146,11 @@ class Exchanges(ABC):
         return self
 
     @abstractmethod
-    def exchange(self, parts: Any, found: Any, vertex: Vertex) -> Exchange | None:
+    def exchange(self, parts: Any, found: Any, vertex: Vertex, late: Callable[[], bool]) -> Exchange | None:
         """Return the directions found before and those that lead to the oracle's vertex, or None if there are none.
 
-        `parts` is a CSR matrix whose rows are one member of each summand, in the order of the summands.
+        `parts` is a CSR matrix whose rows are one member of each summand, in the order of the summands. The search for
+        directions ends when `late` returns True.
         """
 
 

@@ -49,7 +49,8 @@ class BlockSet(Decomposition):
     weights : array
         Weights of all blocks, in order.
     vertices : list
-        Vertices of all blocks that the oracle returned, with the shape of x.
+        Vertices of all blocks that the oracle returned, with the shape of x. Of flows, a block may have one entry, the
+        flows from one origin, which is a mixture of vertices.
 
     Examples
     --------
