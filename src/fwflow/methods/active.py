@@ -45,10 +45,9 @@ _SECANT_ACCURACY = 0.5
 # Over several blocks, one pass may add this many times the vertices of a pass over one block, all blocks together.
 # Chosen without tuning.
 _BLOCK_FACTOR = 10
-
 # Number of steps with vertices before the directions that a set offers are used. Far from the minimum there are many
-# directions, and vertices are cheaper. Measured with benchmarks/networks.py: 0 took up to 1.7 times as
-# long, and 10 up to 2.2 times.
+# directions, and vertices are cheaper. Measured with benchmarks/networks.py: 0 took up to 1.7 times as long, and 10 up
+# to 2.2 times.
 _VERTICES_FIRST = 5
 
 
