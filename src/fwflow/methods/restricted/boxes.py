@@ -16,8 +16,8 @@ from fwflow._numerics import dot, length
 from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 
-# Largest number of steps. Measured on networks of 3000 links: 100 took between 0.8 and 1.0 times as long, and 50 took up
-# to 1.2 times as long with more oracle calls. Larger networks need more steps.
+# Largest number of steps. Measured on networks of 3000 links: 100 took between 0.8 and 1.0 times as long, and 50 took
+# up to 1.2 times as long with more oracle calls. Larger networks need more steps.
 _STEPS = 300
 # Number of products that estimate the largest eigenvalue, and the factor by which the estimate may be too small.
 _POWERS, _MARGIN = 8, 1.2
