@@ -1,9 +1,10 @@
 """How soon is traffic in equilibrium? fwflow and AequilibraE on the same networks, in one run and on one core.
 
 Run with ``make bench NETWORKS="folder ..."``, or ``python benchmarks/networks.py folder ...`` with folders that hold
-networks in the TNTP format; Sioux Falls comes along. Printed are the calls of the all-or-nothing assignment and the
-seconds until the relative gap, (x - s) c(x) / x c(x), is small. AequilibraE reports its own at every iteration, each of
-which is one call. Both clocks start where the solver does, with the network in memory.
+networks in the TNTP format; Sioux Falls and generated networks come along. Printed are the calls of the all-or-nothing
+assignment, the seconds, and the seconds in units of one call of fwflow, until the relative gap, (x - s) c(x) / x c(x),
+is small. AequilibraE reports its own at every iteration, each of which is one call. Both clocks start where the solver
+does, with the network in memory.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 
 import fwflow as fw  # noqa: E402
-from fwflow.networks import Network, read_tntp, sioux_falls  # noqa: E402
+from fwflow.networks import Network, read_tntp, road_grid, sioux_falls  # noqa: E402
 
 LEVELS = (1e-4, 1e-6, 1e-8)
 MOST = 2000  # calls
+#: Rows, columns, zones and congestion of generated networks. The second one has the size of Chicago Sketch.
+GENERATED = ((10, 10, 60, 0.5), (26, 21, 387, 0.5), (26, 21, 387, 1.0), (40, 40, 600, 0.5))
+#: The same for ``--large``.
+LARGE = ((68, 68, 1000, 0.5),)
 #: Calls, seconds and relative gaps, in the order in which they were reached.
 Rows = list[tuple[int, float, float]]
 
@@ -91,16 +96,19 @@ def aequilibrae(network: Network) -> tuple[str, Rows]:
     return "AequilibraE bfw", [(int(calls), float(seconds), float(gap)) for calls, seconds, gap in rows]
 
 
-def show(solver: str, rows: Rows) -> None:
+def show(solver: str, rows: Rows, one: float) -> None:
     cells = []
     for level in LEVELS:
         reached = next(((calls, seconds) for calls, seconds, gap in rows if gap <= level), None)
-        cells.append("        -         -" if reached is None else f"{reached[0]:>9}{reached[1]:>10.3f}")
-    print(f"  {solver:<34}" + "".join(cells), flush=True)
+        cell = "-" if reached is None else f"{reached[0]} {reached[1]:9.3f} {reached[1] / one:6.0f}"
+        cells.append(f"{cell:>24}")
+    print(f"  {solver:<36}" + "".join(cells), flush=True)
 
 
-def networks(folders: list[Path]) -> Iterator[tuple[str, Network]]:
+def networks(folders: list[Path], large: bool) -> Iterator[tuple[str, Network]]:
     yield "Sioux Falls", sioux_falls()
+    for rows, columns, zones, congestion in GENERATED + LARGE * large:
+        yield f"Grid {rows} x {columns}, congestion {congestion}", road_grid(rows, columns, zones, congestion)
     for folder in folders:
         for net in sorted(folder.rglob("*_net.tntp")):
             name = net.name.removesuffix("_net.tntp")
@@ -121,19 +129,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", nargs="*", type=Path, help="folders with NAME_net.tntp and NAME_trips.tntp")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for each of our runs")
+    parser.add_argument("--large", action="store_true", help="also 1000 zones and 20000 links")
     arguments = parser.parse_args()
     peer = importlib.util.find_spec("aequilibrae") is not None
     with_peer = f"AequilibraE {importlib.metadata.version('aequilibrae')}" if peer else "AequilibraE is not installed"
     print(f"{with_peer}; fwflow {fw.__version__}; {platform.machine()}, one thread each")
-    for name, network in networks(arguments.folders):
+    for name, network in networks(arguments.folders, arguments.large):
         one = seconds_per_call(network)
         print(f"\n{name}: {network.flows!r}, {1e3 * one:.2f} ms per all-or-nothing assignment")
-        print(f"  {'relative gap: calls, seconds':<34}" + "".join(f"{level:>19.0e}" for level in LEVELS))
+        print(f"  {'relative gap: calls, seconds, ratio':<36}" + "".join(f"{level:>24.0e}" for level in LEVELS))
         for method in ("auto", "corrective"):
-            show(*fwflow(network, method, arguments.limit))
+            show(*fwflow(network, method, arguments.limit), one)
         if peer:
             try:
-                show(*aequilibrae(network))
+                show(*aequilibrae(network), one)
             except Exception as error:  # a peer that fails is named, and does not end the run
                 print(f"  AequilibraE bfw failed: {type(error).__name__}: {error}")
 

@@ -26,6 +26,8 @@ _NEAR_ZERO = 1e-9
 class SeparableModel(Model):
     """Quadratic without mixed terms, for which points are their own images."""
 
+    in_coordinates = True
+
     def sides(self, atom: Atom) -> tuple[Array, Array]:
         x = flat(atom.coordinates)
         return x, x

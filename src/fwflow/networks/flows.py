@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ from scipy.optimize import linprog
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, quietly
 from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
+from fwflow.networks.segments import SegmentExchange, Segments
 from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
-from fwflow.sets.base import KnownSet, Summands
+from fwflow.sets.base import Exchanges, KnownSet, Summands
 
 # Largest number of variables, origins times links, of the linear program for membership. Chosen without tuning.
 _VARIABLES = 20_000
@@ -25,7 +26,7 @@ _HIGHS, _RESOLVED = 1e-9, 1e-8
 _HUGE = 1e280
 
 
-class FlowPolytope(Summands, KnownSet):
+class FlowPolytope(Summands, Exchanges, KnownSet):
     """Flows on the links of a network that serve the trips between its zones.
 
     A vertex is an all-or-nothing assignment: all trips from one zone to another take one path, the cheapest for given
@@ -115,6 +116,15 @@ class FlowPolytope(Summands, KnownSet):
     def split_point(self, x: Array) -> tuple[Vertex, ...] | None:
         """Return the flows from each origin if x is the start, else None."""
         return self._by_origin(self._trees.loaded(np.ones(self.shape))) if (x == self._start).all() else None
+
+    def exchange(
+        self, parts: sp.csr_array, found: Any, vertex: Vertex, late: Callable[[], bool]
+    ) -> SegmentExchange | None:
+        """Return pairs of alternative segments, between which flow can move; None for parts of another network."""
+        costs = vertex.advice
+        if costs is None or costs.shape != self.shape or parts.shape != (len(self.origins), *self.shape):
+            return None
+        return SegmentExchange.of(self._trees, parts, found if isinstance(found, Segments) else None, costs, late)
 
     def _by_origin(self, flows: Iterable[Flows]) -> tuple[Vertex, ...]:
         trees = self._matrix(flows)

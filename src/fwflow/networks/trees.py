@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -13,6 +13,10 @@ from fwflow._validation import Array
 
 # Number of nodes of all trees that are handled together, so that their arrays stay in the cache. Chosen without tuning.
 _AT_ONCE = 2**16
+
+
+#: See `Trees._grown`.
+Grown = tuple[int, slice, Array, Array, Array]
 
 
 class Trips(NamedTuple):
@@ -77,8 +81,14 @@ class Trees:
         self._gates = number[tails[self._entries.links]]
         self._place = np.searchsorted(self._entries.keys, trips.ends)
         self._check_reachable(self._enters & ~np.isin(trips.ends, self._entries.keys))
+        # Numbers of the ends of links in the trees: the entered nodes follow the numbered ones. A link that no path
+        # uses has the number -1 at one end or the same number at both ends.
+        self.size = self._numbered + len(self._entries.keys)
+        entered = np.where(outside, -1, number)
+        entered[self._entries.keys] = np.arange(self._numbered, self.size)
+        self.tails, self.heads = number[tails], np.where(useful, entered[heads], -1)
         ones = np.ones(len(tails))
-        self._latest: tuple[Array, list[Flows]] = ones, []
+        self._latest: tuple[Array, list[Flows], list[Grown]] = ones, [], []
         for _, where, row, distance, _ in self._grown(ones):
             stops, _ = self._ways_in(where, row, distance, ones)
             self._check_reachable(np.isinf(distance[row, stops]), where.start)
@@ -92,23 +102,52 @@ class Trees:
             )
 
     def assigned(self, costs: Array) -> list[Flows]:
-        """Return all flows for these costs, and keep them until the next call.
+        """Return all flows for these costs, and keep them with the trees until the next call.
 
         They are not kept in the vertex: they take a number for every origin and node, and methods keep many vertices.
         """
-        self._latest = costs, list(self.loaded(costs))
+        grown = list(self._grown(costs))
+        self._latest = costs, list(self._loads(costs, grown)), grown
         return self._latest[1]
 
     def assigned_before(self, costs: Array) -> list[Flows]:
         """Return all flows for the costs of an earlier call. Those of the latest call need no search for paths."""
         return self._latest[1] if self._latest[0] is costs else list(self.loaded(costs))
 
+    def paths_before(self, costs: Array) -> tuple[Array, Array]:
+        """Return distances and last links of cheapest paths for the costs of an earlier call, in a row per origin.
+
+        The columns are the nodes in the numbering of `tails` and `heads`. The last link is -1 at the origin and at
+        nodes that no path reaches.
+        """
+        grown = self._latest[2] if self._latest[0] is costs else self._grown(costs)
+        m, shape = self._numbered, (len(self._sources), self.size)
+        distances, last = np.full(shape, np.inf), np.full(shape, -1)
+        joining = self._joining(costs)
+        for first, _, _, distance, before in grown:
+            tree, node = np.nonzero(before >= 0)
+            last[first + tree, node] = joining[np.searchsorted(self._joins, node * m + before[tree, node])]
+            rows = slice(first, first + len(distance))
+            distances[rows, :m] = distance
+            if len(self._gates):
+                entering = distance[:, self._gates] + costs[self._entries.links]
+                best = self._entries.cheapest(entering)
+                distances[rows, m:] = np.take_along_axis(entering, best, axis=1)
+                last[rows, m:] = self._entries.links[best]
+        return distances, last
+
     def loaded(self, costs: Array) -> Iterator[Flows]:
         """Yield the flows if each trip takes a cheapest path, for some origins at a time."""
+        return self._loads(costs, self._grown(costs))
+
+    def _joining(self, costs: Array) -> Array:
+        """Return the cheapest link between every pair of nodes that a link joins, in the order of `_joins`."""
+        return self._pairs.links[self._pairs.cheapest(costs[self._pairs.links])[self._by_head]]
+
+    def _loads(self, costs: Array, grown: Iterable[Grown]) -> Iterator[Flows]:
         n = self._inside
-        chosen = self._pairs.cheapest(costs[self._pairs.links])[self._by_head]
-        joining = self._pairs.links[chosen]
-        for first, where, row, distance, before in self._grown(costs):
+        joining = self._joining(costs)
+        for first, where, row, distance, before in grown:
             k = len(distance)
             stops, entries = self._ways_in(where, row, distance, costs)
             root = k * n  # the nodes of all trees have one numbering, in which `root` is all outside of the graph
@@ -127,7 +166,7 @@ class Trees:
                 np.append(amounts[enters], load[used]),
             )
 
-    def _grown(self, costs: Array) -> Iterator[tuple[int, slice, Array, Array, Array]]:
+    def _grown(self, costs: Array) -> Iterator[Grown]:
         """Yield shortest-path trees for some origins at a time, with distances and predecessors in a row per origin.
 
         Before these are the first origin, the slice of the trips, and their origins counted from the first.

@@ -28,7 +28,8 @@ class LossOnColumns(Restriction):
         self._by_rows = B.tocsr() if sp.issparse(B) else B
         self._transpose = B.T if sp.issparse(B) else None
         self.size = B.shape[1]
-        self.work = float(B.nnz if sp.issparse(B) else self.size * len(model.b))
+        entries = B.data_cost.of_pass if isinstance(B, Design) else B.nnz if sp.issparse(B) else None
+        self.work = float(entries or self.size * len(model.b))
         self._guess: float | None = None  # intercept of the last image
 
     def _multiply(self, v: Array) -> Array:

@@ -42,6 +42,8 @@ class Model:
 
     #: Whether the sides of an atom depend on the model, so that they are computed again for every model.
     moving = False
+    #: Whether the image of a point is the point itself.
+    in_coordinates = False
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
         """Return the left and the right side of an atom."""

@@ -61,7 +61,8 @@ class QuadraticOnEntries(Restriction):
     quadratic = True
 
     def __init__(self, H: Any, c: Array, convex: bool) -> None:
-        self.H, self.c, self.convex, self.work = H, c, convex, float(len(c) ** 2)
+        self.H, self.c, self.convex = H, c, convex
+        self.work = float((H.data_cost.of_pass if isinstance(H, Design) else None) or len(c) ** 2)
 
     def image(self, v: Array) -> Array:
         return np.array(self.H.matvec(v), dtype=v.dtype) if isinstance(self.H, Design) else dot(self.H, v)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -184,6 +184,57 @@ class Summands(ABC):
         """Return one member of each summand, in the same order, whose sum is x, or None if they are unknown."""
 
 
+class Exchange(ABC):
+    """Parts of a member, one for each summand of the set, and directions along which they can change.
+
+    It is made for one step of a method, which changes it in place.
+    """
+
+    #: Directions, one per row of a sparse matrix.
+    directions: Any
+
+    @abstractmethod
+    def ranges(self) -> tuple[Array, Array]:
+        """Return the smallest (not positive) and largest multiple of every direction that can be added on its own."""
+
+    @abstractmethod
+    def moved(self, amounts: Array, late: Callable[[], bool]) -> Array:
+        """Add multiples of the directions, one after the other and as far as possible, and return the member.
+
+        If `late` returns True, the rest of the directions are left out.
+        """
+
+    @abstractmethod
+    def shortened(self, share: float) -> Array:
+        """Undo all but a share of the last move, and return the member."""
+
+    @abstractmethod
+    def parts(self) -> Any:
+        """Return the parts as the rows of a CSR matrix."""
+
+    @property
+    @abstractmethod
+    def found(self) -> Any:
+        """The directions as storable data, for the next step."""
+
+
+class Exchanges(ABC):
+    """Changes of members along directions that many summands share. A set that inherits it is its own `exchanges`."""
+
+    @property
+    def exchanges(self) -> Exchanges | None:
+        """The object itself."""
+        return self
+
+    @abstractmethod
+    def exchange(self, parts: Any, found: Any, vertex: Vertex, late: Callable[[], bool]) -> Exchange | None:
+        """Return the directions found before and those that lead to the oracle's vertex, or None if there are none.
+
+        `parts` is a CSR matrix whose rows are one member of each summand, in the order of the summands. The search for
+        directions ends when `late` returns True.
+        """
+
+
 @dataclass(frozen=True)
 class SpectralRange:
     """Singular values or eigenvalues that the matrices of a set may have."""
@@ -200,9 +251,9 @@ class ConstraintSet(ABC):
     """A convex compact set, given by its linear minimisation oracle.
 
     A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
-    capabilities `faces`, `known_vertices`, `working_sets`, `summands` and `spectrum` are objects, or None if a set
-    lacks them. The oracle defines the set: capabilities are checked against it where they are used, which finds a
-    subclass that replaces the oracle and inherits a capability that no longer fits.
+    capabilities `faces`, `known_vertices`, `working_sets`, `summands`, `exchanges` and `spectrum` are objects, or None
+    if a set lacks them. The oracle defines the set: capabilities are checked against it where they are used, which
+    finds a subclass that replaces the oracle and inherits a capability that no longer fits.
 
     Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
     vertices are kept by the caller, so that their arrays must not be changed afterwards.
@@ -239,6 +290,11 @@ class ConstraintSet(ABC):
     @property
     def summands(self) -> Summands | None:
         """Sets whose sum is this one: methods that keep a mixture for each of them need fewer oracle calls."""
+        return None
+
+    @property
+    def exchanges(self) -> Exchanges | None:
+        """Changes along shared directions, which replace active sets of the summands. Combinations do not offer it."""
         return None
 
     @property

@@ -6,21 +6,23 @@ import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms, Decomposition, caratheodory
+from fwflow.methods.restricted.simplices import owners
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import stacked
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Atom, Lifted, Point
-from fwflow.points.vertices import Sum, Vertex
+from fwflow.points.vertices import SparseVertex, Sum, Vertex
 from fwflow.sets.base import ConstraintSet
 from fwflow.sets.products import joint_mixture
 
@@ -47,7 +49,8 @@ class BlockSet(Decomposition):
     weights : array
         Weights of all blocks, in order.
     vertices : list
-        Vertices of all blocks that the oracle returned, with the shape of x.
+        Vertices of all blocks that the oracle returned, with the shape of x. Of flows, a block may have one entry, the
+        flows from one origin, which is a mixture of vertices.
 
     Examples
     --------
@@ -92,6 +95,23 @@ class BlockSet(Decomposition):
 
     def scores(self, g: Gradient) -> Array:
         return np.asarray(dot(self._coordinates, np.ravel(np.asarray(g))))
+
+    def parts(self) -> sp.csr_array:
+        """Return the points of all blocks, one per row."""
+        if len(self) == len(self.blocks):
+            return sp.csr_array(self._coordinates)
+        owner, k = owners(self.starts, len(self)), len(self)
+        mixing = sp.csr_array((self.weights, (owner, np.arange(k))), (len(self.blocks), k))
+        return sp.csr_array(mixing @ self._coordinates)
+
+    @classmethod
+    def of_parts(cls, parts: sp.csr_array, f: Objective) -> BlockSet:
+        """Return the decomposition with one member of every summand, given as rows with sorted entries."""
+        places = pairwise(parts.indptr.tolist())
+        vertices = (SparseVertex(parts.indices[i:j], parts.data[i:j], parts.shape[1:]) for i, j in places)
+        found = cls(tuple(ActiveSet(Atoms((f.lift(vertex),)), np.ones(1)) for vertex in vertices))
+        found.__dict__["_coordinates"] = parts
+        return found
 
     def joined(self, new: Sequence[Sequence[Atom]]) -> BlockSet:
         """Return the decomposition with further atoms of weight zero for every block."""

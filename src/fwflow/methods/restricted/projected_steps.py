@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import NumericalTrouble
@@ -116,7 +117,7 @@ class ProjectedSteps:
                     raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
                 return Ended(Place(v, v, 1.0, L, relax), z, None)
-            if not f.convex and beta > 0 and f.value(new, zn) > f.value(v, z) + 4 * eps * abs(f.value(v, z)):
+            if not f.convex and beta > 0 and f.value(new, zn) > (value := f.value(v, z)) + 4 * eps * abs(value):
                 previous, z_previous, t = v, z, 1.0  # a step from v itself decreases f
                 continue
             least = self._least(g)
@@ -129,10 +130,10 @@ class ProjectedSteps:
             stable = stable + 1 if same else 0
             estimates.append(estimate)
             floor = max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least)))
-            if estimate <= floor or k % _CHECK_EVERY == 0 or k == _MOST_STEPS:
+            if estimate <= floor or k % _CHECK_EVERY == 0:
                 known = self._evaluated(v, z)
-                if known.gap <= floor or k == _MOST_STEPS:
-                    break
+                if known.gap <= floor:
+                    return Ended(Place(v, previous, t, L, relax), z, known)
             ready = stable >= wait or len(estimates) > _UNSTABLE * wait
             if ready and (tangent := self._slow(v, estimates)) is not None:
                 moved = self._newton(v, z, tangent)
@@ -142,8 +143,8 @@ class ProjectedSteps:
                     previous, z_previous, t = v, z, 1.0
                     known = self._evaluated(v, z)
                     if known.gap <= floor:
-                        break
-        return Ended(Place(v, previous, t, L, relax), z, known)
+                        return Ended(Place(v, previous, t, L, relax), z, known)
+        return Ended(Place(v, previous, t, L, relax), z, self._evaluated(v, z))
 
     def _project(self, v: Array) -> Array:
         member = self.C.project(v if self.flat else v.reshape(self.shape))
@@ -241,18 +242,28 @@ class ProjectedSteps:
     def _model_minima(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
         """Yield the minimum of the quadratic model on the face, reached from v over smaller and smaller faces."""
         first, H = tangent.free, np.array(self.f.hessian(z, tangent.free), dtype=np.float64)
-        faces, x, slopes = self.C.faces, v, g[first]
+        faces, x, slopes, normals = self.C.faces, v, g[first].astype(np.float64), tangent.normals
         assert faces is not None
+        K = _inverse(H)
+        if K is None:
+            return
         for _ in range(_MOST_FACES):
-            inside = np.searchsorted(first, tangent.free)
-            d = _solved(H[np.ix_(inside, inside)], slopes[inside], tangent)
+            d = _newton_direction(K, slopes, normals)
             if d is None:
                 break
-            x, ended = self._moved(x, d, tangent)
-            before, found = len(tangent.free), faces.tangent(x)
-            if not ended or found is None or not 0 < len(found.free) < before or self.problem.late:
+            inside = np.searchsorted(first, tangent.free)
+            x, ended = self._moved(x, d[inside].astype(v.dtype), tangent)
+            found = faces.tangent(x)
+            left = np.zeros(0, int) if found is None else np.setdiff1d(tangent.free, found.free, assume_unique=True)
+            if not ended or found is None or not len(left) or len(left) + len(found.free) != len(tangent.free):
                 break
-            tangent, slopes = found, g[first] + np.dot(H, (x - v)[first]).astype(g.dtype)
+            if self.problem.late:
+                break
+            for j in np.searchsorted(first, left):  # the inverse of the Hessian without row and column j
+                if K[j, j] > 0:
+                    K -= np.outer(K[:, j], K[j] / K[j, j])
+                K[:, j] = K[j] = 0
+            tangent, slopes = found, g[first] + np.dot(H, (x - v)[first])
         yield x
 
     def _conjugate_gradients(self, z: Array, g: Array, tangent: Tangent) -> Array:
@@ -277,20 +288,21 @@ class ProjectedSteps:
         return d
 
 
-def _solved(H: Array, g: Array, tangent: Tangent) -> Array | None:
-    """Return the Newton direction for a Hessian and a gradient, in the tangent space; None if H is not positive."""
-    diagonal = H.reshape(-1)[:: len(H) + 1]
-    diagonal += _RIDGE * float(diagonal.mean())
-    try:
-        factor = scipy.linalg.cho_factor(H, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
+def _inverse(H: Array) -> Array | None:
+    """Return the inverse of a Hessian with a small number added to its diagonal; None if it is not positive."""
+    regular = H + _RIDGE * float(np.trace(H)) / len(H) * np.eye(len(H))
+    factor, failed = scipy.linalg.lapack.dpotrf(regular, overwrite_a=True)
+    if failed:
         return None
-    N = tangent.normals
-    solved = scipy.linalg.cho_solve(factor, np.column_stack([g, N]), check_finite=False)
-    d, Q = solved[:, 0], solved[:, 1:]
+    inverse, failed = scipy.linalg.lapack.dpotri(factor, overwrite_c=True)
+    upper = np.triu(inverse)
+    return None if failed else upper + np.triu(inverse, 1).T
+
+
+def _newton_direction(K: Array, g: Array, N: Array) -> Array | None:
+    """Return the minimiser of ``g' d + d' H d / 2`` with ``N' d = 0``, given the inverse K of H."""
+    d = -dot(K, g)
     if N.shape[1]:
-        try:
-            d = d - np.dot(Q, np.linalg.solve(np.dot(N.T, Q), np.dot(N.T, d)))
-        except np.linalg.LinAlgError:
-            return None
-    return -d.astype(g.dtype) if np.isfinite(d).all() else None
+        Q = dot(K, N)
+        d = d - dot(Q, np.linalg.lstsq(dot(N.T, Q), dot(N.T, d))[0])
+    return d if np.isfinite(d).all() else None
