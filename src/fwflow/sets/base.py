@@ -76,12 +76,10 @@ class Tangent(NamedTuple):
         ends = (np.broadcast_to(end, free.shape) for end in (below, above))
         return cls(free, normal, np.zeros(len(free), dtype=np.intp), 1, *ends)
 
-    def end(self, d: Array) -> tuple[float, Array]:
-        """Return the largest multiple of a direction, at most one, within the face, and the entries that end it."""
+    def lengths(self, d: Array) -> Array:
+        """Return for each free entry the multiple of a direction at which the entry reaches an end of the face."""
         room = np.where(d < 0, self.below, self.above)
-        lengths = np.divide(room, np.abs(d), out=np.full(len(d), np.inf), where=d != 0)
-        length = float(lengths.min(initial=1.0))
-        return length, np.flatnonzero(lengths <= length) if length < 1 else np.zeros(0, dtype=np.intp)
+        return np.divide(room, np.abs(d), out=np.full(len(d), np.inf), where=d != 0)
 
     def projected(self, d: Array) -> Array:
         """Return the nearest direction in the tangent space."""

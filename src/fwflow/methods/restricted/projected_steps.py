@@ -43,8 +43,9 @@ _STABLE, _MOST_STABLE, _UNSTABLE = 3, 50, 10
 _RECENT = 8
 # Largest number of entries whose Hessian is formed and factorised: 32 MB.
 _MOST_DIRECT = 2000
-# Largest number of faces in the minimisation of one quadratic model.
-_MOST_FACES = 100
+# Largest number of faces in the minimisation of one quadratic model, and the share of the entries that would leave a
+# face which a step may put on their bounds.
+_MOST_FACES, _AT_ONCE = 200, 0.25
 # Number of steps of conjugate gradients from which their direction is poor: it is longest along the directions of small
 # curvature, which they resolve last.
 _CG_POOR = 30.0
@@ -225,18 +226,23 @@ class ProjectedSteps:
         yield self._project(v + direction)
         yield self._moved(v, d, tangent)[0]
 
-    def _moved(self, x: Array, d: Array, tangent: Tangent) -> tuple[Array, bool]:
-        """Return the end of a step within the face around x, and whether the face ended it."""
+    def _moved(self, x: Array, d: Array, tangent: Tangent, share: float = 0.0) -> tuple[Array, bool]:
+        """Return the end of a step within the face around x, and whether the face ended it.
+
+        The step goes on until this share of the entries that would leave the face have reached their bounds.
+        """
         assert self.C.faces is not None
         direction = np.zeros_like(x)
         direction[tangent.free] = d
-        length, ending = tangent.end(d)
+        lengths = tangent.lengths(d)
+        leaving = lengths[lengths < 1]
+        length = float(np.partition(leaving, rank := int(share * len(leaving)))[rank]) if len(leaving) else 1.0
         if not tangent.normal.any():  # a condition on the sum may become active
-            within = min(length, self.C.faces.max_step(x, direction))
-            length, ending = within, ending if within == length else ending[:0]
-        end = x + length * direction
+            length = min(length, self.C.faces.max_step(x, direction))
+        end, ending = x + length * direction, lengths <= length
         places = tangent.free[ending]  # put exactly on their bounds
-        end[places] = np.where(d[ending] < 0, x[places] - tangent.below[ending], x[places] + tangent.above[ending])
+        bounds = np.where(d < 0, x[tangent.free] - tangent.below, x[tangent.free] + tangent.above)
+        end[places] = bounds[ending]
         return self._project(end), length < 1
 
     def _model_minima(self, v: Array, z: Array, g: Array, tangent: Tangent) -> Iterator[Array]:
@@ -247,12 +253,20 @@ class ProjectedSteps:
         K = _inverse(H)
         if K is None:
             return
+        value = 0.0
         for _ in range(_MOST_FACES):
             d = _newton_direction(K, slopes, normals)
             if d is None:
                 break
             inside = np.searchsorted(first, tangent.free)
-            x, ended = self._moved(x, d[inside].astype(v.dtype), tangent)
+            for share in (_AT_ONCE, 0.0):
+                end, ended = self._moved(x, d[inside].astype(v.dtype), tangent, share)
+                moved = (end - v)[first].astype(np.float64)
+                bend = dot(H, moved)
+                reached = float(np.vdot(g[first] + 0.5 * bend, moved))
+                if reached < value or not ended:
+                    break
+            x, value, slopes = end, reached, g[first] + bend
             found = faces.tangent(x)
             left = np.zeros(0, int) if found is None else np.setdiff1d(tangent.free, found.free, assume_unique=True)
             if not ended or found is None or not len(left) or len(left) + len(found.free) != len(tangent.free):
@@ -263,7 +277,7 @@ class ProjectedSteps:
                 if K[j, j] > 0:
                     K -= np.outer(K[:, j], K[j] / K[j, j])
                 K[:, j] = K[j] = 0
-            tangent, slopes = found, g[first] + np.dot(H, (x - v)[first])
+            tangent = found
         yield x
 
     def _conjugate_gradients(self, z: Array, g: Array, tangent: Tangent) -> Array:
