@@ -133,6 +133,10 @@ class Counts:
     n_design: float = 0
 
 
+# Members that are compared with a column at their first use.
+_CHECKED = ("combined", "columns", "rmatmat", "some_columns", "some_rows")
+
+
 class CountedDesign(DesignWrapper):
     """Design that counts the passes over the data of another design.
 
@@ -143,7 +147,8 @@ class CountedDesign(DesignWrapper):
     def __init__(self, design: Design, counts: Counts) -> None:
         super().__init__(design)
         self.counts, self._middle = counts, self.shape[1] // 2
-        self._checked: set[str] = set()
+        # Members of designs of the library fit each other.
+        self._checked = set(_CHECKED) if design.trusted else set()
 
     def matvec(self, x: Array) -> Array:
         self.counts.n_design += 1

@@ -28,7 +28,7 @@ _LEAST, _GROW = 100, 2
 _MOST = 1 / 3
 # A step ends when the gap on the working set is this share of the full gap. Measured on the problems of
 # benchmarks/bare.py: 0.3 needs more passes over all columns, and 0.03 more steps on the working set.
-_SHARE = 0.1
+_SHARE = 0.03
 # A gap on the working set below this share of the gap at which the run stops is small enough, because the full gap is
 # at most three times as large where the working set contains all entries that matter. Chosen without tuning.
 _ENOUGH = 0.3

@@ -73,7 +73,7 @@ class Tangent(NamedTuple):
     @classmethod
     def single(cls, free: Array, normal: Array, below: Array | float, above: Array | float) -> Tangent:
         """Return a tangent space with one condition, or with none if the normal is zero."""
-        ends = (np.broadcast_to(end, free.shape) for end in (below, above))
+        ends = (end if isinstance(end, np.ndarray) else np.full(len(free), end) for end in (below, above))
         return cls(free, normal, np.zeros(len(free), dtype=np.intp), 1, *ends)
 
     def lengths(self, d: Array) -> Array:

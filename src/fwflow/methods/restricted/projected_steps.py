@@ -96,7 +96,7 @@ class ProjectedSteps:
         eps = float(np.finfo(v.dtype).eps)
         z = f.image(v)
         z_previous = z if previous is v else f.image(previous)
-        first, stable, wait, estimates = math.nan, 0, _STABLE, [math.inf]
+        first, stable, wait, estimates, used = math.nan, 0, _STABLE, [math.inf], v != 0
         for k in range(1, _MOST_STEPS + 1):
             t_next, beta = extrapolation(t)
             y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
@@ -123,17 +123,18 @@ class ProjectedSteps:
                 continue
             least = self._least(g)
             estimate = float(np.vdot(g, new)) - least
+            if not math.isfinite(estimate):
+                raise NumericalTrouble("the gradient has NaN or infinite entries")
             L, relax = L * relax, max(_FASTEST, _FASTER * relax)
             if float(np.vdot(y - new, new - v)) > 0:  # adaptive restart of O'Donoghue and Candes
                 t_next = 1.0
-            same = np.array_equal(new != 0, v != 0)
-            previous, z_previous, v, z, t = v, z, new, zn, t_next
-            stable = stable + 1 if same else 0
+            nonzero = new != 0
+            stable = 0 if (nonzero != used).any() else stable + 1
+            previous, z_previous, v, z, t, used = v, z, new, zn, t_next, nonzero
             estimates.append(estimate)
-            floor = max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least)))
-            if estimate <= floor or k % _CHECK_EVERY == 0:
+            if estimate <= target or k % _CHECK_EVERY == 0:
                 known = self._evaluated(v, z)
-                if known.gap <= floor:
+                if known.gap <= max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least))):
                     return Ended(Place(v, previous, t, L, relax), z, known)
             ready = stable >= wait or len(estimates) > _UNSTABLE * wait
             if ready and (tangent := self._slow(v, estimates)) is not None:
@@ -142,8 +143,8 @@ class ProjectedSteps:
                 if moved is not None:
                     v, z = moved
                     previous, z_previous, t = v, z, 1.0
-                    known = self._evaluated(v, z)
-                    if known.gap <= floor:
+                    known, used = self._evaluated(v, z), v != 0
+                    if known.gap <= target:
                         return Ended(Place(v, previous, t, L, relax), z, known)
         return Ended(Place(v, previous, t, L, relax), z, self._evaluated(v, z))
 
@@ -154,10 +155,7 @@ class ProjectedSteps:
 
     def _gradient(self, v: Array, z: Array) -> Array:
         self.problem.counts.n_grad += 1
-        g = self.f.gradient(v, z)
-        if not math.isfinite(float(g.sum())) and not np.isfinite(g).all():
-            raise NumericalTrouble("the gradient has NaN or infinite entries")
-        return g
+        return self.f.gradient(v, z)
 
     def _least(self, g: Array) -> float:
         """Return the minimum of ``<g, s>`` over the set."""
@@ -190,14 +188,15 @@ class ProjectedSteps:
 
         Both are compared by their cost for a factor of ten, in projected steps.
         """
-        faces = self.C.faces
-        tangent = None if faces is None else faces.tangent(v)
-        recent = estimates[-_RECENT - 1 :]
-        if tangent is None or not len(tangent.free) or len(recent) < _STABLE + 1:
+        faces, recent = self.C.faces, estimates[-_RECENT - 1 :]
+        if faces is None or len(recent) <= _STABLE:
             return None
         decades = math.log10(max(recent[0], 1e-300) / max(recent[-1], 1e-300)) if recent[0] < math.inf else 1.0
-        cost = min(self._newton_costs(len(tangent.free), len(v)))
-        return tangent if decades / (len(recent) - 1) * cost < 1 else None
+        cost = min(self._newton_costs(int(np.count_nonzero(v)), len(v)))
+        if decades / (len(recent) - 1) * cost >= 1:
+            return None
+        tangent = faces.tangent(v)
+        return tangent if tangent is not None and len(tangent.free) else None
 
     def _newton_costs(self, free: int, size: int) -> tuple[float, float]:
         """Return the costs of a Newton step by a factorisation and by conjugate gradients, in projected steps."""
