@@ -79,7 +79,7 @@ class LossOnColumns(Restriction):
             B = B.toarray() if sp.issparse(B) else B
             B = B - dot(w, B) / (w.sum() or 1.0)
         if sp.issparse(B):
-            return np.asarray(dot(B.T, sp.diags_array(w) @ B).toarray())
+            return np.asarray(dot(B.T, dot(sp.diags_array(w), B)).toarray())
         return np.asarray(dot(B.T, B * w[:, None]))
 
     def hessian_product(self, z: Array, free: Array) -> Product:

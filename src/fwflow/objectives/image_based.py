@@ -286,7 +286,8 @@ class LossOfImage(Objective):
     @property
     def steepest(self) -> float:
         """Upper bound on the second derivatives in the image."""
-        return self.factor * self.loss.curvature * (1.0 if self.weights is None else float(self.weights.max(initial=0.0)))
+        largest = 1.0 if self.weights is None else float(self.weights.max(initial=0.0))
+        return self.factor * self.loss.curvature * largest
 
     def _on_rows(self, rows: Array | None) -> Self:
         """Return the losses of some entries of the image, with their factors; None stands for all."""

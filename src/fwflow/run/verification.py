@@ -72,7 +72,8 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
     same = exact.objective.dtype in (None, point.x.dtype)
     computed = point if point.exact else exact.objective.refresh(point)
     fresh = computed if same else exact.objective.point(point.x)
-    if known is None or fresh is not point:
+    # Members that an objective of a user inherits may have computed `known`, instead of its gradient.
+    if known is None or fresh is not point or not problem.objective.trusted:
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
