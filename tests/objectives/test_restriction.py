@@ -272,6 +272,19 @@ def test_products_count_as_shares_of_a_pass(kind):
     assert counts.n_design == before + 4
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_with_the_hessian_in_few_entries_are_shares(kind):
+    """Copied columns are multiplied instead of all: one share for the copy, and two for each product."""
+    counts = Counts()
+    whole = model(kind, "logistic").counted_by(counts)
+    f = whole.restricted(whole.point(start()), None)
+    z, before = f.image(start()), counts.n_design
+    product = f.hessian_product(z, np.arange(4))
+    for _ in range(3):
+        product(np.ones(4))
+    assert counts.n_design - before == pytest.approx(7 * 4 / N)
+
+
 def test_hessians_of_all_columns_count_the_columns_that_they_read():
     counts = Counts()
     f = model("dense", "logistic").counted_by(counts)

@@ -88,7 +88,7 @@ class LossOnColumns(Restriction):
         forward: Product
         backward: Product
         if 3 * len(free) <= self.size:  # copied columns take at most a third of the memory of all
-            share = self.share * len(free) / self.size
+            share = (1.0 if isinstance(self.B, Design) else self.share) * len(free) / self.size
             few = LossOnColumns(self.model, self._columns(free), share=share, counts=self.counts)
             forward, backward = few._multiply, few._transposed
         else:

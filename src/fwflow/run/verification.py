@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._validation import ours
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
@@ -73,7 +74,7 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
     computed = point if point.exact else exact.objective.refresh(point)
     fresh = computed if same else exact.objective.point(point.x)
     # Members that an objective of a user inherits may have computed `known`, instead of its gradient.
-    if known is None or fresh is not point or not problem.objective.trusted:
+    if known is None or fresh is not point or not ours(problem.objective):
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
         if known.vertex.entries() is not None:  # the image costs a few columns, and its rounding is needed
             known = known._replace(vertex=exact.objective.lift(known.vertex.vertex))
