@@ -606,3 +606,26 @@ def test_a_run_at_the_optimum_goes_on_to_its_limit(b):
     r = ran(fw.LinearModel(np.array([[1.0], [2.0]]), b), fw.L1Ball(1.0), tol=0, max_iter=1500)
     assert r.x == pytest.approx(b[:1])
     assert r.gap == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("C", [fw.Simplex(1000.0), fw.L1Ball(1e4), fw.Box(-100.0, 100.0)], ids=repr)
+@pytest.mark.parametrize("n", [60, 700])
+def test_saturated_losses(n, C, dtype):
+    """Slopes are so small that the curvature of the loss underflows."""
+    A = np.random.default_rng(108).standard_normal((2, n)).astype(dtype)
+    f = fw.LinearModel(A, np.ones(2), "logistic")
+    x0 = np.asarray(C.lmo(-A.sum(axis=0)), dtype=dtype)  # the margin is as large as the set allows
+    for start in (None, x0):
+        r = ran(f, C, start, tol=0, rtol=1e-4, max_iter=20)
+        assert r.success or r.status is Status.PRECISION or r.gap <= 1e-30, r.message
+        assert C.contains(r.x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_steps_with_an_intercept(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((5, 299)) * (rng.random((5, 299)) < 0.1)
+    f = fw.LinearModel(A, [1.0, -1.0, 1.0, 1.0, 1.0], "logistic", intercept=True)
+    r = ran(f, fw.UnitSimplex(1500.0), tol=0, rtol=1e-9, max_iter=100)
+    assert r.status in (Status.TOLERANCE, Status.PRECISION), r.message
