@@ -161,7 +161,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="problems whose names contain this")
     arguments = parser.parse_args()
-    print(f"{'milliseconds of fwflow / of the bare lines = ratio':<50}" + "".join(f"{level:>26.0e}" for level in LEVELS))
+    print(
+        f"{'milliseconds of fwflow / of the bare lines = ratio':<50}" + "".join(f"{level:>26.0e}" for level in LEVELS)
+    )
     worst = 0.0
     for name, build in PROBLEMS.items():
         if arguments.only not in name:

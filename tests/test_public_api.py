@@ -236,7 +236,7 @@ def test_names_and_objects_are_the_same():
 
 
 def test_callback_returning_true_stops():
-    assert fw.minimize(logistic(), fw.L1Ball(2.0), callback=lambda state: state.k == 4).nit == 4
+    assert fw.minimize(logistic(), fw.L1Ball(2.0), tol=0, callback=lambda state: state.k == 4).nit == 4
 
 
 def test_smooth():

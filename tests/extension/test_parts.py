@@ -270,9 +270,11 @@ def test_value_and_gradient_suffice_and_are_counted(method, search):
 @pytest.mark.parametrize("C", [fw.L1Ball(1.5), fw.Simplex()], ids=repr)
 def test_a_design_in_blocks_is_the_matrix(options, C):
     blocks = RowBlocks([A[:7], A[7:8], A[8:]])
-    # Where the matrix offers no more than the blocks do, passes are the same.
+    # Where the matrix offers no more than the blocks do, passes are the same. Working sets need few iterations, and
+    # after these their steps depend on rounding errors.
+    steps = 12 if options else 2
     own, plain = (
-        fw.minimize(fw.LinearModel(D, LABELS, "logistic"), C, tol=0, max_iter=12, screen=False, **options)
+        fw.minimize(fw.LinearModel(D, LABELS, "logistic"), C, tol=0, max_iter=steps, screen=False, **options)
         for D in (blocks, A)
     )
     np.testing.assert_allclose(own.x, plain.x, atol=1e-9)

@@ -45,7 +45,7 @@ def test_the_docstring_has_the_rules():
 def test_a_result_says_what_ran_and_why():
     f = fw.LinearModel(np.eye(3), [1.0, 2.0, 3.0])
     chosen = fw.minimize(f, fw.L1Ball(1.0))
-    assert chosen.method == "apg"
+    assert chosen.method == "working-set"
     assert chosen.method.why in {rule.why for rule in RULES}
     asked = fw.minimize(f, fw.L1Ball(1.0), method="rk44", tol=1e-2)
     assert (asked.method, asked.method.why) == ("rk44", "the caller chose it")

@@ -62,6 +62,7 @@ REFUSED = (
     "corrective",
     "apg",
     "polished",
+    "working-set",
     "flow",
     "decomposition-invariant",
     "sliding",

@@ -159,20 +159,20 @@ def test_what_belongs_to_other_methods_is_refused(option):
 @pytest.mark.parametrize(
     ("f", "C", "options", "same_as"),
     [
-        (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {}, {"method": "apg"}),
-        (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "apg"}),
+        (fw.LinearModel(design(12, 6), targets(12)), fw.L1Ball(1.0), {}, {"method": "working-set"}),
+        (fw.Quadratic(np.eye(6), targets(6)), fw.Simplex(), {}, {"method": "working-set"}),
         (fw.LinearModel(design(12, 6), targets(12)), SETS["hull"][0], {}, {"method": "corrective"}),
         (
             fw.Quadratic(sp.diags_array(np.linspace(1, 9, 1024)).tocsc(), targets(1024)),
             fw.Birkhoff(32),
             {},
-            {"method": "apg"},
+            {"method": "working-set"},
         ),
         (
             fw.LinearModel(design(12, 1001), labels(12), "logistic"),
             2.0 * fw.L1Ball(),
             {},
-            {"method": "apg"},
+            {"method": "working-set"},
         ),
         (
             fw.LinearModel(design(12, 1001), labels(12), "logistic"),

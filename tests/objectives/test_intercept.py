@@ -246,3 +246,16 @@ def test_weights_of_observed_entries():
     left = fw.MatrixCompletion(rows[kept], cols[kept], values[kept], (10, 6), "squared", weights=weights[kept])
     assert left.value(left.point(r.x)) == pytest.approx(r.fun, rel=1e-12)
     assert f.fingerprint() != fw.MatrixCompletion(rows, cols, values, (10, 6), "squared").fingerprint()
+
+
+@pytest.mark.parametrize("guess", [None, 11.0, -300.0])
+@pytest.mark.parametrize("seed", range(20))
+def test_intercepts_of_saturated_losses_are_found(seed, guess):
+    """Newton's method makes steps of length one where the slope is exponential, over a thousand of them."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal(5) * 10.0 ** rng.uniform(2, 3.5)
+    z[:2] = 2366.4, -1741.2
+    b, loss = np.array([1.0, -1.0, 1.0, 1.0, 1.0]), Logistic()
+    c = optimal_intercept(loss, z, b, None, guess)
+    before, after = (loss.derivative(z + c + step, b).sum() for step in (-1e-3, 1e-3))
+    assert before <= 0 <= after

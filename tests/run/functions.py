@@ -79,6 +79,7 @@ class CountingDesign(fw.Design):
     def __init__(self, A):
         self.inner, self.shape, self.dtype = DenseDesign(A), A.shape, A.dtype
         self.products = {name: counted(getattr(self.inner, name)) for name in ("matvec", "rmatvec")}
+        self.copied = 0  # columns
 
     def matvec(self, x):
         return self.products["matvec"](x)
@@ -88,6 +89,15 @@ class CountingDesign(fw.Design):
 
     def column(self, j):
         return self.inner.column(j)
+
+    def columns(self, indices):
+        self.copied += len(indices)
+        return self.inner.columns(indices)
+
+    @property
+    def passes(self):
+        """Products, and copied columns as shares of a pass."""
+        return sum(product.calls for product in self.products.values()) + self.copied / self.shape[1]
 
 
 def squared_model(A, b, x):

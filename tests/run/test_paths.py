@@ -215,7 +215,7 @@ def test_the_origin_is_zero_in_the_form_of_the_objective(factored):
         (np.eye(N)[0], {"method": "fw"}, "fw"),
         (np.eye(N)[0], {"line_search": "exact"}, "fw"),
         (np.full(N, 1 / (2 * N)), {}, "Corrective"),
-        (None, {}, "apg"),
+        (None, {}, "working-set"),
     ],
 )
 def test_sparse_starts_are_continued_with_corrective_steps_if_no_method_is_given(start, options, method):

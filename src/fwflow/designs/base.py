@@ -74,10 +74,12 @@ class Design(ABC):
 
     def columns(self, indices: Array) -> Any:
         """Return ``A[:, indices]`` as an array or a CSC matrix."""
+        if not len(indices):
+            return np.zeros((self.shape[0], 0), self.dtype)
         found = [self.column(int(j)) for j in indices]
         entries = [column.entries() for column in found]
         few = [each for each in entries if each is not None]
-        if not few or len(few) < len(found):
+        if len(few) < len(found):
             return np.stack([column.to_dense(self.dtype) for column in found], axis=1)
         rows, values = (np.concatenate([np.asarray(each[part]) for each in few]) for part in (0, 1))
         ends = np.cumsum([0, *(len(each[0]) for each in few)])

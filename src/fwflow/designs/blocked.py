@@ -127,6 +127,8 @@ class BlockedDesign(Design):
             for place, j in enumerate(missing[places].tolist()):
                 self._kept[j] = _joined_column([part[:, [place]] for part in parts])
         kept = [self._kept[j] for j in indices.tolist()]
+        if not kept:
+            return np.zeros((self.shape[0], 0), self.dtype)
         self._forget()
         if any(map(sp.issparse, kept)):
             return sp.hstack([sp.csc_array(column.reshape(-1, 1)) for column in kept], "csc", self.dtype)

@@ -93,6 +93,7 @@ class WorkingSet(Method):
         point = _imaged(problem, full)
         if start is not x and problem.value(point) > iterate.fun:
             return self._on_all(problem, iterate, memory)
+        problem.agreed(known.gradient.inner(point), known, "project")
         return Proposal(point, 1.0, WorkingSetMemory(ended.place.smoothness))
 
     def _on_all(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
@@ -109,6 +110,7 @@ class WorkingSet(Method):
         ended = ProjectedSteps(problem, f, problem.constraint, x.x.shape).run(place, target)
         end = ended.place
         point = Point(end.v.reshape(x.x.shape), ended.image, exact=True)
+        problem.agreed(known.gradient.inner(point), known, "project")
         previous = Point(end.previous.reshape(x.x.shape))
         after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
         return Proposal(point, 1.0, after, known=ended.known)

@@ -27,7 +27,7 @@ class LossOnColumns(Restriction):
         self.share, self.counts = share, counts or Counts()
         self._by_rows = B.tocsr() if sp.issparse(B) else B
         self._transpose = B.T if sp.issparse(B) else None
-        self.size = B.shape[1]
+        self.size, self.rank = B.shape[1], B.shape[0]
         entries = B.data_cost.of_pass if isinstance(B, Design) else B.nnz if sp.issparse(B) else None
         self.work = float(entries or self.size * len(model.b))
         self._guess: float | None = None  # intercept of the last image
@@ -80,7 +80,7 @@ class LossOnColumns(Restriction):
             B = B.toarray() if sp.issparse(B) else B
             B = B - dot(w, B) / (w.sum() or 1.0)
         if sp.issparse(B):
-            return np.asarray(dot(B.T, sp.diags_array(w) @ B).toarray())
+            return np.asarray(dot(B.T, dot(sp.diags_array(w), B)).toarray())
         return np.asarray(dot(B.T, B * w[:, None]))
 
     def hessian_product(self, z: Array, free: Array) -> Product:
@@ -89,7 +89,7 @@ class LossOnColumns(Restriction):
         forward: Product
         backward: Product
         if 3 * len(free) <= self.size:  # copied columns take at most a third of the memory of all
-            share = self.share * len(free) / self.size
+            share = (1.0 if isinstance(self.B, Design) else self.share) * len(free) / self.size
             few = LossOnColumns(self.model, self._columns(free), share=share, counts=self.counts)
             forward, backward = few._multiply, few._transposed
         else:

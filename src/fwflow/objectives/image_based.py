@@ -26,6 +26,10 @@ from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Verte
 _EPS = float(np.finfo(np.float64).eps)
 # Largest number of steps. The search range doubles, so that this number of steps reaches all floating-point numbers.
 _MOST = 2000
+# Least factor by which a step of Newton's method reduces the slope; after a smaller one the search range is doubled or
+# halved instead. Where the logistic loss is saturated, each of up to a thousand steps has length one and reduces the
+# slope by a factor of e only, which is less than this factor. With 10, other losses need twice as many steps.
+_FALL = 3
 
 
 class DesignMap(ImageMap):
@@ -296,7 +300,8 @@ class LossOfImage(Objective):
     @property
     def steepest(self) -> float:
         """Upper bound on the second derivatives in the image."""
-        return self.factor * self.loss.curvature * (1.0 if self.weights is None else float(self.weights.max()))
+        largest = 1.0 if self.weights is None else float(self.weights.max(initial=0.0))
+        return self.factor * self.loss.curvature * largest
 
     def _on_rows(self, rows: Array | None) -> Self:
         """Return the losses of some entries of the image, with their factors; None stands for all."""
@@ -423,9 +428,11 @@ def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -
         lower, upper = (c, upper) if slope < 0 else (lower, c)
         target = c - slope / curvature if curvature > 0 else math.copysign(math.inf, -slope)
         if math.isinf(upper - lower):
+            if abs(slope) > before / _FALL:
+                target = math.copysign(math.inf, -slope)
             target = min(max(target, c - reach), c + reach)
             reach *= 2
-        elif not lower < target < upper or abs(slope) > before / 2:
+        elif not lower < target < upper or abs(slope) > before / _FALL:
             target = lower + (upper - lower) / 2
         if target in (lower, upper):
             return c

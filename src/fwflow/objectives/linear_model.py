@@ -132,7 +132,7 @@ class LinearModel(DesignImage, LossOfImage):
 
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
-            return LossOnColumns(self, self.design)
+            return LossOnColumns(self, self.design, counts=self.image_map.counts)
         B = self.design.columns(places)
         rest = np.array(point.x).reshape(-1)
         v, rest[places] = rest[places], 0

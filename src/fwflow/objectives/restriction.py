@@ -25,6 +25,8 @@ class Restriction(ABC):
 
     #: Number of multiplications in one product with the matrix.
     work: float
+    #: Upper bound on the rank of the Hessian.
+    rank: int
     #: Whether the second derivative is the same everywhere.
     quadratic: bool
     #: Whether the objective is known to be convex.
@@ -61,7 +63,7 @@ class QuadraticOnEntries(Restriction):
     quadratic = True
 
     def __init__(self, H: Any, c: Array, convex: bool) -> None:
-        self.H, self.c, self.convex = H, c, convex
+        self.H, self.c, self.convex, self.rank = H, c, convex, len(c)
         self.work = float((H.data_cost.of_pass if isinstance(H, Design) else None) or len(c) ** 2)
 
     def image(self, v: Array) -> Array:

@@ -90,9 +90,11 @@ def minimize(
         tries its methods in order, and switches when progress is slow:
 
         * "corrective": matrix completion / set nuclear ball, spectraplex, spectrahedron.
-        * "apg", "flow": linear model, quadratic, or hess_product given / set box.
-        * "corrective", "apg", "blended-pairwise": squared loss, ten times as many columns as rows; any linear model of
-          data on disk or on a cluster / set with a projection.
+        * "working-set", "flow": linear model or quadratic / set box.
+        * "working-set", "corrective", "blended-pairwise": linear model or quadratic / set with a projection.
+        * "apg", "flow": hess_product given / set box.
+        * "corrective", "apg", "blended-pairwise": any linear model of data on disk or on a cluster whose columns are
+          too long to be kept in memory / set with a projection.
         * "apg", "corrective", "blended-pairwise": any other, black boxes too / set with a projection.
         * "blended-pairwise": matrix completion / set any other.
         * "corrective", "blended-pairwise": any other, black boxes too / set without a projection.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._validation import ours
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
@@ -75,7 +76,8 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
         fresh = objective.point(point.x)
     elif not point.exact:
         fresh = objective.refresh(point)
-    if known is None or fresh is not point:
+    # Members that an objective of a user inherits may have computed `known`, instead of its gradient.
+    if known is None or fresh is not point or not ours(problem.objective):
         known = exact.evaluate(fresh, None if known is None else known.vertex, lift=False)
     if known.vertex.image is None and known.vertex.entries() is not None:
         # The image costs a few columns, and its rounding is needed.

@@ -51,8 +51,12 @@ class Faces(ABC):
         in the last place, so that rounding errors do not end a step.
         """
 
-    def tangent(self, x: Array) -> Tangent | None:
-        """Return the directions within the smallest face around the member x, a vector; None if they are unknown."""
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent | None:
+        """Return the directions within the smallest face around the member x, a vector; None if they are unknown.
+
+        Entries within `noise` and a few units in the last place of a bound count as equal to it. The units are those of
+        the bound, so that entries may be free that are small compared with the size of the set.
+        """
         return None
 
 
@@ -583,15 +587,18 @@ class _InvertibleImage(Faces, WorkingSets, Summands, AffineImage):
         step = self.inverse_step(x, direction)
         return float(self._inner_faces.max_step(self.inverse(x), step, self.inverse_noise(x, noise)))
 
-    def tangent(self, x: Array) -> Tangent | None:
-        return self._inner_faces.tangent(self.inverse(x))
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent | None:
+        return self._inner_faces.tangent(self.inverse(x), self.inverse_noise(x, noise))
 
     @property
     def working_sets(self) -> WorkingSets | None:
         return None if self._inner_working_sets is None else self
 
     def support(self, x: Array) -> Array:
-        return np.asarray(self._inner_working_sets.support(self.inverse(x)))
+        sets = self._inner_working_sets
+        # The inverse of an entry at rest may have a rounding error, which would put all entries into the support.
+        still = np.abs(x - self.rest) <= few_ulps(x.dtype) * np.abs(x)
+        return np.asarray(sets.support(np.where(still, sets.rest, self.inverse(x)).astype(x.dtype, copy=False)))
 
     def best_places(self, g: Array, count: int) -> Array:
         return np.asarray(self._inner_working_sets.best_places(self.cost(g), count))
@@ -655,8 +662,8 @@ class ScaledSet(_InvertibleImage):
     def inverse_step(self, x: Array, direction: Array) -> Array:
         return direction / x.dtype.type(self.factor)
 
-    def tangent(self, x: Array) -> Tangent | None:
-        inner = super().tangent(x)
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent | None:
+        inner = super().tangent(x, noise)
         if inner is None:
             return None
         ends = (inner.below, inner.above) if self.factor > 0 else (inner.above, inner.below)

@@ -129,10 +129,11 @@ class _Choices(Faces, KnownVertices, ParametricSet):
         ranked = best_first(tuple(range(fixed, size)), worse, count)
         return [best, *(vertex_at(np.sort(order[[*range(fixed), *places]]), self.radius, g) for places in ranked[1:])]
 
-    def tangent(self, x: Array) -> Tangent:
-        free = np.flatnonzero((x > 0) & (x < self.radius))
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
+        slack, slack_of_sum = self._slacks(x, noise)
+        free = np.flatnonzero((x > noise) & (x < self.radius - slack))
         total = self.radius * self.k
-        tight = self.exactly or total - float(x.sum(dtype=np.float64)) <= ON_BOUNDARY * total
+        tight = self.exactly or total - float(x.sum(dtype=np.float64)) <= ON_BOUNDARY * total + slack_of_sum
         return Tangent.single(free, np.full(len(free), float(tight), x.dtype), x[free], self.radius - x[free])
 
     def away_vertex(self, g: Array, x: Array, noise: Array | float = 0.0) -> Vertex:

@@ -233,10 +233,10 @@ class Product(Faces, WorkingSets, _Composition):
         cases = zip(self._faces, *map(self.cut, (x, direction, np.broadcast_to(noise, x.shape))), strict=True)
         return min(faces.max_step(*case) for faces, *case in cases)
 
-    def tangent(self, x: Array) -> Tangent | None:
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent | None:
         parts: list[Tangent] = []
-        for faces, block in zip(self._faces, self.cut(x), strict=True):
-            part = faces.tangent(block)
+        for faces, *case in zip(self._faces, *map(self.cut, (x, np.broadcast_to(noise, x.shape))), strict=True):
+            part = faces.tangent(*case)
             if part is None:
                 return None
             parts.append(part)

@@ -203,10 +203,11 @@ class L1Ball(Faces, _SingleEntries, Ball):
         i = int(np.where(size > slack, signs * flat, -np.inf).argmax())
         return OneHot(i, self.radius * float(signs[i]), g.shape)
 
-    def tangent(self, x: Array) -> Tangent:
-        if self.radius - float(np.abs(x).sum(dtype=np.float64)) > ON_BOUNDARY * self.radius:
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
+        size, noise = np.abs(x), np.broadcast_to(noise, x.shape)
+        if self.radius - float(size.sum(dtype=np.float64)) > ON_BOUNDARY * self.radius + float(noise.sum()):
             return Tangent.single(np.arange(len(x)), np.zeros_like(x), math.inf, math.inf)
-        free = np.flatnonzero(x)
+        free = np.flatnonzero(size > noise)
         used = x[free]
         return Tangent.single(free, np.sign(used), np.where(used > 0, used, np.inf), np.where(used < 0, -used, np.inf))
 
@@ -491,8 +492,8 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
 
-    def tangent(self, x: Array) -> Tangent:
-        free = np.flatnonzero(x)
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
+        free = np.flatnonzero(x > noise)
         return Tangent.single(free, np.ones(len(free), x.dtype), x[free], math.inf)
 
     def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
@@ -572,9 +573,10 @@ class Box(Faces, ParametricSet):
         room = np.where(direction > 0, upper - x, x - lower)
         return first_bound(room, np.abs(direction), self._slack(x, noise))
 
-    def tangent(self, x: Array) -> Tangent:
+    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
         lower, upper = self.bounds(x.shape)
-        free = np.flatnonzero((x > lower) & (x < upper))
+        few = few_ulps(x.dtype)
+        free = np.flatnonzero((x > lower + few * np.abs(lower) + noise) & (x < upper - few * np.abs(upper) - noise))
         return Tangent.single(free, np.zeros(len(free), x.dtype), (x - lower)[free], (upper - x)[free])
 
     def _slack(self, x: Array, noise: Array | float) -> Array:

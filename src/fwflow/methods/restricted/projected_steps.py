@@ -32,17 +32,19 @@ _RELAX, _FASTER, _FASTEST = 0.95, 0.9, 0.5
 # Least growth of the smoothness constant if a step must be repeated. Chosen without tuning, as are the others below,
 # unless a comment gives a measurement.
 _GROW = 1.3
-# Largest smoothness constant relative to the first estimate.
-_MOST_SMOOTHNESS = 2.0**100
+# Smallest and largest smoothness constant relative to the first one.
+_LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
-_CHECK_EVERY, _MOST_STEPS = 10, 1000
-# Number of steps with the same nonzero entries before a Newton step, most steps to wait after a failed one, and how
+_CHECK_EVERY, _MOST_STEPS = 10, 300
+# Number of steps with the same nonzero entries before a Newton step, most steps to wait after a useless one, and how
 # many times as many steps are enough if the nonzero entries change.
 _STABLE, _MOST_STABLE, _UNSTABLE = 3, 50, 10
+# Factor by which a Newton step must reduce the gap to be useful: after others, more projected steps are made.
+_USEFUL = 0.9
 # Number of steps from which the speed of projected steps is estimated.
 _RECENT = 8
-# Largest number of entries whose Hessian is formed and factorised: 32 MB.
-_MOST_DIRECT = 2000
+# Largest number of entries whose Hessian is formed and factorised: 8 MB, and about 0.1 s.
+_MOST_DIRECT = 1000
 # Largest number of faces in the minimisation of one quadratic model, and the share of the entries that would leave a
 # face which a step may put on their bounds.
 _MOST_FACES, _AT_ONCE = 200, 0.25
@@ -87,33 +89,34 @@ class ProjectedSteps:
 
     def __init__(self, problem: Problem, f: Restriction, C: ConstraintSet, shape: Shape) -> None:
         self.problem, self.f, self.C, self.shape, self.flat = problem, f, C, shape, len(shape) == 1
-        self.cg_steps = _CG_EXPECTED
+        self.cg_steps, self.faces = _CG_EXPECTED, 0  # of the last Newton steps of each kind
 
     def run(self, place: Place, target: float) -> Ended:
         """Make steps from a place until the gap is at most `target`."""
         f, problem = self.f, self.problem
         v, previous, t, L, relax = place
-        eps = float(np.finfo(v.dtype).eps)
+        eps, tiny = float(np.finfo(v.dtype).eps), float(np.finfo(v.dtype).tiny)
         z = f.image(v)
         z_previous = z if previous is v else f.image(previous)
-        first, stable, wait, estimates, used = math.nan, 0, _STABLE, [math.inf], v != 0
+        first, least_L, stable, wait, estimates, used = math.nan, tiny, 0, _STABLE, [math.inf], v != 0
         for k in range(1, _MOST_STEPS + 1):
             t_next, beta = extrapolation(t)
             y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
             g = self._gradient(y, zy)
             if math.isnan(L):
                 L = self._first_smoothness(y, zy, g)
-            first = L if math.isnan(first) else first
+            if math.isnan(first):
+                first, least_L = L, max(_LEAST_SMOOTHNESS * L, tiny)
             while True:
-                new = self._project(y - g / L)
+                new = self._project(_descended(y, g, L))
                 zn = f.image(new)
                 d = new - y
                 length2 = float(np.vdot(d, d))
                 curvature = f.curvature(d, zy, zn)
-                # The second condition means that the step is rounding error.
-                if curvature <= (1 + 1e-9) * L * length2 or length2 <= (4 * eps) ** 2 * float(np.vdot(y, y)):
+                rounding2 = (4 * eps) ** 2 * float(np.vdot(y, y))
+                if curvature <= (1 + 1e-9) * L * length2 or length2 <= rounding2:
                     break
-                L, relax = max(_GROW * L, 1.05 * curvature / length2), _RELAX
+                L, relax = max(_GROW * L, 1.05 * curvature / length2), _RELAX  # NaN if the image overflowed
                 if not _MOST_SMOOTHNESS * first > L:  # also for NaN
                     raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
@@ -125,7 +128,8 @@ class ProjectedSteps:
             estimate = float(np.vdot(g, new)) - least
             if not math.isfinite(estimate):
                 raise NumericalTrouble("the gradient has NaN or infinite entries")
-            L, relax = L * relax, max(_FASTEST, _FASTER * relax)
+            if length2 > rounding2:
+                L, relax = max(L * relax, least_L), max(_FASTEST, _FASTER * relax)
             if float(np.vdot(y - new, new - v)) > 0:  # adaptive restart of O'Donoghue and Candes
                 t_next = 1.0
             nonzero = new != 0
@@ -139,13 +143,14 @@ class ProjectedSteps:
             ready = stable >= wait or len(estimates) > _UNSTABLE * wait
             if ready and (tangent := self._slow(v, estimates)) is not None:
                 moved = self._newton(v, z, tangent)
-                stable, wait, estimates = 0, _STABLE if moved is not None else min(2 * wait, _MOST_STABLE), [math.inf]
+                stable, wait, estimates = 0, min(2 * wait, _MOST_STABLE), [math.inf]
                 if moved is not None:
                     v, z = moved
                     previous, z_previous, t = v, z, 1.0
                     known, used = self._evaluated(v, z), v != 0
                     if known.gap <= target:
                         return Ended(Place(v, previous, t, L, relax), z, known)
+                    wait = _STABLE if known.gap <= _USEFUL * estimate else wait
         return Ended(Place(v, previous, t, L, relax), z, self._evaluated(v, z))
 
     def _project(self, v: Array) -> Array:
@@ -177,11 +182,11 @@ class ProjectedSteps:
         vertex = np.asarray(self.C.lmo(g if self.flat else g.reshape(self.shape))).reshape(-1)
         self.problem.counts.n_lmo += 1
         reach = float(np.abs(vertex - y).max()) or 1.0
-        d = g * g.dtype.type(-reach / largest)
+        d = (g / g.dtype.type(largest)) * g.dtype.type(-reach)
         curvature = self.f.curvature(d, zy, self.f.image(y + d)) / float(np.vdot(d, d))
         # Added to y, a step of at most this length is not rounding error.
-        least = float(np.finfo(g.dtype).eps) * largest / reach
-        return curvature if curvature > least else least
+        least = max(float(np.finfo(g.dtype).eps) * largest / reach, float(np.finfo(g.dtype).tiny))
+        return curvature if least < curvature < math.inf else least
 
     def _slow(self, v: Array, estimates: list[float]) -> Tangent | None:
         """Return the tangent space at v if a Newton step in it is expected to cost less than projected steps.
@@ -201,9 +206,10 @@ class ProjectedSteps:
     def _newton_costs(self, free: int, size: int) -> tuple[float, float]:
         """Return the costs of a Newton step by a factorisation and by conjugate gradients, in projected steps."""
         work, share = self.f.work, free / size
-        direct = _SETUP + (work * share * free + free**3 / 3) / _BLAS3 / (2 * work)
+        direct = _SETUP + ((work * share * free + free**3) / _BLAS3 + self.faces * free**2) / (2 * work)
         iterative = self.cg_steps * share * (1 + self.cg_steps / _CG_POOR)
-        return direct if free <= _MOST_DIRECT else math.inf, iterative
+        # If there are more free entries than rows, the Hessian is singular.
+        return direct if free <= min(_MOST_DIRECT, self.f.rank) else math.inf, iterative
 
     def _newton(self, v: Array, z: Array, tangent: Tangent) -> tuple[Array, Array] | None:
         """Return the point of a Newton step within the face around v, and its image; None if f does not decrease."""
@@ -253,7 +259,7 @@ class ProjectedSteps:
         if K is None:
             return
         value = 0.0
-        for _ in range(_MOST_FACES):
+        for self.faces in range(1, _MOST_FACES + 1):
             d = _newton_direction(K, slopes, normals)
             if d is None:
                 break
@@ -299,6 +305,13 @@ class ProjectedSteps:
         # If they have not converged, many more would be needed.
         self.cg_steps = float(max(steps, 1)) if square <= goal else math.inf
         return d
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _descended(y: Array, g: Array, L: float) -> Array:
+    """Return ``y - g / L``; entries that overflow become the largest number."""
+    end = y - g / y.dtype.type(L)
+    return end if math.isfinite(float(np.add.reduce(end))) else np.nan_to_num(end)
 
 
 def _inverse(H: Array) -> Array | None:
