@@ -248,14 +248,10 @@ def test_weights_of_observed_entries():
     assert f.fingerprint() != fw.MatrixCompletion(rows, cols, values, (10, 6), "squared").fingerprint()
 
 
-@pytest.mark.parametrize("guess", [None, 11.0, -300.0])
-@pytest.mark.parametrize("seed", range(20))
-def test_intercepts_of_saturated_losses_are_found(seed, guess):
+def test_intercepts_of_saturated_losses_are_found():
     """Newton's method makes steps of length one where the slope is exponential, over a thousand of them."""
-    rng = np.random.default_rng(seed)
-    z = rng.standard_normal(5) * 10.0 ** rng.uniform(2, 3.5)
-    z[:2] = 2366.4, -1741.2
-    b, loss = np.array([1.0, -1.0, 1.0, 1.0, 1.0]), Logistic()
-    c = optimal_intercept(loss, z, b, None, guess)
-    before, after = (loss.derivative(z + c + step, b).sum() for step in (-1e-3, 1e-3))
-    assert before <= 0 <= after
+    z, b = np.array([-114.57, -2121.8, 69.21, 374.65, 293.92]), np.array([1.0, -1.0, 1.0, 1.0, 1.0])
+    for guess in (None, 11.0, -300.0, 3000.0):
+        c = optimal_intercept(Logistic(), z, b, None, guess)
+        # No label is on the wrong side, by far.
+        assert (b * (z + c)).min() > 500
