@@ -56,7 +56,8 @@ class WorkingSet(Method):
     """
 
     descends = True
-    least_steps = 3
+    least_steps = 5
+    optimism = 0.5
 
     def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
         return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))

@@ -38,7 +38,7 @@ _LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 _CHECK_EVERY, _MOST_STEPS = 10, 300
 # Number of steps with the same nonzero entries before a Newton step, most steps to wait after a useless one, and how
 # many times as many steps are enough if the nonzero entries change.
-_STABLE, _MOST_STABLE, _UNSTABLE = 3, 50, 10
+_STABLE, _MOST_STABLE, _UNSTABLE = 3, 20, 5
 # Factor by which a Newton step must reduce the gap to be useful: after others, more projected steps are made.
 _USEFUL = 0.9
 # Number of steps from which the speed of projected steps is estimated.
@@ -48,6 +48,8 @@ _MOST_DIRECT = 1000
 # Largest number of faces in the minimisation of one quadratic model, and the share of the entries that would leave a
 # face which a step may put on their bounds.
 _MOST_FACES, _AT_ONCE = 200, 0.25
+# Factor of the cost of conjugate gradients after a step that had to end at a bound.
+_CG_ENDED = 4.0
 # Number of steps of conjugate gradients from which their direction is poor: it is longest along the directions of small
 # curvature, which they resolve last.
 _CG_POOR = 30.0
@@ -198,7 +200,7 @@ class ProjectedSteps:
             return None
         decades = math.log10(max(recent[0], 1e-300) / max(recent[-1], 1e-300)) if recent[0] < math.inf else 1.0
         cost = min(self._newton_costs(int(np.count_nonzero(v)), len(v)))
-        if decades / (len(recent) - 1) * cost >= 1:
+        if cost == math.inf or decades / (len(recent) - 1) * cost >= 1:
             return None
         tangent = faces.tangent(v)
         return tangent if tangent is not None and len(tangent.free) else None
@@ -215,7 +217,7 @@ class ProjectedSteps:
         """Return the point of a Newton step within the face around v, and its image; None if f does not decrease."""
         f, g = self.f, self._gradient(v, z)
         direct, iterative = self._newton_costs(len(tangent.free), len(v))
-        moved = self._model_minima if direct <= iterative else self._along_direction
+        moved = self._along_direction if iterative <= direct else self._model_minima
         value = f.value(v, z)
         for new in moved(v, z, g, tangent):
             zn, slope = f.image(new), float(np.vdot(g, new - v))
@@ -229,6 +231,8 @@ class ProjectedSteps:
         direction = np.zeros_like(v)
         direction[tangent.free] = d
         yield self._project(v + direction)
+        # A step that ends at the first bound gains little; the other kind of Newton step continues there.
+        self.cg_steps *= _CG_ENDED
         yield self._moved(v, d, tangent)[0]
 
     def _moved(self, x: Array, d: Array, tangent: Tangent, share: float = 0.0) -> tuple[Array, bool]:
