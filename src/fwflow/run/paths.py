@@ -286,15 +286,8 @@ def origin(f: Objective, shape: Any) -> Point:
 
 
 def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
-    """Minimise from x, moved into the set, with corrective steps if they are cheap there and no method is given."""
-    start = moved_inside(C, x)
-    chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
-    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _MAX_WORK * start.size
-    if sparse and not chosen and f.image_map is not None:
-        mixture = decomposed(Problem(f, C, Counts()), Point(start))
-        if mixture is not None:
-            start, options = mixture, options | {"method": Corrective()}
-    return minimize(f, C, start, **options)
+    """Minimise from x, moved into the set."""
+    return minimize(f, C, moved_inside(C, x), **options)
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:
