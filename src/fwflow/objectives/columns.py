@@ -28,7 +28,8 @@ class LossOnColumns(Restriction):
         self._by_rows = B.tocsr() if sp.issparse(B) else B
         self._transpose = B.T if sp.issparse(B) else None
         self.size = B.shape[1]
-        self.work = float(B.nnz if sp.issparse(B) else self.size * len(model.b))
+        entries = B.data_cost.of_pass if isinstance(B, Design) else B.nnz if sp.issparse(B) else None
+        self.work = float(entries or self.size * len(model.b))
         self._guess: float | None = None  # intercept of the last image
 
     def _multiply(self, v: Array) -> Array:
@@ -75,11 +76,13 @@ class LossOnColumns(Restriction):
     def hessian(self, z: Array, free: Array) -> Array:
         B, w = self._columns(free), self.model.seconds(self._shifted(z))
         self.counts.n_design += 2 * self.share * len(free) / self.size
-        if self.model.intercept:
-            B = B.toarray() if sp.issparse(B) else B
-            B = B - dot(w, B) / (w.sum() or 1.0)
         if sp.issparse(B):
-            return np.asarray(dot(B.T, sp.diags_array(w) @ B).toarray())
+            H = np.asarray(dot(B.T, sp.diags_array(w) @ B).toarray())
+            means = dot(B.T, w) / (float(w.sum()) or 1.0)
+            # Columns of sparse data are not nearly constant, so that little cancels.
+            return H - np.multiply.outer(means * w.sum(), means) if self.model.intercept else H
+        if self.model.intercept:
+            B = B - dot(w, B) / (w.sum() or 1.0)
         return np.asarray(dot(B.T, B * w[:, None]))
 
     def hessian_product(self, z: Array, free: Array) -> Product:
