@@ -109,6 +109,15 @@ def test_simplices_end_where_the_minimum_rises_again():
     assert values[-1] - least <= 1e-3 * (0.5 * np.mean(B**2) - values[-1])
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_the_search_on_simplices_does_not_pass_a_minimum_of_many_times_smaller_radius(loss):
+    f = fw.LinearModel(A, LABELS if loss == "logistic" else B, loss)
+    path = fw.path(f, fw.Simplex, n_radii=40, eps=1e-2, tol=1e-9)
+    values = np.array([result.fun for result in path.results])
+    assert path.radii[-1] <= 1.5 * path.radii[values.argmin()]
+    assert path.lower_bound <= values.min() + 1e-12
+
+
 def test_a_path_is_made_of_single_runs():
     f = fw.LinearModel(A, B)
     path = fw.path(f, fw.L1Ball, [2.0, 0.5, 1.0, 1.0], tol=1e-10)

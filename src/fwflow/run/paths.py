@@ -115,11 +115,12 @@ def path(
               = f(x) - \mathrm{gap} - (R' - R) \lambda.
 
     This bounds v(R') from below, as does a known lower bound of f, which holds for all radii: zero for the losses. The
-    radius grows by factors of 4 until these bounds show that no radius up to 1000 R lowers f by more than ``eps * (f(0) - f(x))``.
-    If the constraint does not bind, the gradient vanishes, so the search ends there at the latest. The last radius is
-    the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound excludes a larger decrease
-    from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
-    ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
+    radius grows by factors of 4 until these bounds show that no radius up to 1000 R lowers f by more than
+    ``eps * (f(0) - f(x))``. If the constraint does not bind, the gradient vanishes, so the search ends there at the
+    latest. The last radius is the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound
+    excludes a larger decrease from doubling it. If a run does not reach the accuracy for the factor 1000, the search
+    ends with the factor 2; ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go
+    from 0.001 to 1.
 
     The bounds hold for sets without the origin too, for example simplices, where v may rise again.
 
@@ -223,6 +224,8 @@ def chosen_radii(
 
     def ends(bound: _Bound, last: _Bound) -> bool:
         """Return whether the path may end at a radius, given the bound at which the search ended."""
+        if bound.rate < 0:  # v is convex and rises from here on, as it can on simplices.
+            return True
         top = HORIZON * last.radius
         lower = max(bound.lowest(bound.radius, top), last.lowest(bound.radius, top))
         return bound.fun - min(lower, bound.lowest(bound.radius, 2 * bound.radius)) <= allowed(bound)
@@ -245,7 +248,7 @@ def chosen_radii(
     for k in range(_REFINEMENTS if end else 0):
         if above.radius <= _TOO_LARGE * below.radius:
             break
-        if k >= _ESTIMATES:
+        if k >= _ESTIMATES or above.rate < 0:
             radius = math.sqrt(below.radius * above.radius)
         elif k % 2:  # If the estimate was good, this radius is on the other side of the end.
             radius = above.radius / _TOO_LARGE if ended else _TOO_LARGE * below.radius
