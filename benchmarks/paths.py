@@ -47,6 +47,7 @@ class Case(NamedTuple):
     tol: float
     solver: str = "lasso"
     intercept: bool = True
+    eps: float | None = None  # of `radius_path`, for the end of the path
 
     @property
     def model(self) -> Any:
@@ -95,13 +96,13 @@ def sparse(m: int, n: int, *asked: Any, classes: int = 0) -> Case:
 CASES: dict[str, Callable[[], Case]] = {
     "madelon, squares": lambda: shipped("madelon", 30, 5, 1e-6),
     "gisette, squares": lambda: shipped("gisette", 10, 3, 1e-6),
-    "sparse, squares": lambda: sparse(5000, 20_000, 10, 3, 1e-6),
+    "sparse, squares": lambda: sparse(5000, 20_000, 10, 3, 1e-6, "lasso", True, 0.5),
     "dense, 2 classes": lambda: dense(5000, 30, 2, 12, 5, 1e-6, "liblinear", False),
     "wide, 2 classes": lambda: dense(2000, 500, 2, 12, 5, 1e-6, "liblinear", False),
     "breast cancer": lambda: bundled(load_breast_cancer, 12, 5, 1e-6, "liblinear", False),
-    "sparse, 2 classes": lambda: sparse(5000, 20_000, 12, 3, 1e-6, "liblinear", False, classes=2),
+    "sparse, 2 classes": lambda: sparse(5000, 20_000, 12, 3, 1e-6, "liblinear", False, 0.5, classes=2),
     "dense, 3 classes": lambda: dense(5000, 30, 3, 12, 5, 1e-6, "saga"),
-    "sparse, 3 classes": lambda: sparse(5000, 20_000, 8, 3, 1e-4, "saga", False, classes=3),
+    "sparse, 3 classes": lambda: sparse(5000, 20_000, 8, 3, 1e-4, "saga", False, 0.5, classes=3),
     "digits": lambda: bundled(load_digits, 12, 5, 1e-4, "saga"),
 }
 
@@ -165,7 +166,9 @@ def peer(case: Case, multipliers: Array, tol: float) -> tuple[float, float]:
 
 
 def compared(name: str, case: Case, alone: bool) -> None:
-    radii_time, path = clock(partial(radius_path, case.X, case.y, n_radii=case.count, estimator=case.model), 3)
+    radii_time, path = clock(
+        partial(radius_path, case.X, case.y, n_radii=case.count, eps=case.eps, estimator=case.model), 3
+    )
     path_time, path = clock(partial(radius_path, case.X, case.y, path.radii, estimator=case.model), 3)
     singles = [clone(case.model).set_params(radius=radius) for radius in path.radii]
     cold_time, _ = clock(lambda: [model.fit(case.X, case.y) for model in singles], 3)
