@@ -1,8 +1,8 @@
 """What does the machinery cost? ``fw.minimize`` against sixty bare lines of NumPy, to the same verified gap.
 
 Run with ``make bench``, or ``python benchmarks/bare.py --only Madelon``. The bare lines are accelerated projected
-gradient with restarts, on all columns and on working sets; the better of the two counts. Each cell is the processor time
-of the whole call of fwflow less 0.4 ms for its fixed cost, over that of the bare lines, on one thread.
+gradient with restarts, on all columns and on working sets; the better of the two counts. Each cell is the processor
+time of the whole call of fwflow less 0.4 ms for its fixed cost, over that of the bare lines, on one thread.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ def compared(data: Data, level: float) -> tuple[float, float]:
     f, C = fw.LinearModel(data.A, data.b, loss=data.loss), fw.L1Ball(data.radius)
     rows, transpose = (data.A.tocsr(), data.A.T.tocsr()) if sp.issparse(data.A) else (data.A, data.A.T)
     ours = fastest(lambda: fw.minimize(f, C, tol=0, rtol=level))
-    return ours, min(fastest(lambda: solved(data, rows, transpose, level, w)) for w in (True, False))
+    return ours, min(fastest(partial(solved, data, rows, transpose, level, w)) for w in (True, False))
 
 
 def main() -> None:

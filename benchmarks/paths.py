@@ -1,13 +1,14 @@
 """Do paths and searches over radii keep up with scikit-learn's over penalties, for the same certified accuracy?
 
-Run with ``make bench``, or ``python benchmarks/paths.py --only madelon``. Both sides fit as many models, down to where
-the loss falls at the same share of the rate at which it falls at first, on the same folds. Gaps are shares of the loss
-without coefficients: the largest of a path, and that of the model which a search chose. `LassoCV` stops at a dual gap
-of ``tol`` times the sum of squared targets, twice that loss, so that half of our ``tol`` asks for as much; its gap is
-the one that it reports itself. `LogisticRegressionCV` by liblinear knows none: its ``tol`` is one at which its models
-are about as exact as ours, and its gap the largest of a fold, each over the ball through the model. It has no
-intercept there, which it would penalise. Seconds are those of the processor in user mode, on one thread: medians of
-three for paths, and searches, which are several paths, run once.
+Run with ``make bench``, or ``python benchmarks/paths.py --only madelon``. Both sides fit the same models on the same
+folds: the penalties are the multipliers of the constraint at our radii, which span the automatic path. Gaps are shares
+of the loss without coefficients, and each is the largest of a path on the first fold, over the ball through the model.
+scikit-learn gets the largest of its tolerances 1e-2, 1e-3, ... at which its gap is at most the asked one; a row with a
+larger gap says that none in time was. liblinear penalises its intercept, so that models without one are compared there.
+
+The columns "cold" and "radii" are ratios too: of the time of single fits without a warm start to that of our path, and
+of the time that the automatic radii take to that of our path. Seconds are those of the processor in user mode, on one
+thread: the best of three for paths, and searches, which are several paths, run once.
 """
 
 from __future__ import annotations
@@ -22,27 +23,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, lasso_path
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
-import fwflow as fw
 from fwflow.datasets import load, standardize
-from fwflow.sklearn import L1ClassifierCV, L1Regression, L1RegressionCV, radius_path
+from fwflow.sklearn import L1Classifier, L1ClassifierCV, L1Regression, L1RegressionCV, radius_path
 
 Array = np.ndarray[Any, Any]
-HEADER = ("problem", "what", "tol", "scikit-learn", "its gap", "fwflow", "its gap", "ratio")
+HEADER = ("problem", "asked gap", "scikit-learn", "its gap", "fwflow", "its gap", "ratio", "our path", "cold", "radii")
+# Seconds after which no smaller tolerance of scikit-learn is tried.
+PATIENCE = 60.0
 
 
 class Case(NamedTuple):
-    """Data, and how much of its path is asked for: models, the share of the first rate, folds, accuracies."""
+    """Data, the number of radii and folds, the asked gap, scikit-learn's solver, and whether there is an intercept."""
 
     X: Any
     y: Array
     count: int
-    eps: float
     folds: int
-    tols: tuple[float, ...]
+    tol: float
+    solver: str = "lasso"
+    intercept: bool = True
+    eps: float | None = None  # of `radius_path`, for the end of the path
+
+    @property
+    def model(self) -> Any:
+        kind = L1Regression if self.solver == "lasso" else L1Classifier
+        return kind(tol=self.tol, fit_intercept=self.intercept)
+
+    @property
+    def search(self) -> Any:
+        kind = L1RegressionCV if self.solver == "lasso" else L1ClassifierCV
+        return kind(tol=self.tol, fit_intercept=self.intercept, cv=self.splits)
+
+    @property
+    def splits(self) -> list[tuple[Array, Array]]:
+        return list((KFold if self.solver == "lasso" else StratifiedKFold)(self.folds).split(self.X, self.y))
 
 
 def shipped(name: str, *asked: Any) -> Case:
@@ -50,22 +69,42 @@ def shipped(name: str, *asked: Any) -> Case:
     return Case(np.asfortranarray(standardize(data["A"])), data["b"], *asked)
 
 
-def sparse(*asked: Any, labels: bool = False) -> Case:
+def bundled(loader: Callable[..., Any], *asked: Any) -> Case:
+    X, y = loader(return_X_y=True)
+    spread = X.std(axis=0)
+    return Case((X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y, *asked)
+
+
+def dense(m: int, n: int, classes: int, *asked: Any) -> Case:
+    """Classes of a multinomial model, in which 40 % of the coefficients are nonzero."""
     rng = np.random.default_rng(0)
-    X = sp.random_array((20_000, 100_000), density=1e-3, rng=rng, format="csc", data_sampler=rng.standard_normal)
-    x = np.zeros(100_000)
-    x[rng.choice(100_000, 100, replace=False)] = rng.standard_normal(100)
-    z = X @ x + 0.1 * rng.standard_normal(20_000)
-    return Case(sp.csc_matrix(X), np.where(z > 0, 1.0, -1.0) if labels else z, *asked)
+    X, W = rng.standard_normal((m, n)), rng.standard_normal((n, classes)) * (rng.random((n, classes)) < 0.4)
+    return Case(X, (X @ W + rng.gumbel(size=(m, classes))).argmax(axis=1), *asked)
+
+
+def sparse(m: int, n: int, *asked: Any, classes: int = 0) -> Case:
+    rng = np.random.default_rng(0)
+    X = sp.random_array((m, n), density=1e-3, rng=rng, format="csc", data_sampler=rng.standard_normal)
+    x = np.zeros((n, max(classes, 1)))
+    used = rng.choice(n, 100, replace=False)
+    x[used] = 3 * rng.standard_normal((100, x.shape[1]))
+    z = X @ x + rng.gumbel(size=(m, x.shape[1]))
+    y = z.argmax(axis=1) if classes > 2 else (z[:, 0] > np.median(z)).astype(int) if classes else z[:, 0]
+    return Case(sp.csc_matrix(X), y, *asked)
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "madelon": lambda: shipped("madelon", 30, 1e-3, 5, (1e-4, 1e-8)),
-    "gisette": lambda: shipped("gisette", 10, 0.03, 3, (1e-4, 1e-8)),
-    "sparse": lambda: sparse(5, 0.3, 2, (1e-6,)),
-    "sparse, logistic": lambda: sparse(8, 0.7, 2, (1e-6,), labels=True),
+    "madelon, squares": lambda: shipped("madelon", 30, 5, 1e-6),
+    "gisette, squares": lambda: shipped("gisette", 10, 3, 1e-6),
+    "sparse, squares": lambda: sparse(5000, 20_000, 10, 3, 1e-6, "lasso", True, 0.5),
+    "dense, 2 classes": lambda: dense(5000, 30, 2, 12, 5, 1e-6, "liblinear", False),
+    "wide, 2 classes": lambda: dense(2000, 500, 2, 12, 5, 1e-6, "liblinear", False),
+    "breast cancer": lambda: bundled(load_breast_cancer, 12, 5, 1e-6, "liblinear", False),
+    "sparse, 2 classes": lambda: sparse(5000, 20_000, 12, 3, 1e-6, "liblinear", False, 0.5, classes=2),
+    "dense, 3 classes": lambda: dense(5000, 30, 3, 12, 5, 1e-6, "saga"),
+    "sparse, 3 classes": lambda: sparse(5000, 20_000, 8, 3, 1e-4, "saga", False, 0.5, classes=3),
+    "digits": lambda: bundled(load_digits, 12, 5, 1e-4, "saga"),
 }
-LIBLINEAR = 1e-4  # its tol
 
 
 def clock(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
@@ -74,58 +113,80 @@ def clock(work: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     for _ in range(repeats):
         started = os.times().user
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # their gaps are printed
+            warnings.simplefilter("ignore")  # their gaps are printed
             done = work()
         seconds.append(os.times().user - started)
-    return float(np.median(seconds)), done
+    return min(seconds), done
 
 
-def squares(name: str, case: Case) -> None:
-    X, y, count, eps, folds, tols = case
-    null = float(np.var(y)) / 2
-    for tol in tols:
-        asked = {"eps": eps, "tol": tol / 2, "max_iter": 10**6}
-        search = {"n_radii": count, "eps": eps, "cv": folds, "tol": tol}
-        if not sp.issparse(X):  # of sparse data, lasso_path knows no intercept
-            moved = np.asfortranarray(X - X.mean(axis=0)), y - y.mean()
-            model = L1Regression(tol=tol)
-            theirs, (_, _, gaps) = clock(partial(lasso_path, *moved, alphas=count, **asked), 3)
-            ours, path = clock(partial(radius_path, X, y, n_radii=count, eps=eps, estimator=model), 3)
-            row(name, "path", tol, theirs, max(gaps) / null, ours, max(path.dual_gaps) / null)
-        theirs, lasso = clock(partial(LassoCV(alphas=count, cv=folds, **asked).fit, X, y))
-        ours, ball = clock(partial(L1RegressionCV(**search).fit, X, y))
-        row(name, "search", tol, theirs, lasso.dual_gap_ / null, ours, ball.dual_gap_ / null)
+class Fold(NamedTuple):
+    """Training data of a case as our objective."""
+
+    f: Any
+    null: float
+
+    @staticmethod
+    def of(case: Case, rows: Array | slice = slice(None)) -> Fold:
+        model, X = clone(case.model), sp.csr_matrix(case.X)[rows] if sp.issparse(case.X) else case.X[rows]
+        f = model._objective(model._task(X, case.y[rows], None))
+        return Fold(f, f.value(f.point(np.zeros(f.shape))))
+
+    def multiplier(self, x: Array) -> float:
+        return float(np.abs(self.f.gradient(self.f.point(x.reshape(self.f.shape)))).max())
+
+    def gap(self, x: Array) -> float:
+        """The gap over the ball through x, as a share of f at zero."""
+        g = np.asarray(self.f.gradient(self.f.point(x.reshape(self.f.shape)))).reshape(-1)
+        return float(np.abs(x).sum() * np.abs(g).max() + g @ x.reshape(-1)) / self.null
 
 
-def classes(name: str, case: Case) -> None:
-    X, y, count, eps, folds, tols = case._replace(X=sp.csr_matrix(case.X))
-    splits = list(StratifiedKFold(folds).split(X, y))
-    train = splits[0][0]
-    f = fw.LinearModel(X[train], y[train], loss="logistic")
-    first = np.abs(X[train].T @ y[train]).max() / 2  # of the sum of losses, which has the weight C
-    peer = LogisticRegressionCV(
-        Cs=np.geomspace(1, 1 / eps, count + 1)[1:] / first, l1_ratios=[1.0], solver="liblinear", tol=LIBLINEAR,
-        max_iter=10**5, cv=splits, fit_intercept=False, scoring="neg_log_loss", use_legacy_attributes=True,
+def peer(case: Case, multipliers: Array, tol: float) -> tuple[float, float]:
+    """Return the seconds of scikit-learn's search, and the largest gap on the first fold."""
+    train = case.splits[0][0]
+    fold = Fold.of(case, train)
+    if case.solver == "lasso":
+        asked = {"alphas": multipliers, "tol": tol, "max_iter": 10**6}
+        seconds, _ = clock(partial(LassoCV(cv=case.splits, **asked).fit, case.X, case.y))
+        if sp.issparse(case.X):  # LassoCV centres sparse data implicitly, which lasso_path cannot.
+            X, y = sp.csc_matrix(sp.csr_matrix(case.X)[train]), case.y[train]
+            coefs = [LassoCV(cv=[(np.arange(len(y)),) * 2], **asked | {"alphas": [a]}).fit(X, y).coef_
+                     for a in (multipliers[0], multipliers[-1])]  # fmt: skip
+        else:
+            X, y = case.X[train], case.y[train]
+            coefs = lasso_path(np.asfortranarray(X - X.mean(axis=0)), y - y.mean(), **asked)[1].T
+        return seconds, max(map(fold.gap, coefs))
+    model = LogisticRegressionCV(
+        Cs=1 / (multipliers * len(train)), l1_ratios=[1.0], solver=case.solver, tol=tol, max_iter=10**6,
+        cv=case.splits, fit_intercept=case.intercept, scoring="neg_log_loss", use_legacy_attributes=True,
     )  # fmt: skip
-    theirs, _ = clock(partial(peer.fit, X, y))
-    gap = max(relative_gap(f, x) for x in peer.coefs_paths_[1.0][0].reshape(count, -1))
-    for tol in tols:
-        search = L1ClassifierCV(n_radii=count, eps=eps, cv=splits, tol=tol, fit_intercept=False)
-        ours, ball = clock(partial(search.fit, X, y))
-        row(name, "search", tol, theirs, gap, ours, ball.dual_gap_ / np.log(2))
+    seconds, _ = clock(partial(model.fit, case.X, case.y))
+    # Of every class, the models of the first fold, one row per penalty; the intercept comes last.
+    paths = [paths[0].reshape(len(multipliers), -1)[:, : case.X.shape[1]] for paths in model.coefs_paths_.values()]
+    return seconds, max(map(fold.gap, np.stack(paths, axis=1)))
 
 
-def relative_gap(f: fw.LinearModel, x: Array) -> float:
-    """The gap over the ball through x, as a share of f at zero."""
-    g = np.asarray(f.gradient(f.point(x)))
-    return float(np.abs(x).sum() * np.abs(g).max() + g @ x) / np.log(2)
-
-
-def row(
-    name: str, what: str, tol: float, theirs: float, their_gap: float, ours: float, our_gap: float
-) -> None:  # fmt: skip
-    cells = (name, what, f"{tol:.0e}", f"{theirs:.2f} s", f"{their_gap:.0e}", f"{ours:.2f} s", f"{our_gap:.0e}")
-    print("| " + " | ".join((*cells, f"{theirs / ours:.1f}")) + " |", flush=True)
+def compared(name: str, case: Case, alone: bool) -> None:
+    radii_time, path = clock(
+        partial(radius_path, case.X, case.y, n_radii=case.count, eps=case.eps, estimator=case.model), 3
+    )
+    path_time, path = clock(partial(radius_path, case.X, case.y, path.radii, estimator=case.model), 3)
+    singles = [clone(case.model).set_params(radius=radius) for radius in path.radii]
+    cold_time, _ = clock(lambda: [model.fit(case.X, case.y) for model in singles], 3)
+    ratios = f"{path_time:.2f} s", f"{cold_time / path_time:.1f}", f"{(radii_time - path_time) / path_time:.1f}"
+    search_time, _ = clock(partial(case.search.set_params(radii=path.radii).fit, case.X, case.y))
+    train = case.splits[0][0]
+    fold = Fold.of(case, train)
+    X = sp.csr_matrix(case.X)[train] if sp.issparse(case.X) else case.X[train]
+    first = radius_path(X, case.y[train], path.radii, estimator=case.model)
+    gap = float(np.max(first.dual_gaps)) / fold.null
+    multipliers = np.array([fold.multiplier(coef) for coef in first.coefs])
+    theirs, their_gap = np.nan, np.nan
+    for tol in () if alone else 10.0 ** -np.arange(2, 12):
+        theirs, their_gap = peer(case, multipliers, tol)
+        if their_gap <= case.tol or theirs > PATIENCE:
+            break
+    cells = (name, f"{case.tol:.0e}", f"{theirs:.2f} s", f"{their_gap:.0e}", f"{search_time:.2f} s", f"{gap:.0e}")
+    print("| " + " | ".join((*cells, f"{theirs / search_time:.1f}", *ratios)) + " |", flush=True)
 
 
 if __name__ == "__main__":
@@ -134,8 +195,9 @@ if __name__ == "__main__":
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=CASES, help="one problem")
-    chosen = parser.parse_args().only
+    parser.add_argument("--alone", action="store_true", help="without scikit-learn")
+    chosen = parser.parse_args()
     print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
     for name, make in CASES.items():
-        if chosen in (None, name):
-            (classes if "logistic" in name else squares)(name, make())
+        if chosen.only in (None, name):
+            compared(name, make(), chosen.alone)

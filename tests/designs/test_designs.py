@@ -253,3 +253,25 @@ def test_wrappers_keep_what_they_do_not_change():
         assert isinstance(outer, DesignWrapper)
         assert (outer.shape, outer.dtype, outer.data_cost) == (inner.shape, inner.dtype, inner.data_cost)
         assert (outer.trusted, outer.fingerprint()) == (inner.trusted, inner.fingerprint())
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_with_several_vectors_are_those_with_each(order):
+    A = np.asarray(np.random.default_rng(0).standard_normal((20, 4)), order=order)
+    A[:, 1] = 7.0 + 1e-3 * A[:, 1]
+    X, counts = np.random.default_rng(1).standard_normal((3, 4)), Counts()
+    inner = DenseDesign(A)
+    for outer in (inner, CountedDesign(inner, counts), inner.centred()):
+        np.testing.assert_allclose(outer.matmat(X), [outer.matvec(x) for x in X], atol=1e-12)
+    assert counts.n_design == 1 + len(X)
+    assert not isinstance(inner.centred(), DenseDesign)
+    assert CountedDesign(as_design(sp.csc_array(A)), counts).matmat(X) is None
+
+
+def test_a_wrong_product_with_several_vectors_is_an_error():
+    class Doubled(DenseDesign):
+        def matmat(self, X):
+            return 2 * super().matmat(X)
+
+    with pytest.raises(ValueError, match="`matmat` of Doubled disagrees with its `column`"):
+        CountedDesign(Doubled(design(7, 5)), Counts()).matmat(np.eye(5))

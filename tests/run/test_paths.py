@@ -109,6 +109,15 @@ def test_simplices_end_where_the_minimum_rises_again():
     assert values[-1] - least <= 1e-3 * (0.5 * np.mean(B**2) - values[-1])
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic"])
+def test_the_search_on_simplices_does_not_pass_a_minimum_of_many_times_smaller_radius(loss):
+    f = fw.LinearModel(A, LABELS if loss == "logistic" else B, loss)
+    path = fw.path(f, fw.Simplex, n_radii=40, eps=1e-2, tol=1e-9)
+    values = np.array([result.fun for result in path.results])
+    assert path.radii[-1] <= 1.5 * path.radii[values.argmin()]
+    assert path.lower_bound <= values.min() + 1e-12
+
+
 def test_a_path_is_made_of_single_runs():
     f = fw.LinearModel(A, B)
     path = fw.path(f, fw.L1Ball, [2.0, 0.5, 1.0, 1.0], tol=1e-10)
@@ -211,16 +220,58 @@ def test_the_origin_is_zero_in_the_form_of_the_objective(factored):
 @pytest.mark.parametrize(
     ("start", "options", "method"),
     [
-        (np.eye(N)[0], {}, "Corrective"),
+        (np.eye(N)[0], {}, "working-set"),
         (np.eye(N)[0], {"method": "fw"}, "fw"),
         (np.eye(N)[0], {"line_search": "exact"}, "fw"),
-        (np.full(N, 1 / (2 * N)), {}, "Corrective"),
+        (np.full(N, 1 / (2 * N)), {}, "working-set"),
         (None, {}, "working-set"),
     ],
 )
-def test_sparse_starts_are_continued_with_corrective_steps_if_no_method_is_given(start, options, method):
+def test_starts_are_continued_with_the_default_method_if_no_method_is_given(start, options, method):
     result = paths.minimised(fw.LinearModel(A, B), fw.L1Ball(1.0), start, max_iter=1, **options)
     assert str(result.method) == method
+
+
+def test_a_run_starts_at_the_best_of_several_points():
+    f, C = fw.LinearModel(A, B), fw.L1Ball(2.0)
+    best = fw.minimize(f, C).x
+    for starts in ((np.zeros(N), best), (best, np.zeros(N)), (-best, np.zeros(N), best)):
+        np.testing.assert_array_equal(paths.minimised(f, C, *starts, max_iter=0).x, best)
+    hull = fw.ConvexHull(np.eye(N))  # It has no projection, so that a start outside is dropped.
+    np.testing.assert_array_equal(paths.minimised(f, hull, 3 * best, np.eye(N)[1], max_iter=0).x, np.eye(N)[1])
+
+
+def test_values_of_functions_of_the_user_are_not_computed_to_choose_a_start():
+    calls = []
+    f = fw.Smooth(lambda x: calls.append(x) or float(x @ x), lambda x: 2 * x, shape=(N,))
+    first, second = np.eye(N)[0], np.zeros(N)
+    np.testing.assert_array_equal(paths.minimised(f, fw.L1Ball(1.0), first, second, max_iter=0).x, first)
+    assert all((x == first).all() for x in calls)
+
+
+def test_the_start_of_a_run_lies_on_the_line_through_the_two_minimisers_before():
+    seen = []
+
+    def fit(radius, starts):
+        seen.append(starts)
+        return fw.minimize(fw.LinearModel(np.eye(2), [9.0, 8.0]), fw.L1Ball(radius), tol=1e-14)
+
+    found = list(paths.followed(np.array([2.0, 3.0, 5.0]), fit))
+    assert seen[0] == ()
+    np.testing.assert_allclose(seen[1], [found[0].x, 1.5 * found[0].x])
+    np.testing.assert_allclose(seen[2], [found[1].x, found[2].x], atol=1e-9)  # both coefficients grow by a half
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])
+@pytest.mark.parametrize(
+    "ball", [fw.L1Ball, fw.L2Ball, fw.Simplex, lambda r: fw.GroupBall([0, 0, 1, 1, 2, 2, 3, 3], r)]
+)
+def test_warm_and_cold_runs_have_the_same_minima(loss, ball):
+    f = fw.LinearModel(A, LABELS if loss == "logistic" else B, loss)
+    for result, radius in zip((path := fw.path(f, ball, n_radii=8, tol=1e-9)).results, path.radii, strict=True):
+        cold = fw.minimize(f, ball(radius), tol=1e-9)
+        assert result.success
+        assert -result.gap - 1e-14 <= cold.fun - result.fun <= cold.gap + 1e-14
 
 
 def test_a_run_starts_at_the_projection_of_an_outside_point():

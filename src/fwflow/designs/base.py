@@ -85,6 +85,10 @@ class Design(ABC):
         ends = np.cumsum([0, *(len(each[0]) for each in few)])
         return sp.csc_array((values.astype(self.dtype, copy=False), rows, ends), (self.shape[0], len(indices)))
 
+    def matmat(self, X: Array) -> Array | None:
+        """Return ``X @ A.T``, one vector per row of X, if one pass over the data suffices for all; else None."""
+        return None
+
     def rmatmat(self, R: Array) -> Array | None:
         """Return ``R @ A``, one vector per row of R, if one pass over the data suffices for all; else None."""
         return None
@@ -166,8 +170,10 @@ class CountedDesign(DesignWrapper):
     def combined(self, indices: Array, values: Array) -> Vertex:
         combined = self.design.combined(indices, values)
         if "combined" not in self._checked:
-            columns = [value * self._dense(int(j)) for j, value in zip(indices, values, strict=True)]
-            self._check("combined", combined, sum(columns), float(np.abs(columns).sum(axis=0).max(initial=0.0)))
+            few = indices[:2], values[:2]  # All columns would take longer than the result.
+            columns = [value * self._dense(int(j)) for j, value in zip(*few, strict=True)]
+            size = float(np.abs(columns).sum(axis=0).max(initial=0.0))
+            self._check("combined", self.design.combined(*few), sum(columns), size)
         return combined
 
     def columns(self, indices: Array) -> Any:
@@ -179,6 +185,17 @@ class CountedDesign(DesignWrapper):
             dense = np.asarray(first.toarray() if sp.issparse(first) else first).reshape(-1)
             self._check("columns", dense, expected, float(np.abs(expected).max()))
         return found
+
+    def matmat(self, X: Array) -> Array | None:
+        product = self.design.matmat(X)
+        if product is not None:
+            self.counts.n_design += 1
+            if "matmat" not in self._checked:
+                unit = np.zeros((1, self.shape[1]), X.dtype)
+                unit[0, self._middle] = 1
+                column = self._dense(self._middle)
+                self._check("matmat", self.design.matmat(unit), column, float(np.abs(column).max(initial=0.0)))
+        return product
 
     def rmatmat(self, R: Array) -> Array | None:
         product = self.design.rmatmat(R)

@@ -70,6 +70,9 @@ class DenseDesign(_InMemory):
     def columns(self, indices: Array) -> Array:
         return self.A[:, indices]
 
+    def matmat(self, X: Array) -> Array | None:
+        return dot(X, self.A.T)
+
     def rmatmat(self, R: Array) -> Array | None:
         return dot(R, self.A)
 
@@ -257,6 +260,12 @@ class CentredDesign(DesignWrapper):
 
     def rmatvec(self, r: Array) -> Array:
         return self._replaced(self.design.rmatvec(r), dot(r, self._block))
+
+    def matmat(self, X: Array) -> Array | None:
+        rest = np.array(X)
+        rest[:, self.centre.places] = 0
+        product = self.design.matmat(rest)
+        return None if product is None else product + dot(X[:, self.centre.places], self._block.T)
 
     def rmatmat(self, R: Array) -> Array | None:
         product = self.design.rmatmat(R)

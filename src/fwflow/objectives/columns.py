@@ -76,11 +76,13 @@ class LossOnColumns(Restriction):
     def hessian(self, z: Array, free: Array) -> Array:
         B, w = self._columns(free), self.model.seconds(self._shifted(z))
         self.counts.n_design += 2 * self.share * len(free) / self.size
-        if self.model.intercept:
-            B = B.toarray() if sp.issparse(B) else B
-            B = B - dot(w, B) / (w.sum() or 1.0)
         if sp.issparse(B):
-            return np.asarray(dot(B.T, dot(sp.diags_array(w), B)).toarray())
+            H = np.asarray(dot(B.T, dot(sp.diags_array(w), B)).toarray())
+            means = dot(B.T, w) / (float(w.sum()) or 1.0)
+            # Columns of sparse data are not nearly constant, so that little cancels.
+            return H - np.multiply.outer(means * w.sum(), means) if self.model.intercept else H
+        if self.model.intercept:
+            B = B - dot(w, B) / (w.sum() or 1.0)
         return np.asarray(dot(B.T, B * w[:, None]))
 
     def hessian_product(self, z: Array, free: Array) -> Product:

@@ -11,9 +11,7 @@ import numpy as np
 
 from fwflow._validation import Array, InputError, describe, finite_array, number, whole
 from fwflow.designs import Counts
-from fwflow.methods.active import Corrective
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import Objective
 from fwflow.points.gradients import as_gradient
 from fwflow.points.lowrank import LowRank
@@ -28,18 +26,19 @@ from fwflow.sets.callables import as_set
 # so usually one coefficient has entered. Chosen without tuning, as are the other constants.
 _FIRST = 0.05
 # The certificate of the end covers radii up to this multiple of the radius at which the search ended.
-_HORIZON = 1e3
+HORIZON = 1e3
 # Largest gap of the runs of the search, as a share of the decrease to be certified, and their number of iterations.
 _ACCURACY, _MAX_ITER = 0.1, 1000
-# Largest number of doublings of the radius, and number of bisections of the last one, which leave 4 %.
-_DOUBLINGS, _BISECTIONS = 60, 4
+# Growth of the radius from run to run of the search, and largest number of these runs. Measured on dense data and
+# digits: a factor of 2 takes a third more time.
+_GROWTH, _MOST_RUNS = 4.0, 30
+# The last radius is at most this many times too large. The largest number of runs for it; after the first of them,
+# which estimate the radius, each halves the logarithm of the interval.
+_TOO_LARGE, _REFINEMENTS, _ESTIMATES = 1.04, 10, 4
 # Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
 # Default tolerances for the last automatic radius; `path` gives the reason. Chosen without tuning.
 _EPS_QUADRATIC, _EPS = 1e-3, 0.05
-# Corrective steps on k of n coefficients cost O(k^2 m), a product with the data O(n m). They are used if k^2 is at most
-# this multiple of n.
-_MAX_WORK = 10
 
 Ball = Callable[[float], ConstraintSet]
 
@@ -80,7 +79,7 @@ def path(
     rtol: float = 0.0,
     **options: Any,
 ) -> PathResult:
-    r"""Minimise over balls of growing radius, each run from the minimiser before.
+    r"""Minimise over balls of growing radius, each run from a point extrapolated from the minimisers before.
 
     Parameters
     ----------
@@ -116,11 +115,12 @@ def path(
               = f(x) - \mathrm{gap} - (R' - R) \lambda.
 
     This bounds v(R') from below, as does a known lower bound of f, which holds for all radii: zero for the losses. The
-    radius doubles until these bounds show that no radius up to 1000 R lowers f by more than ``eps * (f(0) - f(x))``.
-    If the constraint does not bind, the gradient vanishes, so the search ends there at the latest. The last radius is
-    the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound excludes a larger decrease
-    from doubling it. If a run does not reach the accuracy for the factor 1000, the search ends with the factor 2;
-    ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go from 0.001 to 1.
+    radius grows by factors of 4 until these bounds show that no radius up to 1000 R lowers f by more than
+    ``eps * (f(0) - f(x))``. If the constraint does not bind, the gradient vanishes, so the search ends there at the
+    latest. The last radius is the smallest one, up to 4 %, at which f is as close to the bound, and whose own bound
+    excludes a larger decrease from doubling it. If a run does not reach the accuracy for the factor 1000, the search
+    ends with the factor 2; ``remaining`` is the decrease that is not excluded. If zero is a minimiser, the radii go
+    from 0.001 to 1.
 
     The bounds hold for sets without the origin too, for example simplices, where v may rise again.
 
@@ -136,11 +136,11 @@ def path(
     """
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
 
-    def fit(radius: float, before: Any) -> Result:
+    def fit(radius: float, starts: tuple[Any, ...]) -> Result:
         C = as_set(ball(radius))
         problem = Problem(f, C, Counts())
         threshold = max(tol, rtol * problem.evaluate(f.point(C.start(f.shape, f.dtype))).gap) if rtol else tol
-        return minimised(f, C, before, tol=threshold, **options)
+        return minimised(f, C, *starts, tol=threshold, **options)
 
     results: list[Result] = []
     try:
@@ -150,17 +150,26 @@ def path(
         if not results:
             raise
     last = _Bound.of(f, results[-1], float(chosen[len(results) - 1]))
-    return PathResult(chosen, tuple(results), max(lower, last.lowest(last.radius, _HORIZON * last.radius)))
+    return PathResult(chosen, tuple(results), max(lower, last.lowest(last.radius, HORIZON * last.radius)))
 
 
-def followed(radii: Array, fit: Callable[[float, Any], Result]) -> Iterator[Result]:
-    """Yield the result of every radius; ``fit(radius, x)`` starts at x, the minimiser before."""
-    x = None
-    for radius in radii.tolist():
-        result = fit(radius, x)
+def followed(radii: Array, fit: Callable[[float, tuple[Any, ...]], Result]) -> Iterator[Result]:
+    """Yield the result of every radius; ``fit(radius, starts)`` starts at one of some points.
+
+    They are the minimiser before, and the point on the line through the two minimisers before. Between two changes of
+    the nonzero coefficients a path is smooth, and for least squares it is this line.
+    """
+    before: tuple[float, Any] | None = None
+    starts: tuple[Any, ...] = ()
+    for radius, following in zip(radii.tolist(), [*radii[1:].tolist(), math.nan], strict=True):
+        result = fit(radius, starts)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        x = result.x
+        starts = (result.x,)
+        if isinstance(result.x, np.ndarray) and not math.isnan(following):
+            radius0, x0 = (0.0, np.zeros_like(result.x)) if before is None else before
+            starts += (result.x + (following - radius) / (radius - radius0) * (result.x - x0),)
+        before = radius, result.x
         yield result
 
 
@@ -179,11 +188,13 @@ def chosen_radii(
     n_radii: int,
     eps: float | None,
     starts: Callable[[float], Any] = lambda radius: None,
+    following: Callable[[float, float], float] = lambda radius, eps: _GROWTH * radius,
     **options: Any,
 ) -> tuple[Array, float]:
     """Return the radii in ascending order, and a lower bound of f over larger balls; `path` describes both.
 
     ``starts(radius)`` is a point close to the minimiser; None stands for the minimiser of the radius before.
+    ``following(radius, eps)`` is the radius after another one in the search for the last radius.
     """
     n_radii = whole(n_radii, "n_radii", 1)
     if eps is None:
@@ -200,10 +211,10 @@ def chosen_radii(
     largest, noise = _LARGEST * float(rounding.max), float(rounding.eps) * abs(value0)
     first = min(first, largest)
 
-    def solved(radius: float, before: Any, gap: float) -> _Bound:
+    def solved(radius: float, before: tuple[Any, ...], gap: float) -> _Bound:
         start = starts(radius)
         given = options | {"tol": max(gap, noise), "max_iter": _MAX_ITER, "progress": False}
-        result = minimised(f, as_set(ball(radius)), before if start is None else start, **given)
+        result = minimised(f, as_set(ball(radius)), *(before if start is None else (start,)), **given)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
         return _Bound.of(f, result, radius)
@@ -213,28 +224,41 @@ def chosen_radii(
 
     def ends(bound: _Bound, last: _Bound) -> bool:
         """Return whether the path may end at a radius, given the bound at which the search ended."""
-        top = _HORIZON * last.radius
+        if bound.rate < 0:  # v is convex and rises from here on, as it can on simplices.
+            return True
+        top = HORIZON * last.radius
         lower = max(bound.lowest(bound.radius, top), last.lowest(bound.radius, top))
         return bound.fun - min(lower, bound.lowest(bound.radius, 2 * bound.radius)) <= allowed(bound)
 
-    found = [solved(first, None, _ACCURACY * eps * first * slope)]
-    for _ in range(_DOUBLINGS):
+    found = [solved(first, (), _ACCURACY * eps * first * slope)]
+    for _ in range(_MOST_RUNS):
         last = found[-1]
-        if not math.isfinite(last.gap) or last.radius > largest / 2 or ends(last, last):
+        if not math.isfinite(last.gap) or last.radius > largest / _GROWTH or ends(last, last):
             break
         if last.fun - last.lowest(last.radius, 2 * last.radius) <= allowed(last):
-            found[-1] = last = solved(last.radius, last.x, _ACCURACY * allowed(last) / _HORIZON)
+            found[-1] = last = solved(last.radius, (last.x,), _ACCURACY * allowed(last) / HORIZON)
             if ends(last, last) or not last.reached:
                 break
-        found.append(solved(2 * last.radius, last.x, _ACCURACY * allowed(last)))
+        found.append(solved(following(last.radius, eps), (last.x,), _ACCURACY * allowed(last)))
     last, end = found[-1], len(found) - 1
     while end and ends(found[end - 1], last):
         end -= 1
     below, above = found[max(end - 1, 0)], found[end]
-    for _ in range(_BISECTIONS if end else 0):
-        middle = solved(math.sqrt(below.radius * above.radius), below.x, _ACCURACY * allowed(above))
-        below, above = (below, middle) if ends(middle, last) else (middle, above)
-    return np.geomspace(first, above.radius, n_radii), last.lowest(above.radius, _HORIZON * last.radius)
+    ended = False
+    for k in range(_REFINEMENTS if end else 0):
+        if above.radius <= _TOO_LARGE * below.radius:
+            break
+        if k >= _ESTIMATES or above.rate < 0:
+            radius = math.sqrt(below.radius * above.radius)
+        elif k % 2:  # If the estimate was good, this radius is on the other side of the end.
+            radius = above.radius / _TOO_LARGE if ended else _TOO_LARGE * below.radius
+        else:
+            radius = _reaching(eps, value0, last.lowest(below.radius, HORIZON * last.radius), below, above)
+        inside = (below.x,) if f.factored else (below.x, above.x)  # Low-rank matrices are not projected.
+        tried = solved(radius, inside, _ACCURACY * allowed(above))
+        ended = ends(tried, last)
+        below, above = (below, tried) if ended else (tried, above)
+    return np.geomspace(first, above.radius, n_radii), last.lowest(above.radius, HORIZON * last.radius)
 
 
 class _Bound(NamedTuple):
@@ -258,6 +282,26 @@ class _Bound(NamedTuple):
         """Return a lower bound of v on an interval of radii; the line is lowest at one of its ends."""
         rise = max((start - self.radius) * self.rate, (end - self.radius) * self.rate)
         return max(self.lower_bound, self.fun - self.gap - rise)
+
+
+def _reaching(eps: float, value0: float, lower: float, below: _Bound, above: _Bound) -> float:
+    """Estimate the radius at which v is above `lower` by the share eps of its decrease from `value0`.
+
+    v is taken as a cubic function of log(radius) with the values and slopes of two radii. The result lies between them.
+    """
+    target, span = (lower + eps * value0) / (1 + eps), math.log(above.radius / below.radius)
+    fall, slopes = above.fun - below.fun, [-bound.radius * bound.rate * span for bound in (below, above)]
+
+    def reached(t: float) -> bool:
+        cubic = t * t * (3 - 2 * t) * fall + t * (1 - t) * ((1 - t) * slopes[0] - t * slopes[1])
+        return below.fun + cubic <= target
+
+    left, right = 0.0, 1.0
+    for _ in range(20):
+        t = (left + right) / 2
+        left, right = (left, t) if reached(t) else (t, right)
+    margin = min(math.log(_TOO_LARGE) / 2, span / 4)
+    return below.radius * math.exp(min(max(span * right + margin, margin), span - margin))
 
 
 def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
@@ -285,16 +329,15 @@ def origin(f: Objective, shape: Any) -> Point:
     return f.point(LowRank.zeros(shape, f.dtype) if f.factored else np.zeros(shape, f.dtype))
 
 
-def minimised(f: Objective, C: ConstraintSet, x: Any, **options: Any) -> Result:
-    """Minimise from x, moved into the set, with corrective steps if they are cheap there and no method is given."""
-    start = moved_inside(C, x)
-    chosen = {"schedule", "line_search", "momentum"} & options.keys() or options.get("method", "auto") != "auto"
-    sparse = isinstance(start, np.ndarray) and 0 < np.count_nonzero(start) ** 2 <= _MAX_WORK * start.size
-    if sparse and not chosen and f.image_map is not None:
-        mixture = decomposed(Problem(f, C, Counts()), Point(start))
-        if mixture is not None:
-            start, options = mixture, options | {"method": Corrective()}
-    return minimize(f, C, start, **options)
+def minimised(f: Objective, C: ConstraintSet, *starts: Any, **options: Any) -> Result:
+    """Minimise from the best of some points, moved into the set; without any, from the start of the set.
+
+    The first is taken if values are costly: if f is a function of the user, or its data is not in memory.
+    """
+    inside = [moved_inside(C, x) for x in starts] or [None]
+    if len(inside) > 1 and f.image_map is not None and not f.data_cost.remote:
+        inside.sort(key=lambda x: math.inf if x is None else f.value(f.point(x)))
+    return minimize(f, C, inside[0], **options)
 
 
 def moved_inside(C: ConstraintSet, x: Any) -> Any:

@@ -17,6 +17,7 @@ import scipy.linalg
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
+from fwflow.run.paths import HORIZON
 
 # All constants are chosen without tuning.
 # Number of columns whose products with all columns are computed by one matrix product.
@@ -28,15 +29,23 @@ _DEPENDENT = 1e-9
 _TIE_ERROR = 1e-11
 # Share of the first lambda below which lambda is rounding, and the path complete.
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
+# Share of the allowed decrease at which the search for the last radius ends, so that rounding does not continue it.
+_SAFE_SHARE = 0.9
+# The search then ends at this multiple of the radius of a corner, and not at the corner, whose side rounding decides.
+_BEYOND = 1.001
 # Number of corners, per coefficient that can be active, after which the path is given up.
 _MAX_CORNERS = 20
 
 
 class Corner(NamedTuple):
-    """Corner of a path: the radius, lambda (the slope of the minimum there), and the active coefficients."""
+    """Corner of a path: the radius, lambda (the slope of the minimum there), and the active coefficients.
+
+    `decrease` is the difference between the losses at zero and at the corner.
+    """
 
     radius: float
     rate: float
+    decrease: float
     places: Array
     values: Array
 
@@ -60,7 +69,9 @@ class CornerPath:
         self._x, self._signs = np.zeros(0), np.zeros(0)
         self._rate = float(np.abs(self._c).max(initial=0.0))
         self._left = _MAX_CORNERS * min(m, n)
-        self.corners = [self._corner()]
+        self._fun = 0.5 * float(dot(self._w, (y - (dot(self._w, y) if intercept else 0.0)) ** 2))  # at zero
+        self.corners: list[Corner] = []
+        self.corners.append(self._corner())
         self.finished = not self._rate > 0  # whether no larger ball has a better point
         self.lost = False  # whether ties or rounding ended the path too early
 
@@ -84,8 +95,26 @@ class CornerPath:
         """Return the number of known corners with a smaller radius, the origin included."""
         return bisect_left(self.corners, radius, key=lambda corner: corner.radius)
 
+    def following(self, radius: float, eps: float) -> float:
+        """Return twice the radius, or a smaller one from which larger radii lower the loss by the share eps at most.
+
+        Corners beyond such a radius are many, and not needed. Larger radii are those up to the horizon of `fw.path`.
+        """
+        while self.corners[-1].radius < 2 * radius and not self._is_last(self.corners[-1], eps) and self._advance():
+            pass
+        end = _BEYOND * self.corners[-1].radius
+        return end if radius < end < 2 * radius and self._is_last(self.corners[-1], eps) else 2 * radius
+
+    def _is_last(self, corner: Corner, eps: float) -> bool:
+        left = min(self._fun - corner.decrease, (HORIZON - 1) * corner.radius * corner.rate)
+        return left <= _SAFE_SHARE * eps * corner.decrease
+
     def _corner(self) -> Corner:
-        return Corner(float(dot(self._signs, self._x)), self._rate, np.array(self._active, dtype=int), self._x.copy())
+        radius, decrease = float(dot(self._signs, self._x)), 0.0
+        if self.corners:  # the loss falls at the rate lambda, which is linear in the radius
+            before = self.corners[-1]
+            decrease = before.decrease + (radius - before.radius) * (before.rate + self._rate) / 2
+        return Corner(radius, self._rate, decrease, np.array(self._active, dtype=int), self._x.copy())
 
     def _advance(self) -> bool:
         """Compute the next corner, and return whether there is one."""

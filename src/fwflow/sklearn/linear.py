@@ -111,11 +111,11 @@ class BallEstimator(BaseEstimator):
         tol = max(self.tol * f.value(origin(f, f.shape)), float(np.finfo(dtype).tiny)) if self.tol else 0.0
         return {"method": self.method, "tol": tol, "rtol": self.rtol, "max_iter": self.max_iter}
 
-    def _fit(self, task: Samples, corners: CornerPath | None, radius: float, start: Any) -> fw.Result:
+    def _fit(self, f: Any, corners: CornerPath | None, radius: float, starts: tuple[Any, ...]) -> fw.Result:
         """Minimise the loss for one radius, set all attributes, and return the result."""
-        f = self._objective(task)
         corner = None if corners is None else corners.at(radius)
-        result = minimised(f, self._ball(radius, f.shape), start if corner is None else corner, **self._options(f))
+        given = starts if corner is None else (corner,)
+        result = minimised(f, self._ball(radius, f.shape), *given, **self._options(f))
         if not result.success and result.status is not fw.Status.PRECISION:
             warnings.warn(f"{type(self).__name__}: {result.message}", ConvergenceWarning, stacklevel=3)
         self._keep(f, result.x)
@@ -163,7 +163,7 @@ class FixedRadius(BallEstimator):
             Weights of the samples in the loss. A weight of 2 counts as a sample that occurs twice.
         """
         task = self._task(X, y, sample_weight)
-        self._fit(task, None, self.radius, self._earlier(task))
+        self._fit(self._objective(task), None, self.radius, (self._earlier(task),))
         return self
 
 

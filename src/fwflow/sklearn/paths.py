@@ -133,10 +133,10 @@ class _Fits:
 
     def __init__(self, model: BallEstimator, X: Any, y: Any, sample_weight: Any, backend: str) -> None:
         self._model, self._task = model, model._task(X, y, sample_weight)
-        self._corners = model._corners(self._task)
+        self._f, self._corners = model._objective(self._task), model._corners(self._task)
         self.along: Callable[[Array], Iterator[Any]]
         if backend == "numpy":
-            self.along = partial(paths.followed, fit=partial(model._fit, self._task, self._corners))
+            self.along = partial(paths.followed, fit=partial(model._fit, self._f, self._corners))
         elif backend == "jax":
             from fwflow.sklearn.devices import DevicePath
 
@@ -146,8 +146,9 @@ class _Fits:
 
     def radii(self, radii: Any, count: int, eps: float | None) -> Array:
         """Return the radii in ascending order."""
-        options = {"method": self._model.method} | ({} if self._corners is None else {"starts": self._corners.at})
-        f = self._model._objective(self._task)
+        options, f, corners = {"method": self._model.method}, self._f, self._corners
+        if corners is not None:
+            options |= {"starts": corners.at, "following": corners.following}
         return paths.chosen_radii(f, partial(self._model._ball, shape=f.shape), radii, count, eps, **options)[0]
 
 
