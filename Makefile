@@ -68,6 +68,7 @@ $(BENCH_STAMP): pyproject.toml
 
 bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/core.py
+	$(BENCH)/bin/python benchmarks/bare.py
 	$(BENCH)/bin/python benchmarks/flow.py
 	$(BENCH)/bin/python benchmarks/choices.py
 	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
