@@ -25,7 +25,7 @@ def cpu(f: fw.Objective, C: fw.ConstraintSet, **options: Any) -> float:
 
 
 def screening() -> None:
-    p = PROBLEMS["P1"][0]()
+    p = PROBLEMS["P1"][-1]()
     print(f"P1, processor time with screening / without, medians of {REPEATS} pairs")
     for order, A in (("by rows", np.ascontiguousarray(p.A)), ("by columns", np.asfortranarray(p.A))):
         f = fw.LinearModel(A, p.b, loss="logistic")

@@ -169,8 +169,8 @@ def linear(name: str, title: str, source: str, A: Any, b: Array, loss: str, C: f
     return Linear(name, title, source, f, C, x0, A, rows, b, loss, C.radius)
 
 
-def gisette() -> Problem:
-    """P1: 2000 rows like Gisette's."""
+def gisette(name: str, radius: float) -> Problem:
+    """P1: 2000 rows like Gisette's, at two radii."""
     try:
         data = load("gisette", split="train-reconstructed", stand_in=False)
         A, b, source = data["A"][:2000], data["b"][:2000], f"The first 2000 rows of: {data.source}"
@@ -180,7 +180,8 @@ def gisette() -> Problem:
         A = np.maximum(factors @ rng.standard_normal((50, 5000)) + 3 * rng.standard_normal((2000, 5000)), 0.0)
         b = np.where(factors[:, :5].sum(axis=1) + rng.standard_normal(2000) > 0, 1.0, -1.0)
         source = "A generated stand-in, 2000 x 5000: 50 factors and noise, cut off at zero, seed 0."
-    return linear("P1", "Gisette-like, L1 ball 250, logistic", source, standardize(A), b, "logistic", fw.L1Ball(250.0))
+    title = f"Gisette-like, L1 ball {radius:g}, logistic"
+    return linear(name, title, source, standardize(A), b, "logistic", fw.L1Ball(radius))
 
 
 def madelon(name: str, radius: float) -> Problem:
@@ -243,7 +244,7 @@ def birkhoff() -> Problem:
 
 #: Problems by name.
 PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
-    "P1": [gisette],
+    "P1": [lambda: gisette("P1a", 3.0), lambda: gisette("P1b", 250.0)],
     "P2": [lambda: madelon("P2a", 10.0), lambda: madelon("P2b", 250.0)],
     "P3": [sparse],
     "P4": [sensing],

@@ -332,7 +332,7 @@ def conic_assignment(problem: Assignment, cp: Any) -> tuple[Any, Any]:
 SOLVERS = [
     *(
         Solver(f"fwflow {method}", "fwflow", partial(ours, method))
-        for method in ("apg", "corrective", "flow", "auto", "blended-pairwise", "pairwise", "fw", "rk44")
+        for method in ("working-set", "apg", "corrective", "flow", "auto", "blended-pairwise", "pairwise", "fw", "rk44")
     ),
     Solver("fwflow auto, whole call", "fwflow", ours_whole),
     Solver("copt APG", "copt", copt_accelerated),
