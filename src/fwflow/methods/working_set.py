@@ -75,20 +75,21 @@ class WorkingSet(Method):
     def step(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
         x, known, C = iterate.point, iterate.known, problem.constraint
         assert known is not None
-        sets, places = C.working_sets, None
+        sets, places, g = C.working_sets, None, np.asarray(known.gradient).reshape(-1)
         if sets is not None:
-            start, places = _chosen(problem, sets, x, np.asarray(known.gradient).reshape(-1), iterate.k == 0)
+            start, places = _chosen(problem, sets, x, g, iterate.k == 0)
         if sets is None or places is None:
             return self._on_all(problem, iterate, memory)
         f, local = problem.objective.restricted(start, places), sets.restricted(places)
         assert f is not None
         v = start.x.reshape(-1)[places]
+        place = Place(v, v, smoothness=memory.smoothness, gradient=g[places])
         if start is not x:
             moved = local.project(v)
             assert moved is not None
-            v = moved
+            place = Place(moved, moved, smoothness=memory.smoothness)
         target = max(_SHARE * known.gap, _ENOUGH * iterate.goal)
-        ended = ProjectedSteps(problem, f, local, v.shape).run(Place(v, v, smoothness=memory.smoothness), target)
+        ended = ProjectedSteps(problem, f, local, v.shape).run(place, target)
         full = np.array(start.x)
         full.reshape(-1)[places] = ended.place.v
         point = _imaged(problem, full)
@@ -103,16 +104,19 @@ class WorkingSet(Method):
         assert known is not None
         f = problem.objective.restricted(x, None)
         assert f is not None
-        v = x.x.reshape(-1)
-        place = Place(v, v, smoothness=memory.smoothness)
-        if memory.previous is not None:
-            place = Place(v, memory.previous.x.reshape(-1), memory.t, memory.smoothness, memory.relax)
+        v, before = x.x.reshape(-1), memory.previous
+        gradient = np.asarray(known.gradient).reshape(-1)
+        place = Place(v, v, smoothness=memory.smoothness, image=x.image, previous_image=x.image, gradient=gradient)
+        if before is not None:
+            place = Place(
+                v, before.x.reshape(-1), memory.t, memory.smoothness, memory.relax, x.image, before.image, gradient
+            )
         target = max(_SHARE * known.gap, iterate.goal)
         ended = ProjectedSteps(problem, f, problem.constraint, x.x.shape).run(place, target)
         end = ended.place
-        point = Point(end.v.reshape(x.x.shape), ended.image, exact=True)
+        point = Point(end.v.reshape(x.x.shape), end.image, exact=end.v is not v)
         problem.agreed(known.gradient.inner(point), known, "project")
-        previous = Point(end.previous.reshape(x.x.shape))
+        previous = Point(end.previous.reshape(x.x.shape), end.previous_image)
         after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
         return Proposal(point, 1.0, after, known=ended.known)
 

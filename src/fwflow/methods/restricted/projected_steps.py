@@ -76,13 +76,16 @@ class Place(NamedTuple):
     smoothness: float = math.nan
     #: Factor of the smoothness constant after the next step.
     relax: float = _RELAX
+    #: Images of the two vectors, and the gradient at v, if they are known.
+    image: Array | None = None
+    previous_image: Array | None = None
+    gradient: Array | None = None
 
 
 class Ended(NamedTuple):
-    """Last place, its image, and the evaluation there; None if the time was over before the gap was known."""
+    """Last place with its images, and the evaluation there; None if the time was over before the gap was known."""
 
     place: Place
-    image: Array
     known: Evaluation | None
 
 
@@ -96,15 +99,17 @@ class ProjectedSteps:
     def run(self, place: Place, target: float) -> Ended:
         """Make steps from a place until the gap is at most `target`."""
         f, problem = self.f, self.problem
-        v, previous, t, L, relax = place
+        v, previous, t, L, relax, z, z_previous, known_gradient = place
         eps, tiny = float(np.finfo(v.dtype).eps), float(np.finfo(v.dtype).tiny)
-        z = f.image(v)
-        z_previous = z if previous is v else f.image(previous)
+        z = f.image(v) if z is None else z
+        if z_previous is None:
+            z_previous = z if previous is v else f.image(previous)
         first, least_L, stable, wait, estimates, used = math.nan, tiny, 0, _STABLE, [math.inf], v != 0
         for k in range(1, _MOST_STEPS + 1):
             t_next, beta = extrapolation(t)
             y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
-            g = self._gradient(y, zy)
+            g = self._gradient(y, zy) if known_gradient is None or y is not v else known_gradient
+            known_gradient = None
             if math.isnan(L):
                 L = self._first_smoothness(y, zy, g)
             if math.isnan(first):
@@ -121,8 +126,10 @@ class ProjectedSteps:
                 L, relax = max(_GROW * L, 1.05 * curvature / length2), _RELAX  # NaN if the image overflowed
                 if not _MOST_SMOOTHNESS * first > L:  # also for NaN
                     raise NumericalTrouble("backtracking found no step that decreases f")
+                if problem.late:
+                    break
             if problem.late:
-                return Ended(Place(v, v, 1.0, L, relax), z, None)
+                return Ended(Place(v, v, 1.0, L, relax, z, z), None)
             if not f.convex and beta > 0 and f.value(new, zn) > (value := f.value(v, z)) + 4 * eps * abs(value):
                 previous, z_previous, t = v, z, 1.0  # a step from v itself decreases f
                 continue
@@ -141,7 +148,7 @@ class ProjectedSteps:
             if estimate <= target or k % _CHECK_EVERY == 0:
                 known = self._evaluated(v, z)
                 if known.gap <= max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least))):
-                    return Ended(Place(v, previous, t, L, relax), z, known)
+                    return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
             ready = stable >= wait or len(estimates) > _UNSTABLE * wait
             if ready and (tangent := self._slow(v, estimates)) is not None:
                 moved = self._newton(v, z, tangent)
@@ -151,9 +158,9 @@ class ProjectedSteps:
                     previous, z_previous, t = v, z, 1.0
                     known, used = self._evaluated(v, z), v != 0
                     if known.gap <= target:
-                        return Ended(Place(v, previous, t, L, relax), z, known)
+                        return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
                     wait = _STABLE if known.gap <= _USEFUL * estimate else wait
-        return Ended(Place(v, previous, t, L, relax), z, self._evaluated(v, z))
+        return Ended(Place(v, previous, t, L, relax, z, z_previous), self._evaluated(v, z))
 
     def _project(self, v: Array) -> Array:
         member = self.C.project(v if self.flat else v.reshape(self.shape))
@@ -262,7 +269,7 @@ class ProjectedSteps:
         K = _inverse(H)
         if K is None:
             return
-        value = 0.0
+        value = 0.0  # of the model, relative to that at v
         for self.faces in range(1, _MOST_FACES + 1):
             d = _newton_direction(K, slopes, normals)
             if d is None:
