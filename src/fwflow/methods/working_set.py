@@ -32,6 +32,8 @@ _SHARE = 0.03
 # A gap on the working set below this share of the gap at which the run stops is small enough, because the full gap is
 # at most three times as large where the working set contains all entries that matter. Chosen without tuning.
 _ENOUGH = 0.3
+# Least share of the gap at which an iteration ends for which the run's own goal takes its place. Chosen without tuning.
+_NEAR = 0.25
 # Number of steps of a favourable run. Chosen without tuning.
 _LIKELY_STEPS = 6
 
@@ -88,7 +90,7 @@ class WorkingSet(Method):
             moved = local.project(v)
             assert moved is not None
             place = Place(moved, moved, smoothness=memory.smoothness)
-        target = max(_SHARE * known.gap, _ENOUGH * iterate.goal)
+        target = _target(known.gap, _ENOUGH * iterate.goal)
         ended = ProjectedSteps(problem, f, local, v.shape).run(place, target)
         full = np.array(start.x)
         full.reshape(-1)[places] = ended.place.v
@@ -111,7 +113,7 @@ class WorkingSet(Method):
             place = Place(
                 v, before.x.reshape(-1), memory.t, memory.smoothness, memory.relax, x.image, before.image, gradient
             )
-        target = max(_SHARE * known.gap, iterate.goal)
+        target = _target(known.gap, iterate.goal)
         ended = ProjectedSteps(problem, f, problem.constraint, x.x.shape).run(place, target)
         end = ended.place
         point = Point(end.v.reshape(x.x.shape), end.image, exact=end.v is not v)
@@ -119,6 +121,12 @@ class WorkingSet(Method):
         previous = Point(end.previous.reshape(x.x.shape), end.previous_image)
         after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
         return Proposal(point, 1.0, after, known=ended.known)
+
+
+def _target(gap: float, goal: float) -> float:
+    """Return the gap at which the steps of an iteration end: that of the run, if it is not far away."""
+    target = _SHARE * gap
+    return goal if goal >= _NEAR * target else target
 
 
 def _imaged(problem: Problem, x: Array) -> Point:
