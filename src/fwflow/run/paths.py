@@ -29,8 +29,7 @@ _FIRST = 0.05
 HORIZON = 1e3
 # Largest gap of the runs of the search, as a share of the decrease to be certified, and their number of iterations.
 _ACCURACY, _MAX_ITER = 0.1, 1000
-# Growth of the radius from run to run of the search, and largest number of these runs. Measured on dense data and
-# digits: a factor of 2 takes a third more time.
+# Growth of the radius from run to run of the search, and largest number of these runs.
 _GROWTH, _MOST_RUNS = 4.0, 30
 # The last radius is at most this many times too large. The largest number of runs for it; after the first of them,
 # which estimate the radius, each halves the logarithm of the interval.

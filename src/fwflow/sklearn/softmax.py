@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array
-from fwflow.designs import Counts, Design, as_design
+from fwflow.designs import Counts, DataCost, Design, as_design
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.image_based import DesignImage, image_of, image_rounding
 from fwflow.objectives.quadratic_models import CentredModel, Model
@@ -45,6 +45,8 @@ class ClassDesign(Design):
         self.design, self.classes = design, classes
         self.shape = (classes * design.shape[0], classes * design.shape[1])
         self.dtype = design.dtype
+        one = design.data_cost.of_pass
+        self.data_cost = DataCost(None if one is None else classes * one, remote=design.data_cost.remote)
 
     def matvec(self, x: Array) -> Array:
         rows = x.reshape(self.classes, -1)
@@ -289,7 +291,8 @@ class SoftmaxOnEntries(Restriction):
         self.width = (B.shape[1] // self.classes) if self.whole else B.shape[1]
         self._by_rows = B.tocsr() if sp.issparse(B) else B
         self.rank = self.classes * len(model.weights)
-        self.work = float(self.classes * (B.nnz if sp.issparse(B) else len(model.weights) * self.width))
+        entries = self.classes * (B.nnz if sp.issparse(B) else len(model.weights) * self.width)
+        self.work = float((B.data_cost.of_pass if self.whole else None) or entries)
         self._guess: Array | None = None  # intercepts of the last image
         self._known: list[tuple[Array, Array, Array]] = []  # images with their intercepts and probabilities
 
