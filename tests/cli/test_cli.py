@@ -17,6 +17,7 @@ import fwflow as fw
 from fwflow import cli, datasets, reproduction
 from fwflow._validation import InputError
 from fwflow.datasets import Available, DataError
+from fwflow.designs.in_memory import DenseDesign
 from fwflow.reproduction import e7_certificates, framework
 from fwflow.reproduction.problems import PROBLEMS
 from tests.reproduction.helpers import FEW_TABLEAUS, serial
@@ -198,7 +199,7 @@ def test_faults_of_the_program_are_not_wrong_input(capsys, monkeypatch, kind, de
 
 @pytest.mark.parametrize("debug", [True, False])
 def test_numpy_refusing_something_within_a_run_is_not_wrong_input(capsys, monkeypatch, tmp_path, debug):
-    monkeypatch.setattr(fw.LinearModel, "gradient", lambda *_: np.zeros(2) + np.zeros(3))
+    monkeypatch.setattr(DenseDesign, "rmatvec", lambda *_: np.zeros(2) + np.zeros(3))
     (tmp_path / "a.csv").write_text("1,2\n3,5\n")
     command = ("solve", tmp_path / "a.csv", "--target", "2", "--set", "l1:1", *(["--debug"] if debug else []))
     code, _, error = main(capsys, monkeypatch, *command)

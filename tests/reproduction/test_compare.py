@@ -50,7 +50,7 @@ def test_compare_takes_every_method(tmp_path, serial):
         assert row[3] == f"{fw.minimize(f, C, method=method, tol=0, max_iter=60).fun:.6g}", method
         assert row[3] == f"{least:.6g}" or method in ("fw", "lazy-fw", "stochastic")
     text = page.read_text()
-    assert "Here auto is Projected gradient: projected steps find the nonzero coefficients" in text
+    assert "Here auto is Working set: projected and Newton steps on the columns that matter" in text
     for axis in ("iteration k", "gradient and oracle calls", "passes over the data", "seconds"):
         assert f"{axis}: smallest Frank-Wolfe gap so far against {axis}" in text
 

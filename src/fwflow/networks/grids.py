@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fwflow._numerics import dot
 from fwflow._validation import Array, number, whole
 from fwflow.networks.flows import FlowPolytope
 from fwflow.networks.network import Links, Network
@@ -77,7 +78,7 @@ def road_grid(rows: int, columns: int, zones: int, congestion: float = 0.5, seed
     demand = _gravity(random, centres, _NEARBY * float(size.max()))
     n_nodes = len(places)
     trips = FlowPolytope(tail, head, demand, n_nodes, zones).lmo(links.free_flow)
-    demand *= congestion * float(capacity @ length) / float(np.asarray(trips)[road] @ length[road])
+    demand *= congestion * float(dot(capacity, length)) / float(dot(np.asarray(trips)[road], length[road]))
     return Network(links, demand, n_nodes, zones, coordinates=places)
 
 

@@ -131,7 +131,7 @@ def path(
     >>> [np.flatnonzero(result.x.round(2)).tolist() for result in path.results]
     [[3], [3], [3], [3], [3, 5]]
     >>> round(float(path.radii[-1]), 1)
-    3.0
+    2.9
     """
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
 

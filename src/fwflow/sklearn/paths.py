@@ -118,7 +118,7 @@ def radius_path(
     >>> [np.flatnonzero(coef.round(2)).tolist() for coef in path.coefs[[0, -1]]]
     [[3], [3, 5]]
     >>> round(float(path.radii[-1]), 1)
-    3.0
+    2.9
     """
     model = clone(L1Regression() if estimator is None else estimator)
     fits = _Fits(model, X, y, sample_weight, backend)

@@ -102,7 +102,7 @@ class BlockSet(Decomposition):
             return sp.csr_array(self._coordinates)
         owner, k = owners(self.starts, len(self)), len(self)
         mixing = sp.csr_array((self.weights, (owner, np.arange(k))), (len(self.blocks), k))
-        return sp.csr_array(mixing @ self._coordinates)
+        return sp.csr_array(dot(mixing, self._coordinates))
 
     @classmethod
     def of_parts(cls, parts: sp.csr_array, f: Objective) -> BlockSet:

@@ -47,7 +47,7 @@ def minimise_in_box(
     least = _RIDGE * (float(curvature.max(initial=0.0)) or float(np.abs(slopes).max(initial=0.0)) or 1.0)
     # In these units every variable has curvature one, which is the best diagonal preconditioner that keeps the box.
     unit = 1 / np.sqrt(np.maximum(curvature, least))
-    R = sp.csr_array(sp.diags_array(unit) @ rows @ sp.diags_array(np.sqrt(second)))
+    R = sp.csr_array(dot(dot(sp.diags_array(unit), rows), sp.diags_array(np.sqrt(second))))
     transposed = R.T.tocsr()
 
     def product(v: Array) -> Array:
