@@ -89,7 +89,7 @@ class Method(ABC):
 
         The default is the work of corrections, which find a sparse solution in few steps.
         """
-        atoms = min(atoms, work.FEW_ATOMS)
+        atoms = min(atoms, max(work.FEW_ATOMS, work.LEAST_SHARE * atoms))
         correction = work.correction(problem, x, atoms, work.FEW_ATOMS / work.FEW_STEPS)
         return work.FEW_STEPS * (work.step(problem, x) + work.gradient(problem, x) + correction)
 

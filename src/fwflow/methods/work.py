@@ -21,6 +21,8 @@ _FLOP = 0.15
 _CALL = 30.0
 # Smallest work of one gradient of a function with unknown cost: about a millisecond.
 _UNKNOWN = 3e6
+#: Smallest share of the nonzero entries of x that a favourable solution may have. Chosen without tuning.
+LEAST_SHARE = 0.1
 #: Assumed number of atoms of a sparse solution, and of corrective steps that find it. Chosen without tuning.
 FEW_ATOMS, FEW_STEPS = 50, 10
 
