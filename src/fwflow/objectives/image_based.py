@@ -279,7 +279,7 @@ class LossOfImage(Objective):
         return self._slopes(self._shifted(image_of(point)))
 
     def value_and_dual(self, point: Point) -> tuple[float, Array]:
-        """Return `value` and `dual` of a model without weights."""
+        """Return the value and the derivative in the image, for a model without weights."""
         value, slopes = self.loss.value_and_derivative(self._shifted(image_of(point)), self.b)
         return self.factor * value, self.factor * slopes
 

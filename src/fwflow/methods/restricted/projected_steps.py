@@ -105,6 +105,7 @@ class ProjectedSteps:
         if z_previous is None:
             z_previous = z if previous is v else f.image(previous)
         first, least_L, stable, wait, estimates, used = math.nan, tiny, 0, _STABLE, [math.inf], v != 0
+        once = math.isnan(L) and f.quadratic  # the first step may reach the minimum
         for k in range(1, _MOST_STEPS + 1):
             t_next, beta = extrapolation(t)
             y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
@@ -145,7 +146,7 @@ class ProjectedSteps:
             stable = 0 if (nonzero != used).any() else stable + 1
             previous, z_previous, v, z, t, used = v, z, new, zn, t_next, nonzero
             estimates.append(estimate)
-            if estimate <= target or k % _CHECK_EVERY == 0:
+            if estimate <= target or k % _CHECK_EVERY == 0 or (once and k == 1):
                 known = self._evaluated(v, z)
                 if known.gap <= max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least))):
                     return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
