@@ -178,8 +178,8 @@ def test_a_file_that_ends_early_ends_the_run_which_goes_on_when_it_is_back(path)
     assert (r.status, r.success, r.feasible) == (fw.Status.DATA, False, True)
     assert "has become shorter" in r.message
     assert r.fun == r.trace["fun"].min()
-    with pytest.raises(designs.DataLost):
-        fw.minimize(f, C, method="fw", x0=r.x)
+    # The image of x comes from columns that are kept; the first gradient needs the file.
+    assert fw.minimize(f, C, method="fw", x0=r.x).status is fw.Status.DATA
     path.write_bytes(whole)
     again = fw.minimize(fw.LinearModel(designs.open(path), B), C, method="fw", tol=0, max_iter=9 - r.nit, state=r.state)
     np.testing.assert_array_equal(again.x, fw.minimize(f, C, method="fw", tol=0, max_iter=9).x)

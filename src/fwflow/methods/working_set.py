@@ -19,7 +19,6 @@ from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.projected_steps import Place, ProjectedSteps
 from fwflow.points.point import Point
-from fwflow.points.vertices import SparseVertex
 from fwflow.sets.base import WorkingSets
 
 # Least number of entries of a working set, and their number as a multiple of those that are not at rest.
@@ -94,7 +93,7 @@ class WorkingSet(Method):
         ended = ProjectedSteps(problem, f, local, v.shape).run(place, target)
         full = np.array(start.x)
         full.reshape(-1)[places] = ended.place.v
-        point = _imaged(problem, full)
+        point = problem.objective.imaged(full)
         if start is not x and problem.value(point) > iterate.fun:
             return self._on_all(problem, iterate, memory)
         problem.agreed(known.gradient.inner(point), known, "project")
@@ -129,16 +128,6 @@ def _target(gap: float, goal: float) -> float:
     return goal if goal >= _NEAR * target else target
 
 
-def _imaged(problem: Problem, x: Array) -> Point:
-    """Return a point with its image, computed from the columns of its nonzero entries."""
-    image_map, used = problem.objective.image_map, np.flatnonzero(x)
-    assert image_map is not None  # as for all objectives that can be restricted
-    if not len(used) or len(used) > _MOST * x.size:
-        return problem.objective.refresh(Point(x))
-    image = image_map.of_block(SparseVertex(used, x.reshape(-1)[used], x.shape))
-    return Point(x, image.to_dense(x.dtype), exact=True)
-
-
 def _chosen(problem: Problem, sets: WorkingSets, x: Point, g: Array, first: bool) -> tuple[Point, Array | None]:
     """Return the start and the places of a working set; None for the places if it would be too large.
 
@@ -157,4 +146,4 @@ def _chosen(problem: Problem, sets: WorkingSets, x: Point, g: Array, first: bool
         return x, None
     moved = np.array(np.broadcast_to(np.asarray(sets.rest, dtype=flat.dtype), flat.shape))
     moved[places] = flat[places]
-    return _imaged(problem, moved.reshape(x.x.shape)), places
+    return problem.objective.imaged(moved.reshape(x.x.shape)), places

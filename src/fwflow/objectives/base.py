@@ -162,7 +162,7 @@ class Objective(ABC):
             raise ValueError(f"{name} must be an array with entries; got shape {array.shape}")
         if self.shape is not None and array.shape != self.shape:
             raise ValueError(f"{name} has shape {array.shape}; the objective is defined on {self.shape}")
-        return self.refresh(Point(array))
+        return self.imaged(array)
 
     @abstractmethod
     def value(self, point: Point) -> float:
@@ -233,6 +233,10 @@ class Objective(ABC):
         """Return a vector with entries at one place only, with its image."""
         block = SparseVertex(np.arange(place.start, place.stop), values, shape)
         return Lifted(block, None if self.image_map is None else self.image_map.of_block(block))
+
+    def imaged(self, x: Array) -> Point:
+        """Return the point with its image, which costs less than a pass over the data if x has few nonzero entries."""
+        return self.refresh(Point(x))
 
     def refresh(self, point: Point) -> Point:
         """Return the point with its image computed anew."""

@@ -26,6 +26,8 @@ from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Verte
 _EPS = float(np.finfo(np.float64).eps)
 # Largest number of steps. The search range doubles, so that this number of steps reaches all floating-point numbers.
 _MOST = 2000
+# Share of nonzero entries of x up to which its image is computed from their columns. Chosen without tuning.
+_FEW = 1 / 3
 # Least factor by which a step of Newton's method reduces the slope; after a smaller one the search range is doubled or
 # halved instead. Where the logistic loss is saturated, each of up to a thousand steps has length one and reduces the
 # slope by a factor of e only, which is less than this factor. With 10, other losses need twice as many steps.
@@ -103,6 +105,13 @@ class DesignImage(Objective):
         if len(b) != self.image_map.size:
             raise InputError(f"b has {len(b)} entries; {name} has {self.image_map.size} rows, and they must agree")
         return b
+
+    def imaged(self, x: Array) -> Point:
+        used = np.flatnonzero(x)
+        if not 0 < len(used) <= _FEW * x.size:
+            return self.refresh(Point(x))
+        image = self.image_map.of_block(SparseVertex(used, x.reshape(-1)[used], x.shape))
+        return Point(x, image.to_dense(self.dtype), exact=True)
 
     def _run_design(self) -> Design:
         """Return the design that a run uses."""

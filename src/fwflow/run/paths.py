@@ -13,7 +13,7 @@ from fwflow._validation import Array, InputError, describe, finite_array, number
 from fwflow.designs import Counts
 from fwflow.methods.problem import Problem
 from fwflow.objectives.base import Objective
-from fwflow.points.gradients import as_gradient
+from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Point
 from fwflow.run.loop import minimize
@@ -135,10 +135,17 @@ def path(
     """
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
 
+    known: list[tuple[Point, Gradient]] = []  # start and gradient of the radius before; balls share their centre
+
+    def first_gap(C: ConstraintSet) -> float:
+        point, problem = f.point(C.start(f.shape, f.dtype)), Problem(f, C, Counts())
+        if not (known and not point.factored and np.array_equal(point.x, known[0][0].x)):
+            known[:] = [(point, problem.gradient(point))]
+        return problem.evaluate(point, gradient=known[0][1]).gap
+
     def fit(radius: float, starts: tuple[Any, ...]) -> Result:
         C = as_set(ball(radius))
-        problem = Problem(f, C, Counts())
-        threshold = max(tol, rtol * problem.evaluate(f.point(C.start(f.shape, f.dtype))).gap) if rtol else tol
+        threshold = max(tol, rtol * first_gap(C)) if rtol else tol
         return minimised(f, C, *starts, tol=threshold, **options)
 
     results: list[Result] = []
