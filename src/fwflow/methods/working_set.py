@@ -31,8 +31,8 @@ _SHARE = 0.03
 # A gap on the working set below this share of the gap at which the run stops is small enough, because the full gap is
 # at most three times as large where the working set contains all entries that matter. Chosen without tuning.
 _ENOUGH = 0.3
-# Least share of the gap at which an iteration ends for which the run's own goal takes its place. The
-# values 0.1 and 0.25 were compared on the problems of benchmarks/bare.py.
+# The goal of the run takes the place of the gap at which an iteration ends, if it is at least this share of that gap.
+# The values 0.1 and 0.25 were compared on the problems of benchmarks/bare.py.
 _NEAR = 0.25
 # Number of steps of a favourable run. Chosen without tuning.
 _LIKELY_STEPS = 6
