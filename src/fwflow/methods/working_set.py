@@ -25,8 +25,8 @@ from fwflow.sets.base import WorkingSets
 _LEAST, _GROW = 100, 2
 # Largest working set, as a share of all entries. Its columns are copied, so that it also limits memory.
 _MOST = 1 / 3
-# A step ends when the gap on the working set is this share of the full gap. The values 0.3, 0.2, 0.1, 0.05 and 0.03 were
-# compared on the problems of benchmarks/bare.py: smaller ones need fewer passes over all columns.
+# A step ends when the gap on the working set is this share of the full gap. The values 0.3, 0.2, 0.1, 0.05 and 0.03
+# were compared on the problems of benchmarks/bare.py: smaller ones need fewer passes over all columns.
 _SHARE = 0.03
 # A gap on the working set below this share of the gap at which the run stops is small enough, because the full gap is
 # at most three times as large where the working set contains all entries that matter. Chosen without tuning.
