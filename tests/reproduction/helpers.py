@@ -23,8 +23,11 @@ SMALL = {
     "E4": {"iterations": 20},
     "E5": {"iterations": 5, "alpha": 10.0},
     "E6": {"iterations": 20},
-    "E7": {},
+    "E7": {"iterations": 10, "centres": 2},
     "E8": {"iterations": 200},
+    "E9": {"iterations": 200, "c": (1.0, 2.0), "others": ("heun",), "others_c": (2.0,)},
+    "E10": {"gradients": 200, "starts": 1, "iterations": 200, "problems": 1, "active_iterations": 100},
+    "E11": {"iterations": 20, "cs": (1.0, 2.0), "long": 1000},
 }
 FEW_TABLEAUS = {name: fw.tableaus[name] for name in ("midpoint", "rk44")}
 
@@ -90,6 +93,11 @@ def verdicts(found):
     return [claim.verdict for claim in found.claims]
 
 
+def verdicts_on_paper(found):
+    """Verdicts on the statements of the paper, without those that go beyond it."""
+    return [claim.verdict for claim in found.claims if claim.source]
+
+
 def curve(gap, calls=1, length=101):
     k = np.arange(length)
     return {
@@ -134,7 +142,11 @@ WRITERS = {
 
 def compared(out, problem, methods=("fw",), line_searches=(), momenta=(), iterations=5, **options):
     if problem not in problems.PROBLEMS:
-        options = {"constraint": "l1:2"} | ({"target": "5"} if "csv" in str(problem).lower() else {}) | options
+        options = (
+            {"constraint": "l1:2", "raw": True, "intercept": False}
+            | ({"target": "5"} if "csv" in str(problem).lower() else {})
+            | options
+        )
     return compare(
         str(problem), methods, line_searches, momenta, iterations=iterations, out=out, workers=1, **options,
     )  # fmt: skip

@@ -8,6 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -131,6 +132,7 @@ def page(tmp_path_factory):
     second = runs.findings("e6", "Summary.", "Caption.", "Data. " * 30, sensing.methods, variants, results)
     wide = ResultTable("Wide", [f"column {i}" for i in range(14)], [["0.123456789"] * 14] * 3)
     second.tables.append(wide)
+    second.overview = replace(first.overview, name="overview-other")
     cases = tuple(Case(f"a method on a data set, W = {w}", 1.0 / w, 0.123) for w in range(1, 9))
     words = "the gap shrinks by the factor 1.234, " * 8
     topics = (Topic.FLOW, Topic.ZIGZAG, Topic.RATE)
@@ -216,7 +218,7 @@ def test_figures_are_seen(shown):
         const r = s.getBoundingClientRect(), b = s.viewBox.baseVal;
         return [r.width, r.height, r.width / r.height / (b.width / b.height)]})"""
     figures = browser.run(script)
-    assert len(figures) == 2 + 1 + 2
+    assert len(figures) == 3 + 1 + 2
     for width, height, distortion in figures:
         assert width >= 280
         assert height >= 100
@@ -270,10 +272,11 @@ def test_first_screen_holds_sentences_and_figure(shown):
     assert tops == sorted(tops)
     if width == "desktop":
         assert tops[1] < 800  # the figure begins on the first screen
-    panels = browser.run(
+    first, second, gains = browser.run(
         "return [...document.querySelectorAll('.panels figure')].map(f => f.getBoundingClientRect().top)"
     )
-    assert (len(set(panels)) == 1) is (width == "desktop")  # side by side, or one below the other
+    assert (first == second) is (width == "desktop")  # side by side, or one below the other
+    assert gains > second  # it has three panels, and the whole width
     assert browser.run("return document.querySelector('nav a').getAttribute('href')") == "explorer.html"
 
 

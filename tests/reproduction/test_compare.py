@@ -28,7 +28,7 @@ def test_compare_on_a_built_in_problem(tmp_path, serial):
     assert [row[:2] for row in table.rows] == [(m, v) for v in variants for m in ("FW", "RK44")]
     assert [row[4] for row in table.rows] == ["12", "48"] * 3
     text = page.read_text()
-    assert "The triangle is exact, not data." in text
+    assert "The triangle is defined by its vertices and needs no data." in text
     assert all(row[2] in text for row in table.rows)
     p = problems.triangle()
     for row, options in zip(table.rows[::2], ({}, {"line_search": "exact"}, {"momentum": "nesterov"}), strict=True):
@@ -50,7 +50,7 @@ def test_compare_takes_every_method(tmp_path, serial):
         assert row[3] == f"{fw.minimize(f, C, method=method, tol=0, max_iter=60).fun:.6g}", method
         assert row[3] == f"{least:.6g}" or method in ("fw", "lazy-fw", "stochastic")
     text = page.read_text()
-    assert "Here auto is Working set: projected and Newton steps on the columns that matter" in text
+    assert "The method auto chose Working set: projected and Newton steps on a working set of columns" in text
     for axis in ("iteration k", "gradient and oracle calls", "passes over the data", "seconds"):
         assert f"{axis}: smallest Frank-Wolfe gap so far against {axis}" in text
 
@@ -98,7 +98,7 @@ def test_comparison_of_runs_too_short_to_meet(tmp_path, serial):
 def test_compare_page_does_not_speak_of_the_paper(tmp_path, serial):
     text = compared(tmp_path, "triangle")[1].read_text()
     assert "statements hold" not in text
-    assert "reproduced" not in text
+    assert "Reproduction" not in text
 
 
 @pytest.mark.parametrize(

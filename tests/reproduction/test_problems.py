@@ -41,7 +41,7 @@ def test_unknown_problem():
 def test_two_classes_become_labels(tmp_path, classes):
     labels = np.where(B > 0, max(classes), min(classes))
     np.savez(tmp_path / "a.npz", X=A, y=labels)
-    p = from_file(str(tmp_path / "a.npz"), "l1:3", loss="logistic")
+    p = from_file(str(tmp_path / "a.npz"), "l1:3", loss="logistic", intercept=False)
     expected = fw.LinearModel(A, np.where(B > 0, 1.0, -1.0), "logistic")
     x = np.arange(4.0)
     assert p.f.value(p.f.point(x)) == expected.value(expected.point(x))
@@ -103,6 +103,7 @@ def test_a_file_that_has_changed_is_read_again(tmp_path, changed):
     options = {name: str(tmp_path / f"{name}.csv") for name in ("path", "target_file")}
     for path in options.values():
         Path(path).write_text("1\n2\n")
+    options |= {"raw": True}
     first = find_problem("file", **options)
     assert find_problem("file", **options) is first
     Path(options[changed]).write_text("1\n20\n")

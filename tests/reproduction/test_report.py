@@ -14,7 +14,7 @@ import pytest
 
 import fwflow as fw
 from fwflow.reproduction import framework, report
-from fwflow.reproduction.claims import HOW_JUDGED, Case, Claim, Topic, VerdictRule
+from fwflow.reproduction.claims import HOW_DATA, HOW_FIXED, HOW_JUDGED, Case, Claim, Data, Topic, VerdictRule
 from fwflow.reproduction.framework import Figure, Findings, ResultTable
 from fwflow.reproduction.report import write_report
 from fwflow.reproduction.style import FAINT, INK, RC, legend_below, subplots
@@ -43,6 +43,7 @@ def claim(statement, *values, source="Figure 3", **options):
     cases = tuple(
         Case(f"{method}, {NASTY}", value, 7.25) for method, value in zip(("RK44", "RK5"), values, strict=False)
     )
+    options = {"data": Data.GENERATED, "note": f"note, {NASTY}", **options}
     return Claim(statement, source, VerdictRule.above(f"words, {NASTY}"), cases, f"number, {NASTY}", **options)
 
 
@@ -61,7 +62,8 @@ def findings(name):
             claim(f"Doubt of {name}"),
             claim(f"Extra of {name}", 1.0, source=""),
         ],
-        overview=Figure(f"{name}-first", drawing(), f"First of {name}: {NASTY}"),
+        overview=Figure(f"{name}-first", drawing(), f"First of {name}: {NASTY}", [Data.REAL]),
+        kinds=[Data.GENERATED, Data.REAL],
     )
 
 
@@ -174,18 +176,24 @@ def test_page_fetches_nothing(page, parsed):
 
 
 def test_text_is_shown_as_it_is(parsed):
-    assert parsed.texts("figcaption") == [
-        f"{what} of {name}: {NASTY}"
-        for what, name in (("First", "e1"), ("First", "e2"), ("Caption", "e1"), ("Caption", "e2"))
+    summary = "Data: real. The rules are in the table of statements."
+    sections = [
+        f"Data: real and generated. The rules are in the list of statements judged in {n}." for n in ("E1", "E2")
     ]
+    assert parsed.texts("figcaption") == [
+        f"First of e1: {NASTY} {summary}", f"First of e2: {NASTY} {summary}",
+        f"Caption of e1: {NASTY} {sections[0]}", f"Caption of e2: {NASTY} {sections[1]}",
+    ]  # fmt: skip
     assert f"E1: Title, {NASTY}" in parsed.texts("h2")
     assert f"Summary of e1: {NASTY}" in parsed.texts("p")
     assert f"Table of e2: {NASTY}" in parsed.texts("h3")
     assert NASTY in parsed.texts("th")
     assert NASTY in parsed.texts("td")
     notes = parsed.texts("p", **{"class": "note"})
-    assert notes[0] == HOW_JUDGED
-    assert notes[1:4] == [f"Data: First data of e1: {NASTY}", "Data: Second data of e1.", f"Note, {NASTY}"]
+    assert notes[:2] == [f"{HOW_JUDGED} {HOW_DATA}", HOW_FIXED]
+    assert notes[2:5] == [
+        f"Data: First data of e1: {NASTY}", "Data: Second data of e1.", f"Note, {NASTY} {sections[0]}"
+    ]  # fmt: skip
     assert parsed.texts("code")[0] == f"methods = ('fw', 'rk44'); note = {NASTY}"
     labels = [a["aria-label"] for tag, a, _ in parsed.elements if tag == "svg"]
     assert labels == parsed.texts("figcaption")
@@ -193,13 +201,14 @@ def test_text_is_shown_as_it_is(parsed):
 
 def test_claims_have_verdicts_cases_rules_and_the_papers_numbers(parsed):
     cells = parsed.texts("td")
-    shown = f"Shown: number, {NASTY}. Rule: words, {NASTY}."
-    yes, no = f"✓ for: RK44, {NASTY} 2 (paper 7.25)", f"✗ against: RK5, {NASTY} 0.5 (paper 7.25)"
+    shown = f"Number: number, {NASTY}. Rule: words, {NASTY}. Data: generated."
+    source = f"Figure 3note, {NASTY}"
+    yes, no = f"✓ agrees: RK44, {NASTY} 2 (paper 7.25)", f"✗ disagrees: RK5, {NASTY} 0.5 (paper 7.25)"
     assert cells[:16] == [
-        "E1", f"Statement of e1: {NASTY}Figure 3", "✓ holds", f"{yes}✓ for: RK5, {NASTY} 3 (paper 7.25){shown}",
-        "E1", "Compromise of e1Figure 3", "◐ holds in part", f"{yes}{no}{shown}",
-        "E1", "Denial of e1Figure 3", "✗ does not hold", f"· neither: RK44, {NASTY} 1 (paper 7.25){no}{shown}",
-        "E1", "Doubt of e1Figure 3", "? not testable here", shown,
+        "E1", f"Statement of e1: {NASTY}{source}", "✓ holds", f"{yes}✓ agrees: RK5, {NASTY} 3 (paper 7.25){shown}",
+        "E1", f"Compromise of e1{source}", "◐ holds in part", f"{yes}{no}{shown}",
+        "E1", f"Denial of e1{source}", "✗ does not hold", f"· undecided: RK44, {NASTY} 1 (paper 7.25){no}{shown}",
+        "E1", f"Doubt of e1{source}", "? not testable here", shown,
     ]  # fmt: skip
     for name, text in (
         ("partly", "◐ holds in part"),
@@ -207,7 +216,7 @@ def test_claims_have_verdicts_cases_rules_and_the_papers_numbers(parsed):
         ("untestable", "? not testable here"),
     ):
         assert parsed.texts("td", **{"class": name})[:2] == [text] * 2
-    tally = "8 statements of the paper. Holds: 2; holds in part: 2; does not hold: 2; not testable here: 2."
+    tally = "8 statements were tested. Holds: 2; holds in part: 2; does not hold: 2; not testable here: 2."
     assert tally in parsed.texts("p")
 
 
@@ -216,23 +225,43 @@ def test_claims_are_a_table_of_numbers_too(folder):
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * (2 + 2 + 2 + 1)
     assert list(rows[3].values()) == [
-        "E1", "Compromise of e1", "Figure 3", "holds in part", f"RK5, {NASTY}", "against", "0.5", "7.25"
+        "E1", "Compromise of e1", "Figure 3", "holds in part", f"RK5, {NASTY}", "disagrees", "0.5", "7.25",
+        "generated", f"words, {NASTY}",
     ]  # fmt: skip
+    assert list(rows[3])[-2:] == ["data", "rule"]
+
+
+def test_sections_judge_their_statements_where_they_explain_them(parsed):
+    first = parsed.texts("ul", **{"class": "judged"})[0]
+    rule = f"Rule, data: generatedNumber: number, {NASTY}. Rule: words, {NASTY}. Data: generated."
+    assert first.startswith(f"✓ holdsStatement of e1: {NASTY}.note, {NASTY}{rule}◐ holds in partCompromise of e1.")
+    assert first.count(rule) == 5
+
+
+def test_summary_links_to_the_advice_if_it_is_there(tmp_path, page):
+    assert "Which method for which optimum" not in page
+    sections = [SECTIONS[0], (report.ADVICE, "Advice", Settings(), Findings("Use this."))]
+    parsed = Page(write_report(tmp_path, sections).read_text())
+    links = {"".join(text): a["href"] for tag, a, text in parsed.elements if tag == "a"}
+    assert links["Which method for which optimum"] == "#E9"
 
 
 def test_what_goes_beyond_the_paper_stands_apart(parsed, page):
-    assert "Beyond the paper" in parsed.texts("h3")
-    assert page.index("Denial of e2") < page.index("Beyond the paper") < page.index("Extra of e1")
+    assert "Statements beyond the paper" in parsed.texts("h3")
+    assert page.index("Denial of e2") < page.index("Statements beyond the paper") < page.index("Extra of e1")
 
 
 def test_first_screen_then_claims_then_experiments(parsed, page):
     rows = parsed.texts("ol", **{"class": "says"})
     assert len(rows) == 1
-    says = [text for text in parsed.texts("li") if text.startswith(("✓ holds", "◐ holds"))]
-    found = f"4 of 4 cases speak for it: finding of e1, {NASTY}; finding of e2, {NASTY}."
+    says = [text for text in parsed.texts("li") if "Rules of the verdict" in text]
+    found = f"4 of 4 tests agree. Finding of e1, {NASTY}. Finding of e2, {NASTY}. Data: generated. "
+    rule = f"Number: number, {NASTY}. Rule: words, {NASTY}. Data: generated."
     assert says == [
-        f"✓ holds{Topic.FLOW.value}. {found}",
-        f"◐ holds in part{Topic.RATE.value}. 2 of 4 cases speak for it and 2 against.",
+        f"✓ holds{Topic.FLOW.value}. {found}Rules of the verdict"
+        f"E1: Statement of e1: {NASTY}. {rule}E2: Statement of e2: {NASTY}. {rule}",
+        f"◐ holds in part{Topic.RATE.value}. 2 of 4 tests agree and 2 disagree. Data: generated. Rules of the verdict"
+        f"E1: Compromise of e1. {rule}E2: Compromise of e2. {rule}",
     ]
     order = [
         'class="says"',
@@ -253,7 +282,7 @@ def test_figures_have_their_data_and_words(parsed):
     assert data[0].splitlines()[1:] == ["1,1", "2,3", "3,2"]
     assert data[0].splitlines()[0] == ",".join(f'"{cell}"' for cell in header.split(","))
     words = [text for text in parsed.texts("details") if text.startswith("In words")]
-    assert words == [f"In wordsgap: y against k, first and last. {NASTY} 1 at 1, 2 at 3."] * 4
+    assert words == [f"In wordsgap: y against k. First and last value of each series: {NASTY} 1 at 1, 2 at 3."] * 4
     assert parsed.texts("button") == ["Enlarge", "SVG", "Data (CSV)"] * 4 + ["Close"]
 
 
@@ -278,7 +307,7 @@ def test_page_follows_the_reader_in_light_and_dark(page):
     svg = page[page.index("<svg") : page.index("</svg>")]
     assert "currentColor" in svg
     assert "var(--faint)" in svg
-    used = set(re.findall(r"var\((--\w+)\)", page))
+    used = set(re.findall(r"var\((--\w+)\)", page)) - {"--inches"}  # a size and not a colour
     light, dark = page.split("@media (prefers-color-scheme: dark)")
     printed = dark[dark.index("@media print") :]
     parts = (light, dark[: dark.index("} }")], printed[: printed.index("}")])
@@ -297,7 +326,7 @@ def test_page_says_what_made_it(parsed):
 def test_quick_run_says_so(tmp_path, page):
     assert "Quick settings" not in page
     quick = write_report(tmp_path, [("E1", "", Settings(), Findings("."))], quick=True).read_text()
-    assert "Quick settings: smaller runs than the paper's." in quick
+    assert "Quick settings are used: the runs are shorter than those of the paper." in quick
 
 
 def test_figures_are_files_too(folder):

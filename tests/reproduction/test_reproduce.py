@@ -10,7 +10,7 @@ import pytest
 from fwflow.reproduction import (
     EXPERIMENTS,
     e7_certificates,
-    explorer,
+    e11_lemmas,
     find_experiment,
     framework,
     problems,
@@ -24,7 +24,8 @@ from tests.reproduction.helpers import FEW_TABLEAUS, SMALL, run, same
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiment_from_settings_to_findings(tmp_path, serial, monkeypatch, name):
-    monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
+    for certified in (e7_certificates, e11_lemmas):
+        monkeypatch.setattr(certified, "tableaus", FEW_TABLEAUS)
     module = find_experiment(name)
     chosen = configure(module, False, SMALL[name])
     tasks = module.tasks(chosen)
@@ -40,33 +41,34 @@ def test_experiment_from_settings_to_findings(tmp_path, serial, monkeypatch, nam
     assert found.tables == found_again.tables
     assert all(claim.statement and claim.number and claim.rule.words for claim in found.claims)
     assert all(np.isfinite(case.value) for claim in found.claims for case in claim.cases)
-    assert all(claim.finding for claim in found.claims if claim.short)
+    assert all(claim.finding for claim in found.claims if claim.short and not claim.cost)
+    assert all(case.data in set(found.kinds) for claim in found.claims for case in claim.cases)
     assert all(len(row) == len(table.header) for table in found.tables for row in table.rows)
     assert {t.data for t in tasks} - {""} <= set(found.data)
     assert len(found.claims) >= 1 <= len(found.tables)
 
 
 def test_every_claim_of_the_paper_has_its_check(serial, tmp_path, monkeypatch):
-    monkeypatch.setattr(e7_certificates, "tableaus", FEW_TABLEAUS)
-    grids, write = [], explorer.write
-    small = explorer.Grid(tableaus=("fw",), c=(2.0,), delta=(1.0,), iterations=2)  # all of it takes half a minute
-
-    def write_small(page, grid, **options):
-        grids.append(grid)
-        return write(page, small, **options)
-
-    monkeypatch.setattr(explorer, "write", write_small)
+    for certified in (e7_certificates, e11_lemmas):
+        monkeypatch.setattr(certified, "tableaus", FEW_TABLEAUS)
     page = reproduce(out=tmp_path, overrides=SMALL).read_text()
-    assert grids == [None]  # the whole page
     assert (tmp_path / report.EXPLORER).exists()
     for words in (
-        "obeys E(t)/E(0)", "floor shrinks with Δ", "linear in Δ", "zig-zag less", "printed certificates",
-        "O(1/k)", "no better than 1/k", "Line search helps multistep methods more than FW (triangle)",
+        "satisfies E(t)/E(0)", "floor decreases with Δ", "linear in Δ", "zig-zag less", "have the printed values",
+        "O(1/k)", "does not decrease faster than 1/k", "Line search helps multistep methods more than FW (triangle)",
         "helps multistep methods more than FW (compressed sensing)",
         "Momentum helps multistep methods more than FW (Gisette)",
         "Momentum helps multistep methods more than FW (MovieLens)",
         "closer to the flow", "does not improve with the order", "converge faster than FW (triangle)",
-        "hardly depends on the window", "to the letter, helps multistep methods more than FW (triangle)",
+        "hardly depends on the window", "as printed, helps multistep methods more than FW (triangle)",
+        "Before the first event of the flow, the distance of a method of order p", "Consistency implies feasibility",
+        "Across events of the flow, the distance of a method of order p", "satisfy 0 ≤ z ≤ 1", "D_4 γ+²",
+        "(γ/γ+)² ≤ 2", "The weights β are not negative", "is finite for every c ≥ 1", "linear functions of every slope",
+        "|x^(k)| ≤ C_2/k", "the length c/(c+k) up to O(1/k²)", "if β cannot be split (β̄ &gt; 0)",
+        "The two tables of the paper have the same energy",
+        "Line search helps multistep methods more than FW (Gisette)",
+        "Line search helps multistep methods more than FW (MovieLens)",
+        "Momentum helps multistep methods more than FW (compressed sensing)",
     ):  # fmt: skip
         assert words in page
 
@@ -91,6 +93,11 @@ def test_reproduce_takes_names_overrides_and_earlier_results(serial, tmp_path, m
         ("E3", "drawn", 99),  # of 30 iterations
         ("E4", "methods", []),
         ("E8", "iterations", 5),
+        ("E9", "iterations", 5),
+        ("E9", "c", [0.5]),
+        ("E10", "gradients", 5),
+        ("E10", "problems", 0),
+        ("E11", "long", 5),
     ],
 )
 def test_setting_that_cannot_work_is_named(serial, tmp_path, name, setting, value):
@@ -98,7 +105,7 @@ def test_setting_that_cannot_work_is_named(serial, tmp_path, name, setting, valu
         reproduce([name], tmp_path, overrides={name: {**SMALL[name], setting: value}})
 
 
-@pytest.mark.parametrize("name", ["E1", "E2", "E3", "E4", "E5", "E6", "E8"])
+@pytest.mark.parametrize("name", ["E1", "E2", "E3", "E4", "E5", "E6", "E8", "E9", "E10"])
 def test_every_figure_has_its_numbers(serial, tmp_path, name):
     module = find_experiment(name)
     chosen = configure(module, False, SMALL[name])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fwflow as fw
 from fwflow.reproduction import e3_triangle, problems, runs, style
-from fwflow.reproduction.claims import Case, Topic
+from fwflow.reproduction.claims import Case, Data, Topic
 from fwflow.reproduction.problems import find_problem
 from fwflow.steps.momentum import momenta
 from tests.reproduction.helpers import HOLDS, PARTLY, UNTESTABLE, curve, gaps
@@ -36,7 +36,7 @@ def test_run_that_ends_early_is_not_passed_off_as_whole(serial, monkeypatch, tro
 
 
 def helps(results, methods):
-    return runs.helps_more("momentum", "the data", "Figure 4", results, methods, Topic.MOMENTUM)
+    return runs.helps_more("momentum", "the data", "Figure 4", results, methods, Topic.MOMENTUM, Data.REAL)[0]
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(1.5, PARTLY), (1.01, PARTLY), (0.9, HOLDS)])
@@ -48,7 +48,8 @@ def test_methods_that_a_claim_holds_for_are_named(serial, gap, expected):
     assert claim.verdict is expected
     assert "Midpoint" in [case.name for case, vote in zip(claim.cases, claim.votes, strict=True) if vote == 1]
     assert claim.number.endswith(f"FW 1.00, Midpoint 10.00, RK44 {1 / gap:.2f}")
-    assert claim.finding == "on the data it divides the gap by 10.00 for Midpoint and by 1.00 for FW"
+    assert claim.finding.startswith(f"data (real data) {'RK44' if gap < 1 else 'FW'} / ")
+    assert claim.kinds == {Data.REAL}
 
 
 @pytest.mark.parametrize("methods", [("fw",), ("rk44", "rk5")], ids=["FW alone", "without FW"])
@@ -148,7 +149,7 @@ def test_tables_compare_at_the_end_at_equal_calls_and_along_the_way(serial):
     results = {"fw-plain": curve(1.0), "rk44-plain": curve(1.0, 4), "fw-x": curve(0.5), "rk44-x": curve(0.125, 4)}
     found = runs.findings("name", "", "", "data", ("fw", "rk44"), {"plain": {}, "x": {"line_search": "exact"}}, results)
     ends, gained, ahead = found.tables
-    assert ends.header[-1] == "gap by 100 calls"
+    assert ends.header[-1] == "gap after 100 calls"
     end = f"{runs.settled(results['fw-plain']):.3e}"
     last = f"{1 / 101:.6g}"
     assert ends.rows[:2] == [

@@ -27,8 +27,8 @@ def test_figures_as_numbers_and_words():
         ["100", "0.333333", "", ""],
     ]
     assert style.in_words(figure) == [
-        "k: gap against k, first and last. FW, plain 5 at 1, 0.333 at 100.",
-        'a "title": y against x, first and last. iterates 1 at 0.5, 2 at 0.25.',
+        "k: gap against k. First and last value of each series: FW, plain 5 at 1, 0.333 at 100.",
+        'a "title": y against x. First and last value of each series: iterates 1 at 0.5, 2 at 0.25.',
     ]
 
 

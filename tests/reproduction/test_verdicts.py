@@ -1,4 +1,4 @@
-"""Verdicts of claims, from the cases that speak for them and against them."""
+"""Verdicts of claims, from the tests that agree and disagree with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwflow.reproduction import framework, report, style
-from fwflow.reproduction.claims import Case, Claim, Topic, Verdict, VerdictRule
+from fwflow.reproduction.claims import LEADS, Case, Claim, Data, Topic, Verdict, VerdictRule, data_words
 from tests.reproduction.helpers import FAILS, HOLDS, PARTLY, UNTESTABLE
 
 
@@ -83,15 +83,32 @@ def test_shown_numbers_are_short():
 
 def test_sentences_judge_the_cases_of_a_topic_together():
     claims = [
-        claim(2.0, 2.0, topic=Topic.MOMENTUM, finding="first"),
-        claim(0.5, topic=Topic.MOMENTUM, finding="second"),
-        claim(2.0, topic=Topic.FLOW),
-        claim(0.5),
-        claim(topic=Topic.RATE),
+        ("E4", claim(2.0, 2.0, topic=Topic.MOMENTUM, finding="first", data=Data.REAL)),
+        ("E5", claim(0.5, topic=Topic.MOMENTUM, finding="second", data=Data.GENERATED)),
+        ("E1", claim(2.0, topic=Topic.FLOW)),
+        ("E1", claim(0.5)),
+        ("E8", claim(topic=Topic.RATE)),
     ]
-    flow, momentum = report.sentences(claims)
-    assert flow == (Topic.FLOW.value, HOLDS, "1 of 1 cases speak for it")
-    assert momentum[1:] == (PARTLY, "2 of 3 cases speak for it and 1 against: first; second")
+    flow, momentum = report.headlines(claims)
+    assert flow == (Topic.FLOW.value, HOLDS, "1 of 1 tests agree", {Data.EXACT}, [claims[2]])
+    expected = f"2 of 3 tests agree and 1 disagrees. {LEADS[Topic.MOMENTUM]}: first; second"
+    assert momentum[1:] == (PARTLY, expected, {Data.REAL, Data.GENERATED}, claims[:2])
+
+
+def test_a_statement_on_every_case_is_refuted_by_one():
+    assert claim(2.0, 3.0, 0.5).verdict is PARTLY
+    assert claim(2.0, 3.0, 0.5, every=True).verdict is FAILS
+    assert claim(2.0, 3.0, 1.0, every=True).verdict is HOLDS
+
+
+def test_cases_have_the_data_of_their_claim_unless_they_name_their_own():
+    cases = (Case("a", 2.0), Case("b", 2.0, data=Data.REAL))
+    c = Claim("statement", "Figure 1", VerdictRule.above("words"), cases, "number", data=Data.GENERATED)
+    assert [case.data for case in c.cases] == [Data.GENERATED, Data.REAL]
+    assert c.kinds == {Data.GENERATED, Data.REAL}
+    assert data_words(c.kinds) == "real and generated"
+    assert data_words(Data) == "real, generated and exact"
+    assert data_words([Data.EXACT]) == "exact"
 
 
 def test_first_screen_has_the_gains_of_all_experiments():
@@ -99,8 +116,19 @@ def test_first_screen_has_the_gains_of_all_experiments():
         Claim("", "", VerdictRule.above(""), (Case("RK44", value), Case("RK5", 2.0)), "", topic=topic, short=short)
         for topic, short, value in ((Topic.MOMENTUM, "momentum, b", 4.0), (Topic.SEARCH, "line search, a", 3.0))
     ]
-    figure = report.panels([framework.Findings("", claims=gains)])[0].figure
-    points = {s.name: (s.x.item(), s.y.item()) for ax in figure.axes for s in style.series(ax)}
+    costs = [
+        Claim("", "", VerdictRule.above(""), (Case("RK44", value),), "", short="momentum, b", cost=cost, data=Data.REAL)
+        for cost, value in (("at equal iterations", 5.0), ("at equal numbers of gradients", 0.5))
+    ]
+    shown = report.panels([framework.Findings("", claims=gains + costs)])[0]
+    assert set(shown.kinds) == {Data.EXACT, Data.REAL}
+    figure = shown.figure
+    by_gain, *by_cost = figure.axes
+    assert [[(s.name, s.x.item(), s.y.item()) for s in style.series(ax)] for ax in by_cost] == [
+        [("RK44, momentum, b", 5.0, 0.0)], [("RK44, momentum, b", 0.5, 0.0)]
+    ]  # fmt: skip
+    assert [ax.get_title().splitlines()[1] for ax in by_cost] == [c.cost for c in costs]
+    points = {s.name: (s.x.item(), s.y.item()) for s in style.series(by_gain)}
     assert points == {
         "RK44, line search, a": (3.0, 1.0), "RK5, line search, a": (2.0, 1.0),
         "RK44, momentum, b": (4.0, 0.0), "RK5, momentum, b": (2.0, 0.0),

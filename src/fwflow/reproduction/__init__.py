@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from fwflow._validation import InputError, suggest
-from fwflow.reproduction.framework import FW, MIDPOINT, RK44
 
 #: Modules of the experiments, by name.
 EXPERIMENTS = {
@@ -21,6 +20,9 @@ EXPERIMENTS = {
     "E6": "e6_sensing",
     "E7": "e7_certificates",
     "E8": "e8_rates",
+    "E9": "e9_geometries",
+    "E10": "e10_beyond",
+    "E11": "e11_lemmas",
 }
 
 
@@ -73,6 +75,5 @@ def reproduce(
     ]
     page = Path(out) / EXPLORER
     if not names and not page.exists():  # the report has a link to it
-        few = explorer.Grid(tableaus=(FW, MIDPOINT, RK44), c=(2.0,), delta=(1.0,))
-        explorer.write(page, few if quick else None, progress=True)
+        explorer.write(page)
     return write_report(Path(out), sections, quick=quick)

@@ -1,12 +1,11 @@
-"""E6: compressed sensing, plain and with the line search of the paper."""
+"""E6: compressed sensing, plain, with the line search of the paper and with momentum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fwflow.reproduction import runs
-from fwflow.reproduction.claims import Topic
-from fwflow.reproduction.e3_triangle import LETTER, SEARCHES
+from fwflow.reproduction.e3_triangle import BOTH_SEARCHES, LETTER, VARIANTS, helped
 from fwflow.reproduction.framework import PAPER_METHODS, Findings, Results, Task
 from fwflow.reproduction.problems import find_problem
 
@@ -26,18 +25,21 @@ QUICK = {"iterations": 500}
 
 
 def tasks(settings: Settings) -> list[Task]:
-    return runs.tasks("sensing", {"alpha": settings.alpha}, settings.methods, SEARCHES, settings.iterations)
+    planned = ("sensing", {"alpha": settings.alpha}, settings.methods, VARIANTS, settings.iterations)
+    return [*runs.long_tasks(*planned), *runs.tasks(*planned)]
 
 
 def findings(settings: Settings, results: Results) -> Findings:
-    summary = "Sum of squares on a large L1 ball: its vertices are far away, and the optimum lies inside."
+    summary = (
+        f"Sum of squares over a large L1 ball. The optimum is inside the ball, far from its vertices. {BOTH_SEARCHES}"
+    )
     radius, iterations = settings.alpha, settings.iterations
-    caption = f"Smallest gap so far of the sum of squares, L1 ball of radius {radius:g}, {iterations} iterations."
-    data = find_problem("sensing", alpha=radius).data
-    found = runs.findings("e6-sensing", summary, caption, data, settings.methods, SEARCHES, results, aside=LETTER)
-    where = "compressed sensing"
-    found.claims += [
-        runs.helps_more("line search", where, "Figure 5", results, settings.methods, Topic.SEARCH),
-        runs.helps_more(LETTER, where, "", results, settings.methods, None),
-    ]
+    caption = (
+        f"Smallest gap so far of the sum of squares over the L1 ball of radius {radius:g}, for {iterations} iterations."
+    )
+    problem, methods = find_problem("sensing", alpha=radius), settings.methods
+    found = runs.findings(
+        "e6-sensing", summary, caption, problem.data, methods, VARIANTS, results, aside=LETTER, kinds=[problem.kind]
+    )
+    found.claims += helped("compressed sensing", {"line search": "Figure 5"}, results, methods, problem.kind)
     return found

@@ -30,7 +30,7 @@ from tqdm.auto import tqdm
 from fwflow._storage import replacing
 from fwflow._validation import Array, InputError, suggest, whole
 from fwflow.methods import UncertifiedWarning
-from fwflow.reproduction.claims import Claim
+from fwflow.reproduction.claims import Claim, Data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -60,26 +60,31 @@ class Task:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Table of a report; cells are shown as they are."""
+    """Table of a report; cells are shown as they are. Without `kinds`, the data are those of the findings."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    kinds: Sequence[Data] = ()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Figure of a report."""
+    """Figure of a report. Without `kinds`, the data are those of the findings."""
 
     name: str
     figure: MatplotlibFigure
     caption: str
+    kinds: Sequence[Data] = ()
 
 
 @dataclass
 class Findings:
-    """Result of an experiment. `overview` is its figure in the summary at the top of the report."""
+    """Result of an experiment. `overview` is its figure in the summary at the top of the report.
+
+    `data` are sentences that describe the data, and `kinds` their kinds.
+    """
 
     summary: str
     data: Sequence[str] = ()
@@ -87,6 +92,7 @@ class Findings:
     tables: list[ResultTable] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     overview: Figure | None = None
+    kinds: Sequence[Data] = (Data.EXACT,)
 
 
 def configure(module: ModuleType, quick: bool, overrides: Mapping[str, Any]) -> Any:

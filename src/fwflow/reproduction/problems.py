@@ -13,8 +13,9 @@ import numpy as np
 
 from fwflow._numerics import dot
 from fwflow._validation import InputError, suggest
-from fwflow.datasets import load, standardize
+from fwflow.datasets import Dataset, load, standardize
 from fwflow.objectives import LinearModel, MatrixCompletion, Objective, Quadratic
+from fwflow.reproduction.claims import Data
 from fwflow.reproduction.framework import FW
 from fwflow.run.result import Result
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
@@ -25,39 +26,61 @@ from fwflow.trajectories import whole_run
 
 @dataclass(frozen=True)
 class ProblemInstance:
-    """Objective, set, start (None: that of the set), optimal value if it is known, and a description of the data."""
+    """Objective, set, start (None: that of the set), optimal value if it is known, and data in words and by kind."""
 
     f: Objective
     C: ConstraintSet
     x0: Any
     optimum: float | None
     data: str
+    kind: Data = Data.EXACT
+
+
+def _kind(data: Dataset) -> Data:
+    return Data.REAL if data.kind == "real" else Data.GENERATED
 
 
 def triangle() -> ProblemInstance:
     r""":math:`\|x\|^2/2` over the triangle with vertices (-1, 0), (0, 1), (1, 0), from (0, 1)."""
     C = ConvexHull([[-1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    return ProblemInstance(Quadratic(np.eye(2)), C, np.array([0.0, 1.0]), 0.0, "The triangle is exact, not data.")
+    return ProblemInstance(
+        Quadratic(np.eye(2)), C, np.array([0.0, 1.0]), 0.0, "The triangle is defined by its vertices and needs no data."
+    )
 
 
-def sensing(alpha: float = 1000.0, loss: str = "squared") -> ProblemInstance:
+def tilted_triangle() -> ProblemInstance:
+    """Half the squared distance to (0.4, -0.25), up to a constant, over the triangle.
+
+    For c = 2 its flow has one event, at t = 1. The minimiser (0.4, 0) lies on the lower edge, and the gradient is not
+    zero there.
+    """
+    f, C = Quadratic(np.eye(2), [0.4, -0.25]), triangle().C
+    x0, optimum = np.array([-0.35, 0.65]), (0.4**2 / 2) - 0.4 * 0.4
+    return ProblemInstance(f, C, x0, optimum, "The tilted triangle is defined by a formula and needs no data.")
+
+
+def sensing(
+    alpha: float = 1000.0, loss: str = "squared", standard: bool = False, scale: str = "sum"
+) -> ProblemInstance:
     """Compressed sensing, 500 x 100: least squares, or logistic regression of the signs."""
     data = load("sensing")
-    A, b = data["A"], data["b"]
+    A, b = standardize(data["A"]) if standard else data["A"], data["b"]
     if loss == "logistic":
-        f = LinearModel(A, np.where(b >= 0, 1.0, -1.0), loss, scale="sum")
-        return ProblemInstance(f, L1Ball(alpha), None, None, data.source)
+        f = LinearModel(A, np.where(b >= 0, 1.0, -1.0), loss, scale=scale)
+        return ProblemInstance(f, L1Ball(alpha), None, None, data.source, _kind(data))
     x, *_ = np.linalg.lstsq(A, b)
     # If the ball contains the unconstrained minimiser, this is the constrained minimiser too.
-    optimum = 0.5 * float(np.sum((dot(A, x) - b) ** 2)) if np.abs(x).sum() <= alpha else None
-    return ProblemInstance(LinearModel(A, b, "squared", scale="sum"), L1Ball(alpha), None, optimum, data.source)
+    losses = 0.5 * (dot(A, x) - b) ** 2
+    optimum = float(losses.mean() if scale == "mean" else losses.sum()) if np.abs(x).sum() <= alpha else None
+    f = LinearModel(A, b, "squared", scale=scale)
+    return ProblemInstance(f, L1Ball(alpha), None, optimum, data.source, _kind(data))
 
 
-def _classification(name: str, split: str, alpha: float) -> ProblemInstance:
+def _classification(name: str, split: str, alpha: float, standard: bool = True, scale: str = "sum") -> ProblemInstance:
     """Logistic regression over an L1 ball, features standardised."""
     data = load(name, split=split)
-    f = LinearModel(standardize(data["A"]), data["b"], "logistic", scale="sum")
-    return ProblemInstance(f, L1Ball(alpha), None, None, data.source)
+    f = LinearModel(standardize(data["A"]) if standard else data["A"], data["b"], "logistic", scale=scale)
+    return ProblemInstance(f, L1Ball(alpha), None, None, data.source, _kind(data))
 
 
 def movielens(alpha: float = 1000.0, rho: float = 10.0) -> ProblemInstance:
@@ -65,7 +88,7 @@ def movielens(alpha: float = 1000.0, rho: float = 10.0) -> ProblemInstance:
     data = load("movielens")
     values = np.asarray(data["values"], dtype=float) - 3.0
     f = MatrixCompletion(data["rows"], data["cols"], values, data.shape, loss="huber", rho=rho)
-    return ProblemInstance(f, NuclearBall(alpha), None, None, data.source)
+    return ProblemInstance(f, NuclearBall(alpha), None, None, data.source, _kind(data))
 
 
 def from_file(path: str, constraint: str = "l1:10", **options: Any) -> ProblemInstance:
@@ -73,8 +96,9 @@ def from_file(path: str, constraint: str = "l1:10", **options: Any) -> ProblemIn
     if not Path(path).suffix and not Path(path).exists():
         raise InputError(f"{path!r} is neither a built-in problem nor a data file; {suggest(path, PROBLEMS)}")
     C = parse_set(constraint)
-    f = read_problem(path, **options).f
-    return ProblemInstance(f, C, None, None, f"{Path(path).name}, {f.design.shape[0]} x {f.design.shape[1]}.")
+    problem = read_problem(path, **options)
+    words = f"{Path(path).name}, {problem.rows} x {len(problem.names)}."
+    return ProblemInstance(problem.f, C, None, None, words, Data.REAL)
 
 
 #: Problems by name, as ``fwflow compare`` takes them.

@@ -8,30 +8,34 @@ import math
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from fwflow._storage import replacing
 from fwflow.methods.catalogue import METHODS
-from fwflow.reproduction.claims import HOW_JUDGED, Claim, Topic, Verdict
+from fwflow.reproduction.claims import HOW_DATA, HOW_FIXED, HOW_JUDGED, LEADS, Claim, Data, Topic, Verdict, data_words
 from fwflow.reproduction.framework import MAKER, Figure, Findings, ResultTable, filled, refuse_foreign
 from fwflow.reproduction.style import FAINT, INK, as_csv, colours, in_style, in_words, label, legend_below, subplots
 
 Section = tuple[str, str, Any, Findings]
 
 _MARKS = {Verdict.HOLDS: "✓", Verdict.PARTLY: "◐", Verdict.FAILS: "✗", Verdict.UNTESTABLE: "?"}
-_VOTES = {1: ("for", "✓"), 0: ("neither", "·"), -1: ("against", "✗")}
+_VOTES = {1: ("agrees", "✓"), 0: ("undecided", "·"), -1: ("disagrees", "✗")}
 
 REPRODUCTION = (
-    "A Multistep Frank-Wolfe Method, reproduced",
-    "The statements of Chen & Sun and the results of this run: a summary, then all claims, then all experiments.",
+    "Reproduction of “A Multistep Frank-Wolfe Method”",
+    "This report compares the statements of Chen & Sun with the results of this run. It has a summary, a table of all "
+    "statements, and a section for each experiment.",
 )
+#: Experiment whose section says which methods to use. The summary links to it if it is in the report.
+ADVICE = "E9"
 #: Page of the explorer. The report links to it if both are in the same folder.
 EXPLORER = "explorer.html"
 
@@ -63,7 +67,7 @@ _CREDITS: dict[str, dict[str, str | None]] = {
     ".png": {"Software": MAKER},
 }
 
-_CLAIM_COLUMNS = ("experiment", "statement", "source", "verdict", "case", "says", "number", "paper")
+_CLAIM_COLUMNS = ("experiment", "statement", "source", "verdict", "test", "result", "number", "paper", "data", "rule")
 
 
 def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
@@ -73,7 +77,8 @@ def _claim_rows(sections: Sequence[Section]) -> Iterator[tuple[Any, ...]]:
             for case, vote in zip(claim.cases, claim.votes, strict=True):
                 printed = "" if math.isnan(case.printed) else case.printed
                 about = (name, claim.statement, claim.source, claim.verdict.value)
-                yield *about, case.name, _VOTES[vote][0], case.value, printed
+                judged = (case.name, _VOTES[vote][0], case.value, printed)
+                yield *about, *judged, data_words(filter(None, [case.data])), claim.rule.words
 
 
 @in_style
@@ -113,17 +118,17 @@ def _page(
     sections: Sequence[Section], first: Sequence[Figure], quick: bool, explorer: bool, title: str, lead: str
 ) -> str:
     claims = [(name, claim) for name, _, _, findings in sections for claim in findings.claims]
-    nav = f'<a class="explorer" href="{EXPLORER}">Explorer: the methods step by step</a>' if explorer else ""
-    nav += '<a href="#claims">Claims</a>' if claims else ""
+    nav = f'<a class="explorer" href="{EXPLORER}">Explorer: steps of the methods</a>' if explorer else ""
+    nav += '<a href="#claims">Statements</a>' if claims else ""
     nav += "".join(f'<a href="#{name}">{name} {escape(title)}</a>' for name, title, _, _ in sections)
-    lead += " Quick settings: smaller runs than the paper's." if quick else ""
+    lead += " Quick settings are used: the runs are shorter than those of the paper." if quick else ""
     versions = [f"{name} {version(name)}" for name in ("fwflow", "matplotlib", "numpy", "scipy")]
     return filled(
         Path(__file__).with_suffix(".html"),
         maker=MAKER,
         title=escape(title),
         lead=escape(lead, quote=False),
-        summary=_summary([claim for _, claim in claims], first),
+        summary=_summary(claims, first, any(name == ADVICE for name, *_ in sections)),
         nav=nav,
         claims=_claims(claims),
         sections="".join(_section(*section) for section in sections),
@@ -131,57 +136,99 @@ def _page(
     )
 
 
-def _summary(claims: Sequence[Claim], first: Sequence[Figure]) -> str:
-    rows = "".join(
-        f"<li>{_verdict('span', verdict)}<span>{escape(statement)}. "
-        f'<span class="shows">{escape(evidence)}.</span></span></li>'
-        for statement, verdict, evidence in sentences(claims)
-    )
+def _summary(claims: Sequence[tuple[str, Claim]], first: Sequence[Figure], advice: bool) -> str:
+    rows = "".join(map(_headline, headlines(claims)))
     says = f'<ol class="says">{rows}</ol>' if rows else ""
-    return says + (f'<div class="panels">{"".join(map(_figure, first))}</div>' if first else "")
+    if advice:
+        says += f'<p class="advice"><a href="#{ADVICE}">Which method for which optimum</a></p>'
+    figures = "".join(_figure(f, "The rules are in the table of statements.") for f in first)
+    return says + (f'<div class="panels">{figures}</div>' if first else "")
 
 
-def sentences(claims: Sequence[Claim]) -> list[tuple[str, Verdict, str]]:
-    """Return statement, verdict and evidence for every topic that has claims, whose cases are judged together."""
+class Headline(NamedTuple):
+    """Main statement of the paper, its verdict and evidence, the kinds of data of its tests, and its claims."""
+
+    statement: str
+    verdict: Verdict
+    evidence: str
+    kinds: set[Data]
+    claims: list[tuple[str, Claim]]
+
+
+def headlines(claims: Sequence[tuple[str, Claim]]) -> list[Headline]:
+    """Return a headline for every topic that has claims, whose cases are judged together."""
     out = []
     for topic in Topic:
-        own = [claim for claim in claims if claim.topic is topic]
-        votes = [vote for claim in own for vote in claim.votes]
+        own = [(name, claim) for name, claim in claims if claim.topic is topic and claim.cases]
+        votes = [vote for _, claim in own for vote in claim.votes]
         if votes:
-            evidence = f"{votes.count(1)} of {len(votes)} cases speak for it"
-            evidence += f" and {votes.count(-1)} against" if -1 in votes else ""
-            findings = "; ".join(claim.finding for claim in own if claim.finding)
-            out.append((topic.value, Verdict.of(votes), f"{evidence}: {findings}" if findings else evidence))
+            evidence = f"{votes.count(1)} of {len(votes)} tests agree"
+            if contra := votes.count(-1):
+                evidence += f" and {contra} {'disagrees' if contra == 1 else 'disagree'}"
+            found = [claim.finding for _, claim in own if claim.finding]
+            lead = [f"{LEADS[topic]}: {'; '.join(found)}"] if found and topic in LEADS else found
+            shown = ". ".join([evidence, *(text[0].upper() + text[1:] for text in lead)])
+            kinds = {kind for _, claim in own for kind in claim.kinds}
+            out.append(Headline(topic.value, Verdict.of(votes), shown, kinds, own))
     return out
+
+
+def _headline(headline: Headline) -> str:
+    rules = "".join(
+        f'<p><a href="#{name}-statements">{name}</a>: {escape(claim.statement)}. {_rule(claim)}</p>'
+        for name, claim in headline.claims
+    )
+    return (
+        f'<li>{_verdict("span", headline.verdict)}<span><span class="statement">{escape(headline.statement)}. </span>'
+        f'<span class="shows">{escape(headline.evidence)}. Data: {data_words(headline.kinds)}. </span>'
+        f"<details><summary>Rules of the verdict</summary>{rules}</details></span></li>"
+    )
+
+
+def _rule(claim: Claim) -> str:
+    """Return the description of the numbers of a claim, its rule and its data."""
+    return f"Number: {escape(claim.number)}. Rule: {escape(claim.rule.words)}. Data: {data_words(claim.kinds)}."
 
 
 def panels(findings: Sequence[Findings]) -> list[Figure]:
     """Return the figures of the summary: those of experiments, and one of the gains by line search and momentum."""
-    own = [found.overview for found in findings if found.overview is not None]
+    own = [
+        replace(found.overview, kinds=found.overview.kinds or found.kinds)
+        for found in findings
+        if found.overview is not None
+    ]
     return own + _gains([claim for found in findings for claim in found.claims if claim.cases])
 
 
 @in_style
 def _gains(claims: Sequence[Claim]) -> list[Figure]:
+    """Return a figure of the gains from line search and momentum, with a panel for each kind of equal cost."""
     shown = [claim for topic in (Topic.SEARCH, Topic.MOMENTUM) for claim in claims if claim.topic is topic]
     if not shown:
         return []
+    names = [claim.short for claim in reversed(shown)]
+    costs = {cost: [c for c in claims if c.cost == cost] for cost in dict.fromkeys(c.cost for c in claims if c.cost)}
     methods = {label(m): m for m in METHODS if label(m) in {case.name for claim in shown for case in claim.cases}}
     colour = dict(zip(methods, colours(list(methods.values())).values(), strict=True))
-    figure, grid = subplots(1, 1, 3.4, 3.0)
-    ax = grid[0, 0]
-    ax.axvline(1.0, color=INK, lw=0.8)
-    for row, claim in enumerate(reversed(shown)):
-        for case in claim.cases:
-            ax.plot(case.value, row, "o", color=colour[case.name], ms=6, label=f"{case.name}, {claim.short}")
-    ax.set_yticks(range(len(shown)), [claim.short.replace(", ", "\n") for claim in reversed(shown)])
-    ax.set(xscale="log", xlabel="gain over FW's", title="Gains of multistep methods", ylim=(-0.6, len(shown) - 0.4))
-    legend_below(figure, colour, {}, columns=2)
+    panels = [("gain / gain of FW", "Gains from the option", shown)]
+    panels += [("gap of FW / gap of the method", f"Gaps with the option,\n{cost}", own) for cost, own in costs.items()]
+    figure, grid = subplots(1, len(panels), 2.7 * len(panels) + 1.1, 0.42 * len(shown) + 1.4, sharey=True)
+    for ax, (xlabel, title, own) in zip(grid[0], panels, strict=True):
+        ax.axvline(1.0, color=INK, lw=0.8)
+        for claim in own:
+            for case in claim.cases:
+                name = f"{case.name}, {claim.short}"
+                ax.plot(case.value, names.index(claim.short), "o", color=colour[case.name], ms=5.5, label=name)
+        ax.set(xscale="log", xlabel=xlabel, title=title, ylim=(-0.6, len(shown) - 0.4))
+    grid[0, 0].set_yticks(range(len(names)), names)
+    legend_below(figure, colour, {}, columns=4)
     caption = (
-        "Gains of multistep methods by line search and by momentum along the run, relative to FW's gain. "
-        "Right of the line they gain more than FW."
+        "Multistep methods with line search or momentum. Left: the gain of a method from the option, divided by the "
+        "gain of FW. The other panels show the gap of FW divided by the gap of the method, both with the option, as a "
+        "geometric mean along the run: at equal iterations, and at equal numbers of gradients. Multistep methods to "
+        "the right of the line are better than FW."
     )
-    return [Figure("overview-gains", figure, caption)]
+    return [Figure("overview-gains", figure, caption, [kind for *_, own in panels for c in own for kind in c.kinds])]
 
 
 def _verdict(tag: str, verdict: Verdict) -> str:
@@ -195,21 +242,23 @@ def _claims(claims: Sequence[tuple[str, Claim]]) -> str:
     count = Counter(claim.verdict for _, claim in paper)
     tally = "; ".join(f"{verdict.value}: {count[verdict]}" for verdict in Verdict if count[verdict])
     return (
-        f'<h2 id="claims">Claims</h2><p>{len(paper)} statements of the paper. {tally.capitalize()}.</p>'
-        f'<p class="note">{escape(HOW_JUDGED)}</p>{_claims_table(paper, "statement of the paper")}'
-        + (f"<h3>Beyond the paper</h3>{_claims_table(beyond, 'statement')}" if beyond else "")
+        f'<h2 id="claims">Statements of the paper</h2><p>{len(paper)} statements were tested. {tally.capitalize()}.</p>'
+        f'<p class="note">{escape(HOW_JUDGED)} {escape(HOW_DATA)}</p>'
+        f'<p class="note">{escape(HOW_FIXED)}</p>{_claims_table(paper, "statement of the paper")}'
+        + (f"<h3>Statements beyond the paper</h3>{_claims_table(beyond, 'statement')}" if beyond else "")
     )
 
 
 def _claims_table(claims: Sequence[tuple[str, Claim]], what: str) -> str:
     rows = "".join(
         f'<tr><td><a href="#{name}">{name}</a></td>'
-        f"<td>{escape(claim.statement)}<small>{escape(claim.source)}</small></td>"
-        f'{_verdict("td", claim.verdict)}<td><ul class="cases">{_cases(claim)}</ul>'
-        f"<small>Shown: {escape(claim.number)}. Rule: {escape(claim.rule.words)}.</small></td></tr>"
+        f"<td>{escape(claim.statement)}<small>{escape(claim.source)}</small>"
+        + (f"<small>{escape(claim.note)}</small>" if claim.note else "")
+        + f'</td>{_verdict("td", claim.verdict)}<td><ul class="cases">{_cases(claim)}</ul>'
+        f"<small>{_rule(claim)}</small></td></tr>"
         for name, claim in claims
     )
-    head = f"<tr><th></th><th>{what}</th><th>verdict</th><th>for which methods and data</th></tr>"
+    head = f"<tr><th></th><th>{what}</th><th>verdict</th><th>tests, with their numbers</th></tr>"
     return f'<div class="scroll"><table class="claims"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
@@ -226,11 +275,19 @@ def _cases(claim: Claim) -> str:
     return "".join(out)
 
 
-def _figure(figure: Figure) -> str:
+def _provenance(caption: str, kinds: Iterable[Data], rules: str) -> str:
+    """Return a caption with the kinds of its data and the place of the rules. A comparison of methods has neither."""
+    shown = set(kinds)
+    return " ".join(filter(None, [caption, f"Data: {data_words(shown)}." if shown else "", rules]))
+
+
+def _figure(figure: Figure, rules: str) -> str:
+    figure = replace(figure, caption=_provenance(figure.caption, figure.kinds, rules))
     words = "".join(f"<p>{escape(sentence)}</p>" for sentence in in_words(figure.figure))
     name = escape(figure.name)
     return (
-        f'<figure data-name="{name}"><div class="scroll">{_inline_svg(figure)}</div>'
+        f'<figure data-name="{name}" style="--inches: {figure.figure.get_figwidth():g}">'
+        f'<div class="scroll">{_inline_svg(figure)}</div>'
         f"<figcaption>{escape(figure.caption)}</figcaption>"
         '<div class="tools" hidden><button>Enlarge</button><button>SVG</button><button>Data (CSV)</button></div>'
         f'<details id="{name}-words"><summary>In words</summary>{words}</details>'
@@ -241,17 +298,32 @@ def _figure(figure: Figure) -> str:
 def _section(name: str, title: str, settings: Any, findings: Findings) -> str:
     parts = [f'<section><h2 id="{name}">{name}: {escape(title)}</h2><p>{escape(findings.summary)}</p>']
     parts += [f'<p class="note">Data: {escape(sentence)}</p>' for sentence in findings.data]
-    parts += map(_figure, findings.figures)
-    parts += [_table(table) for table in findings.tables]
+    rules = ""
+    if findings.claims:
+        parts.append(f'<h3 id="{name}-statements">Statements judged in {name}</h3>')
+        parts.append(f'<ul class="judged">{"".join(map(_judged, findings.claims))}</ul>')
+        rules = f"The rules are in the list of statements judged in {name}."
+    parts += [_figure(replace(f, kinds=f.kinds or findings.kinds), rules) for f in findings.figures]
+    parts += [_table(replace(t, kinds=t.kinds or findings.kinds), rules) for t in findings.tables]
     shown = "; ".join(f"{setting} = {value}" for setting, value in vars(settings).items())
     parts.append(f"<details><summary>Settings</summary><p><code>{escape(shown)}</code></p></details></section>")
     return "".join(parts)
 
 
-def _table(table: ResultTable) -> str:
+def _judged(claim: Claim) -> str:
+    """Return a statement with its verdict, the explanation, and the rule as a text that unfolds."""
+    note = f'<span class="shows">{escape(claim.note)}</span>' if claim.note else ""
+    return (
+        f"<li>{_verdict('span', claim.verdict)}<span>{escape(claim.statement)}.{note}"
+        f"<details><summary>Rule, data: {data_words(claim.kinds)}</summary><p>{_rule(claim)}</p></details></span></li>"
+    )
+
+
+def _table(table: ResultTable, rules: str) -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    note = f'<p class="note">{escape(table.caption)}</p>' if table.caption else ""
+    caption = _provenance(table.caption, table.kinds, rules)
+    note = f'<p class="note">{escape(caption)}</p>' if caption else ""
     return (
         f'<h3>{escape(table.title)}</h3><div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>{note}"

@@ -179,5 +179,6 @@ def in_words(figure: Figure) -> list[str]:
                 f"{s.name} {s.y[0]:.3g} at {s.x[0]:.3g}" + (f", {s.y[-1]:.3g} at {s.x[-1]:.3g}" if len(s.x) > 1 else "")
                 for s in shown
             )
-            sentences.append(f"{shown[0].panel}: {shown[0].ylabel} against {shown[0].xlabel}, first and last. {ends}.")
+            axes = f"{shown[0].ylabel} against {shown[0].xlabel}"
+            sentences.append(f"{shown[0].panel}: {axes}. First and last value of each series: {ends}.")
     return sentences

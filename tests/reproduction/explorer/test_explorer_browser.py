@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 
 import numpy as np
 import pytest
 
+import fwflow as fw
 from fwflow.reproduction import explorer
-from fwflow.reproduction.explorer import Grid, SceneChoice
-from fwflow.reproduction.explorer.scenes import objective, record, weights
+from fwflow.reproduction.explorer.page import DELTA, STEPS, C
+from fwflow.reproduction.explorer.scenes import SHAPES, objective, problems, scenes
 from tests.reproduction.test_browser import CHROMIUM, DRIVER, STICKING_OUT, Browser
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs Chromium and chromedriver on the path to open the explorer in a browser"
 )
 
-GRID = Grid(tableaus=("fw", "midpoint", "rk44"), c=(1.0, 2.0), delta=(1.0, 0.1), iterations=6)
-SCENES = {scene.key: scene for scene in GRID.scenes}
-LAST = GRID.iterations + 1
+SCENES = scenes()
+LAST = STEPS[0] + 1
 WIDE, NARROW = (1400, 800), (380, 800)
 BASE = "#set=square&at=inside&f=round&a=fw,2,1,plain&b=rk44,2,1,plain&k=3"
 
 #: Everything that shows numbers, as one text.
 DRAWN = """return [...document.querySelectorAll('.plane, .weights, .note, .area, .values')]
     .filter(e => e.offsetParent !== null).map(e => e.innerHTML).join()"""
+OWN = "#set=square&at=inside&f=round&a=own,2,1,plain&b=rk44,2,1,plain&k=3&own_a=1/2;0_1"
 KEYS = {" ": (32, "Space"), "ArrowLeft": (37,) * 2, "ArrowRight": (39,) * 2, "Home": (36,) * 2, "End": (35,) * 2}
 
 
@@ -77,6 +79,19 @@ class Explorer(Browser):
     def hash(self):
         return self.run("return location.hash")
 
+    def text(self, selector):
+        return self.run(f"return document.querySelector(`{selector}`).textContent")
+
+    def select(self, pane, value):
+        self.run(f"""const menu = document.querySelector('.{pane} select'); menu.value = '{value}';
+            menu.dispatchEvent(new Event('change', {{bubbles: true}}))""")
+
+    def type(self, pane, text):
+        """Replace the text of the editor, as typing does."""
+        self.run(f"document.querySelector('.{pane} textarea').select()")
+        self.run("document.activeElement.focus()")
+        self.devtools("Input.insertText", text=text)
+
     def k(self):
         return int(re.search(r"\bk=(\d+)", self.hash())[1])
 
@@ -108,7 +123,7 @@ class Explorer(Browser):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return explorer.write(tmp_path_factory.mktemp("explorer") / "page.html", GRID).as_uri()
+    return explorer.write(tmp_path_factory.mktemp("explorer") / "page.html").as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +146,9 @@ def test_console_is_silent_and_nothing_is_fetched(browser, size, theme):
     assert (min(paper) > 200) if theme == "light" else (max(paper) < 60)
 
 
-@pytest.mark.parametrize("fragment", ["", BASE, BASE + "&only=a", "#set=disc&at=outside&f=stretched&b=rk44,1,1,exact"])
+@pytest.mark.parametrize(
+    "fragment", ["", BASE, BASE + "&only=a", "#set=disc&at=outside&f=stretched&b=dp5,1,1,exact&steps=4000", OWN]
+)
 @pytest.mark.parametrize("width", [320, 380, 700, 1000, 1400])
 def test_no_window_scrolls_sideways(browser, width, fragment):
     browser.open(fragment, (width, 800))
@@ -154,39 +171,44 @@ def test_panes_stack_in_a_narrow_window_and_fit_a_wide_one(browser):
 
 
 @pytest.mark.parametrize("key", SCENES)
-def test_what_is_drawn_is_what_the_library_computed(browser, key):
-    choices = {"a": SceneChoice("midpoint", c=1.0), "b": SceneChoice("rk44", variant="momentum")}
+def test_what_is_drawn_is_what_the_library_computes(browser, key):
     k, scene = 4, SCENES[key]
-    browser.open(f"#set={key}&at=edge&f=stretched&a={choices['a'].key}&b={choices['b'].key}&k={k}")
-    for pane, choice in choices.items():
-        run = record(scene, objective(scene.places["edge"], "stretched"), choice, GRID.iterations)
+    browser.open(f"#set={key}&at=edge&f=stretched&a=midpoint,1,1,plain&b=rk44,2,1,momentum&k={k}")
+    for pane, name, c, momentum in (("a", "midpoint", 1.0, None), ("b", "rk44", 2.0, "nesterov")):
+        x, f = [], objective(scene.places["edge"], "stretched")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fw.UncertifiedWarning)
+            result = fw.minimize(
+                f, scene.C, scene.x0, method=name, schedule=fw.OpenLoop(c=c, k0=1), momentum=momentum, tol=0.0,
+                max_iter=k, callback=lambda state, x=x: x.append(np.array(state.x)),
+            )  # fmt: skip
         label = browser.run(f"return document.querySelector('.{pane} .plane svg').getAttribute('aria-label')")
         assert f"iterate {k} at " in label
-        x, y = (float(v.replace("−", "-")) for v in label.rsplit(" at ", 1)[1].split(","))
-        np.testing.assert_allclose([x, y], run.x[k - 1], atol=1e-3)
-        p = run.step[k - 1] * weights(choice.tableau, choice.c, choice.delta, GRID.iterations)[1][k - 1]
+        where = [float(v.replace("−", "-")) for v in label.rsplit(" at ", 1)[1].split(",")]
+        np.testing.assert_allclose(where, x[k - 1], atol=1e-3)
+        p = fw.tableaus[name].certificate(c=c, k=k).p
         values = browser.run(
             f"return [...document.querySelectorAll('.{pane} .weights text')].map(t => t.textContent.replace('−', '-'))"
         )
         shown = [float(v) for v in values if re.fullmatch(r"-?[\d.]+", v)]
         np.testing.assert_allclose(shown, p, atol=5.1e-3)
-        # Dots and circles: in the figure as in the plane, up to one scale and one shift.
+        # Dots are in the figure as in the plane, up to one scale and one shift.
         dots = browser.run(
-            f"""return [...document.querySelector('.{pane} .plane').querySelectorAll('.iterate, .current, .stage')].map(
+            f"""return [...document.querySelector('.{pane} .plane').querySelectorAll('.iterate, .current')].map(
                 c => [c.cx.baseVal.value, c.cy.baseVal.value])"""
         )
-        told = [*run.x[: k - 1], *run.stages[k - 1, 1:], run.x[k - 1]]
-        assert len(dots) == len(told)
-        (x, y), zero, one = np.transpose(told), np.zeros(len(told)), np.ones(len(told))
-        similar = np.vstack([np.column_stack([x, one, zero]), np.column_stack([-y, zero, one])])
+        assert len(dots) == k
+        (u, v), zero, one = np.transpose(x[:k]), np.zeros(k), np.ones(k)
+        similar = np.vstack([np.column_stack([u, one, zero]), np.column_stack([-v, zero, one])])
         scale, *_ = fit = np.linalg.lstsq(similar, np.transpose(dots).ravel(), rcond=None)[0]
         np.testing.assert_allclose(similar @ fit, np.transpose(dots).ravel(), atol=0.1)
-        assert scale > 100  # pixels per unit
-        targets = browser.run(f"return document.querySelectorAll('.{pane} .target').length")
-        assert targets >= len(np.unique(run.targets[k - 1].round(1), axis=0)) - (scene.corners is None)
-    gap = browser.run("return document.querySelector('[data-chart=gap] .value.a').textContent").split()[-1]
-    run = record(scene, objective(scene.places["edge"], "stretched"), choices["a"], GRID.iterations)
-    assert float(gap.replace("−", "-")) == pytest.approx(run.gap[k - 1], rel=0.06)
+        assert scale > 80  # pixels per unit
+        gap = browser.text(f"[data-chart=gap] .value.{pane}").split()[-1]
+        if result.trace["gap"][k - 1] > 0:
+            assert float(gap.replace("−", "-")) == pytest.approx(result.trace["gap"][k - 1], rel=0.06)
+        d, H = x[k - 1] - scene.places["edge"], SHAPES["stretched"]
+        error = browser.text(f"[data-chart=error] .value.{pane}").split()[-1]
+        assert float(error.replace("−", "-")) == pytest.approx(d @ H @ d / 2, rel=0.06)
 
 
 def test_negative_weights_are_seen(browser):
@@ -214,8 +236,8 @@ def test_every_option_changes_the_drawing_and_the_address(browser):
     browser.open(BASE)
     options = browser.run(OPTIONS)
     pressed = [tuple(o[:2]) for o in options if o[3] == "true"]
-    assert len(pressed) == len(set(pressed)) == 5 + 2 * 4  # one option of every control
-    assert len(options) == 5 + 4 + 2 + 3 + 2 + 2 * (3 + 2 + 2 + 4)
+    assert len(pressed) == len(set(pressed)) == 6 + 2 * 3  # one option of every control
+    assert len(options) == 6 + 5 + 2 + 3 + 3 + 2 + 2 * (len(C) + len(DELTA) + 4)
     before, address = browser.drawn(), browser.hash()
     drawings = set()
     for pane, choice, value, on in options:
@@ -234,10 +256,10 @@ def test_every_option_changes_the_drawing_and_the_address(browser):
 def test_every_value_in_the_address_is_drawn_differently(browser):
     browser.open(BASE)
     seen = set()
-    for scene, place, shape in GRID.problems:
+    for scene, place, shape in problems():
         browser.paste(f"#set={scene.key}&at={place}&f={shape}&k=4")
         seen.add(browser.drawn())
-    assert len(seen) == len(GRID.problems)
+    assert len(seen) == len(problems())
     assert browser.console() == []
 
 
@@ -252,7 +274,7 @@ def test_short_steps_and_additions_exclude_each_other(browser):
     browser.open(BASE.replace("inside", "vertex"))
     browser.click(selector(None, "set", "disc"))
     assert "set=disc&at=edge&" in browser.hash()
-    assert browser.run(f"return document.querySelector(`{selector(None, 'place', 'vertex')}`).disabled")
+    assert browser.run(f"return document.querySelector(`{selector(None, 'place', 'vertex')}`)") is None
 
 
 def test_buttons_and_slider_step(browser):
@@ -282,9 +304,9 @@ def test_keys_step_and_play(browser):
     time.sleep(0.7)
     assert (browser.run(slider), browser.k()) == (stopped, stopped)
     browser.press("End")
-    browser.press(" ")  # from the start again, and to the end
+    browser.press(" ")  # from the start again
     assert browser.run(slider) == 1
-    browser.until(f"document.querySelector('#k').value == {LAST}")
+    browser.press("End")
     browser.until("document.querySelector('#play').ariaLabel === 'Play'")
     assert browser.k() == LAST
     assert browser.console() == []
@@ -295,27 +317,29 @@ def test_keys_do_what_the_focus_says(browser):
     browser.run("document.querySelector('#k').focus()")
     browser.press("ArrowRight")
     assert browser.k() == 4  # the slider's own step, and no other
-    browser.run(f"document.querySelector(`{selector('a', 'tableau', 'midpoint')}`).focus()")
+    browser.run(f"document.querySelector(`{selector('a', 'variant', 'momentum')}`).focus()")
     browser.press(" ")
-    browser.settle()
-    assert "a=midpoint,2,1,plain" in browser.hash()
+    assert "a=fw,2,1,momentum" in browser.hash()
     assert browser.run("return document.querySelector('#play').ariaLabel") == "Play"
     focused = browser.run(
         "return [document.activeElement.dataset.value, document.activeElement.matches(':focus-visible')]"
     )
-    assert focused == ["midpoint", True]
+    assert focused == ["momentum", True]
     assert browser.run("return parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
     browser.press("ArrowRight")
     assert browser.k() == 5
+    browser.run("document.querySelector('.a select').focus()")
+    browser.press("ArrowRight")  # the menu's own key
+    assert browser.k() == 5
+    assert browser.run("return document.activeElement.tagName") == "SELECT"
 
 
 def test_after_a_click_the_keys_are_the_page_s(browser):
     browser.open(BASE)
-    x, y = browser.centre(selector("a", "tableau", "midpoint"))
+    x, y = browser.centre(selector("a", "variant", "momentum"))
     for kind in ("mousePressed", "mouseReleased"):
         browser.mouse(kind, x, y)
-    browser.settle()
-    assert "a=midpoint,2,1,plain" in browser.hash()
+    assert "a=fw,2,1,momentum" in browser.hash()
     browser.press(" ")
     assert browser.run("return document.querySelector('#play').ariaLabel") == "Pause"
     browser.press(" ")
@@ -346,6 +370,7 @@ def test_the_cursor_follows_pointer_and_finger(browser):
     [
         "#set=polygon&at=vertex&f=stretched&a=midpoint,1,0.1,plain&b=fw,2,1,search&k=7",
         "#set=disc&at=edge&f=round&a=rk44,2,1,momentum&b=fw,1,1,exact&k=2&only=a&zoom=9&theme=dark",
+        "#set=ellipse&at=outside&f=round&a=own,4,1,plain&b=own,2,1,search&k=90&own_a=1/2;-1_2;1/6_2/3_1/6&own_b=1&steps=400",
     ],
 )
 def test_the_address_can_be_shared(browser, fragment):
@@ -360,7 +385,15 @@ def test_the_address_can_be_shared(browser, fragment):
 
 @pytest.mark.parametrize(
     "fragment",
-    ["#set=moebius&a=__proto__&b=rk44,2,1&k=-3&zoom=1e9&theme=pink", "#k=NaN&set=constructor", "#%%%", "#k=1e9"],
+    [
+        "#set=moebius&a=__proto__&b=rk44,2,1&k=-3&zoom=1e9&theme=pink",
+        "#k=NaN&set=constructor",
+        "#%%%",
+        "#k=1e9",
+        "#a=own,2,1,plain",
+        "#a=own,2,1,plain&own_a=1;1/2_1/3",
+        "#a=constructor,2,1,plain&b=fw,2,0.1,momentum&steps=7",
+    ],
 )
 def test_a_wrong_address_does_no_harm(browser, fragment):
     browser.open()
@@ -407,9 +440,85 @@ def test_panes_follow_the_window(browser):
 
 def test_everything_has_a_name(browser):
     browser.open(BASE)
-    nameless = """return [...document.querySelectorAll('button, input, svg[role=img], [role=group], section')].filter(
+    nameless = """const kinds = 'button, input, select, svg[role=img], [role=group], section';
+        return [...document.querySelectorAll(kinds)].filter(
         e => !(e.getAttribute('aria-label') || e.textContent.trim())).map(e => e.outerHTML.slice(0, 80))"""
     assert browser.run(nameless) == []
     repeated = """const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
         return ids.filter((id, i) => ids.indexOf(id) !== i)"""
     assert browser.run(repeated) == []
+
+
+def test_every_tableau_of_the_catalogue_is_offered(browser):
+    browser.open(BASE)
+    names = browser.run("return [...document.querySelectorAll('.a select option')].map(o => o.value)")
+    assert names == ["fw", *[*fw.tableaus][1:], "own"]
+    drawings = set()
+    for name in names[:-1]:
+        browser.select("a", name)
+        assert f"a={name},2,1,plain" in browser.hash()
+        drawings.add(browser.run("return document.querySelector('.a .plane').innerHTML"))
+        scheme = fw.tableaus["euler" if name == "fw" else name]
+        certificate, facts = scheme.certificate(k=3), browser.text(".a .facts").replace("−", "-")
+        assert facts.startswith(f"Order {scheme.order}, {scheme.stages} stage")
+        assert ("Steps at large k are not convex" in facts) is (certificate.feasible_from is None)
+        z = [float(v) for v in re.search(r"z = ([^;]*);", facts)[1].split(",")]
+        np.testing.assert_allclose(z, certificate.z, rtol=6e-3)
+        assert ("stage points stay in the set" in facts) is certificate.stages_feasible
+    assert len(drawings) == len(names) - 1
+    assert browser.console() == []
+
+
+def test_a_tableau_is_typed(browser):
+    browser.open(BASE)
+    assert browser.run("return document.querySelector('.a .editor').hidden")
+    browser.select("a", "own")
+    assert not browser.run("return document.querySelector('.a .editor').hidden")
+    assert browser.run("return document.querySelector('.a textarea').value") == "1"  # the tableau that was shown
+    browser.type("a", "1/2\n-1 2\n1/6 2/3 1/6")
+    assert "own_a=1/2;-1_2;1/6_2/3_1/6" in browser.hash()
+    typed = browser.run("return document.querySelector('.a .plane').innerHTML.replaceAll('Your tableau', 'Kutta 3')")
+    assert browser.text(".a .facts").startswith("Order 3, 3 stages. Certificate for c = 2, Δ = 1: All steps are")
+    assert browser.run("return document.activeElement.tagName") == "TEXTAREA"
+    browser.press("ArrowLeft")
+    browser.press(" ")
+    assert browser.k() == 3  # keys belong to the text
+    assert browser.run("return document.querySelector('#play').ariaLabel") == "Play"
+    browser.select("a", "kutta3")
+    assert browser.run("return document.querySelector('.a .plane').innerHTML") == typed
+    assert browser.console() == []
+
+
+def test_mistakes_are_explained_while_typing(browser):
+    browser.open(OWN)
+    before, address = browser.drawn(), browser.hash()
+    browser.type("a", "1/2\n1/2 1/3")
+    assert browser.text(".a .mistake") == "Beta must sum to 1; it sums to 5/6."
+    assert browser.run("return document.querySelector('.a textarea').getAttribute('aria-invalid')") == "true"
+    assert (browser.drawn(), browser.hash()) == (before, address)  # the last valid tableau
+    browser.type("a", "1/2\n1/2 1/2")
+    assert browser.text(".a .mistake") == ""
+    assert browser.drawn() != before
+    assert browser.run("return document.querySelector('.b .editor').hidden")
+    assert browser.console() == []
+
+
+def test_a_diverging_tableau_does_no_harm(browser):
+    browser.open("#set=square&at=inside&f=round&a=own,1,1,plain&own_a=100;-99_100&b=rk44,2,1,plain&k=41")
+    assert "The run stops at k = " in browser.text(".a .note")
+    assert "NaN" not in browser.drawn()
+    assert browser.console() == []
+
+
+def test_lines_of_the_rates_are_drawn(browser):
+    browser.open("#set=disc&at=outside&f=round&a=fw,2,1,plain&b=fw,4,1,plain&steps=4000&k=4001")
+    labels = browser.run("return [...document.querySelectorAll('[data-chart=error] text')].map(t => t.textContent)")
+    assert {"k⁻¹", "k⁻²", "bound, c = 2", "bound, c = 4"} <= set(labels)
+    ends = """return ['.rate.power', '.rate.bound', '.a .current'].map(s => {
+        const e = document.querySelectorAll(`[data-chart=error] ${s}`);
+        return [...e].map(l => l.points ? [...l.points].at(-1).y : l.cy.baseVal.value)})"""
+    (one, two), (c2, _), (reached,) = browser.run(ends)
+    assert one < two
+    assert one < c2 < reached  # the bound decreases faster than 1/k, and the error is below it
+    starts = """return [...document.querySelectorAll('[data-chart=error] .rate')].map(l => l.points[0].y)"""
+    assert len(set(browser.run(starts))) == 1
