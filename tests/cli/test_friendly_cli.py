@@ -27,7 +27,9 @@ def test_version():
     assert (result.exit_code, result.output) == (0, f"fwflow {fw.__version__}\n")
 
 
-@pytest.mark.parametrize("option", [("--loss", "squared"), ("--set", "l1:3"), ("--no-header",), ("--drop", "a")])
+@pytest.mark.parametrize(
+    "option", [("--loss", "squared"), ("--set", "l1:3"), ("--no-header",), ("--drop", "a"), ("--date", "a")]
+)
 @pytest.mark.parametrize("problem", ["triangle", "sensing"])
 def test_options_for_data_files_are_not_ignored(serial, capsys, monkeypatch, tmp_path, problem, option):
     message = fails(capsys, monkeypatch, "compare", problem, *option, "--out", tmp_path)
@@ -40,7 +42,9 @@ def test_defaults_for_data_of_ones_own(serial, tmp_path):
     random = np.random.default_rng(0)
     A, b = random.standard_normal((9, 3)), 100 * random.standard_normal(9)
     np.savez(tmp_path / "mine.npz", A=A, b=b)
-    output = invoke("compare", tmp_path / "mine.npz", "-m", "fw", "-n", 3, "--out", tmp_path / "out").output
+    output = invoke(
+        "compare", tmp_path / "mine.npz", "-m", "fw", "-n", 3, "--no-intercept", "--out", tmp_path / "out"
+    ).output
     r = fw.minimize(fw.LinearModel(A, b), fw.L1Ball(10.0), method="fw", tol=0, max_iter=3)
     assert f"{r.fun:.6g}" in output
 

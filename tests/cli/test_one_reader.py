@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow import cli
 from fwflow.reproduction import problems, runs
+from fwflow.sklearn.softmax import _SoftmaxModel
 from fwflow.tables.readers import MISSING
 from tests.cli.test_cli import main
 
@@ -43,8 +44,12 @@ def loaded(*command):
             cli.main()
         except Loaded as found:
             f, C = found.args
-            X = f.design.A.toarray() if sp.issparse(f.design.A) else f.design.A
-            return X.tolist(), f.b.tolist(), f.design.A.dtype, repr(f.loss), f.intercept_at(np.zeros(f.shape)), repr(C)
+            if isinstance(f, _SoftmaxModel):
+                A, more = f.design.design.A, f.intercepts_at(np.zeros(f.shape)).tolist()
+            else:
+                A, more = f.design.A, (repr(f.loss), f.intercept_at(np.zeros(f.shape)))
+            X = A.toarray() if sp.issparse(A) else A
+            return X.tolist(), f.b.tolist(), A.dtype, more, repr(C)
         except SystemExit as end:
             code = end.code
     assert (code, error.getvalue().count("\n")) == (2, 1), error.getvalue()
@@ -61,10 +66,13 @@ def test_missing_values_are_those_of_one_list(tmp_path):
     path = tmp_path / "a.csv"
     for text in (*MISSING, "none", "-"):
         path.write_text(f"a,y\n1,{text}\n2,x\n")
-        found = agree(path, "--target", "y", "--loss", "logistic")
+        found = agree(path, "--target", "y", "--loss", "logistic", "--missing", "error")
         assert (f"{path}, line 2: the target 'y' is missing" in found) == (text in MISSING)
         path.write_text(f"a,b,y\n1,{text},3\n2,2,2\n4,5,6\n")
-        assert f"{path}, line 2, column 2 ('b') " in agree(path, "--target", "y")
+        assert f"{path}, line 2, column 2 ('b') " in agree(path, "--target", "y", "--raw")
+        prepared = agree(path, "--target", "y")
+        # Missing cells are imputed; another text makes the column a category, which here differs in all rows.
+        assert (len(prepared[0][0]) == 3) == (text in MISSING)
 
 
 CELLS = st.sampled_from(["1", "2.5", "-3e2", "0", "", "NA", "nan", "?", "-", "none", "inf", "yes", "1_000", " 4 "])
@@ -85,7 +93,8 @@ def texts(draw):
     options = draw(
         st.sampled_from([(), ("--target", "y"), ("--target", "y", "--drop", "x0"), ("--target", str(width + 1))])
     )
-    options += draw(st.sampled_from([(), ("--header",), ("--no-header",), ("--intercept",)]))
+    options += draw(st.sampled_from([(), ("--header",), ("--no-header",), ("--no-intercept",)]))
+    options += draw(st.sampled_from([(), ("--raw",), ("--missing", "drop"), ("--categorical", "x0"), ("--no-scale",)]))
     return content.getvalue(), (*options, "--loss", draw(st.sampled_from(["squared", "logistic", "huber"])))
 
 
@@ -141,7 +150,8 @@ def test_formats(monkeypatch, tmp_path, kind, words):
     write(path, kind, WORDS if words else NUMBERS)
     np.save("y.npy", WORDS if words else NUMBERS)
     found = [
-        agree(path, *options, *loss) for options, loss in product(OPTIONS, ((), ("--loss", "logistic", "--intercept")))
+        agree(path, *options, *loss)
+        for options, loss in product(OPTIONS, ((), ("--loss", "logistic", "--no-intercept")))
     ]
     assert any(isinstance(each, tuple) for each in found) == (kind not in (*WRONG_KINDS, "npy"))
 

@@ -160,7 +160,12 @@ def test_an_intercept_is_fitted_kept_and_used(run, tmp_path, loss):
     scores = (A[:, :5] + 3) @ kept.coefficients + kept.intercept
     if loss == "logistic":
         assert [float(row["prediction"]) for row in rows] == np.sign(scores).tolist()
-        np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-scores)), rtol=1e-9)
+        np.testing.assert_allclose(
+            [float(row["probability of 1"]) for row in rows], 1 / (1 + np.exp(-scores)), rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            [float(row["probability of -1"]) for row in rows], 1 / (1 + np.exp(scores)), rtol=1e-9
+        )
     else:
         np.testing.assert_allclose([float(row["prediction"]) for row in rows], scores, rtol=1e-12)
     code, output, _ = run("path", *asked, "--radii", "1,2", "--out", tmp_path / "path.csv", "--json")
@@ -195,7 +200,8 @@ def test_predictions_follow_the_names_of_columns(run, model, tmp_path):
     assert (code, error) == (0, "")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["prediction"] for row in rows] == kept.predict(A).tolist()
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], kept.probabilities(A), rtol=1e-14)
+    found = [[float(row[f"probability of {label}"]) for label in ("no", "yes")] for row in rows]
+    np.testing.assert_allclose(found, kept.probabilities(A), rtol=1e-14)
 
 
 def test_regression_is_predicted_and_judged(run, shop, tmp_path):
@@ -211,8 +217,8 @@ def test_regression_is_predicted_and_judged(run, shop, tmp_path):
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
-        ({"age": "Age"}, "lacks column 'age' and has column 'Age' too many (--drop leaves one out)"),
-        ({"age": "Age", "visits": "v"}, "lacks columns 'age', 'visits' and has columns 'Age', 'v' too many"),
+        ({"age": "Age"}, "lacks column 'age'; it has columns 'visits', "),
+        ({"age": "Age", "visits": "v"}, "lacks columns 'age', 'visits'; it has columns 'größe', "),
     ],
 )
 def test_columns_that_do_not_match_are_named(capsys, monkeypatch, model, tmp_path, rename, message):

@@ -55,8 +55,10 @@ def run(capsys, monkeypatch):
     return lambda *arguments: main(capsys, monkeypatch, *arguments)
 
 
-REGRESSION = ("--target", "y", "--drop", "bought")
-CLASSES = ("--target", "bought", "--drop", "y", "--loss", "logistic")
+#: Options with which a table is used as it is, as an independent solver of the same problem uses it.
+RAW = ("--raw", "--no-intercept")
+REGRESSION = ("--target", "y", "--drop", "bought", *RAW)
+CLASSES = ("--target", "bought", "--drop", "y", "--loss", "logistic", *RAW)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +110,14 @@ def test_any_two_classes(run, tmp_path, labels):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ("1 1 1", "--loss logistic needs two classes; the target 'y' has one class: 1"),
-        ("a b c", "--loss logistic needs two classes; the target 'y' has 3 classes: a, b, c"),
-        ("1 2 3", "the target 'y' has 3 classes: 1, 2, 3"),
+        ("1 1 1", "--loss logistic needs two classes or more; the target 'y' has one class: 1"),
+        ("a b c", "the target 'y' has 3 different values in 3 rows, too many for classes"),
+        (" ".join(map(str, range(30))), "has 30 different values in 30 rows, too many for classes; for numbers, use"),
     ],
 )
 def test_other_numbers_of_classes_are_refused(capsys, monkeypatch, tmp_path, labels, message):
     path = tmp_path / "a.csv"
-    path.write_text("x,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels.split())))
+    path.write_text("x,y\n" + "".join(f"{i / 7},{label}\n" for i, label in enumerate(labels.split())))
     command = ("solve", path, "--target", "y", "--loss", "logistic", "--set", "l1:3")
     assert message in fails(capsys, monkeypatch, *command)
 
@@ -131,11 +133,11 @@ def test_formats_agree(run, tmp_path, shop):
     (tmp_path / "a.svm").write_text("\n".join(lines))
     cases = {
         "shop.csv": REGRESSION,
-        "a.parquet": ("--target", "y"),
-        "a.npz": (),
-        "s.npz": ("--target-file", tmp_path / "y.npy"),
-        "a.mtx": ("--target-file", tmp_path / "y.npy"),
-        "a.svm": (),
+        "a.parquet": ("--target", "y", *RAW),
+        "a.npz": RAW,
+        "s.npz": ("--target-file", tmp_path / "y.npy", *RAW),
+        "a.mtx": ("--target-file", tmp_path / "y.npy", "--no-intercept"),
+        "a.svm": ("--no-intercept",),
     }
     found = []
     for name, asked in cases.items():
@@ -149,7 +151,7 @@ def test_formats_agree(run, tmp_path, shop):
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_by_default_the_tolerance_is_relative(run, tmp_path, scale):
     np.savez(tmp_path / "a.npz", X=A, y=scale * Y)
-    code, output, _ = run("solve", tmp_path / "a.npz", "--set", f"l1:{2 * scale}", "--json")
+    code, output, _ = run("solve", tmp_path / "a.npz", "--set", f"l1:{2 * scale}", "--no-intercept", "--json")
     x = fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=1e-10).x
     assert code == 0
     largest = json.loads(output)["largest"]
@@ -192,7 +194,7 @@ def test_traces_and_figures(run, shop, tmp_path):
     [
         ((*REGRESSION, "--set", "l3:2"), "--set 'l3:2' is not known; accepted: 'l1'"),
         ((*REGRESSION, "--set", "simplx:2"), "did you mean 'simplex'?"),
-        ((*REGRESSION, "--set", "l1"), "--set 'l1' must be l1:R, with numbers; for example l1:10"),
+        ((*REGRESSION, "--set", "l1"), "--set l1 needs a radius, as in l1:10, or --cv 5, which chooses the radius"),
         ((*REGRESSION, "--set", "l1:ten"), "--set 'l1:ten' must be l1:R"),
         ((*REGRESSION, "--set", "l1:-1"), "--set 'l1:-1': radius must be a positive finite number"),
         ((*REGRESSION, "--set", "box:1"), "--set 'box:1' must be box:LO,HI, with numbers; for example box:0,1"),
@@ -208,7 +210,15 @@ def test_traces_and_figures(run, shop, tmp_path):
         ((*REGRESSION, "--set", "l1:1", "--resume"), "--resume needs --checkpoint"),
         ((*REGRESSION, "--set", "l1:1", "--tol", "-1"), "tol must not be negative"),
         (("--set", "l1:1"), "the column to predict must be named with --target; it has columns 'age'"),
-        (("--set", "l1:1", "--target", "y"), "column 'bought' holds no numbers"),
+        (("--set", "l1:1", "--target", "y", "--raw"), "column 'bought' holds no numbers"),
+        (("--set", "l1:1", "--target", "y", "--raw", "--missing", "drop"), "--raw and --missing exclude each other"),
+        (("--set", "l1:1", "--target", "y", "--raw", "--no-scale"), "--raw and --no-scale exclude each other"),
+        (("--set", "l1:1", "--target", "y", "--missing", "no"), "missing='no' is not known; accepted: 'impute'"),
+        (("--set", "l1:1", "--target", "y", "--date", "age"), "column 'age' must hold a date such as 2024-03-01"),
+        (("--set", "l1:1", "--target", "y", "--numeric", "bought"), "line 2: column 'bought' must hold a finite numb"),
+        (("--set", "l1:1", "--target", "y", "--categorical", "Age"), "no column 'Age' (--categorical); did you"),
+        (("--set", "l1:1", "--target", "y", "--categorical", "y"), "--categorical names the target 'y'"),
+        (("--set", "l1:1", "--target", "y", "--date", "age", "--numeric", "age"), "--numeric and --date both name"),
         (("--set", "l1:1", "--target", "bought", "--drop", "y"), "the target 'bought' is 'yes', and --loss squ"),
         (("--set", "l1:1", "--target", "y", "--target-file", "y.csv"), "--target and --target-file exclude each other"),
         (("--set", "l1:1", "--drop", "bought", "--target-file", "y.csv"), "y.csv has 2 rows, and shop.csv has 60"),
@@ -344,6 +354,13 @@ def test_progress_is_shown_on_terminals(monkeypatch):
     monkeypatch.setattr(screen, "_UPDATE_SECONDS", 0.0)
     with screen.progress(0.0, 1e-6) as show:
         fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=0, rtol=1e-6, callback=show)
+    assert terminal.export_text() == ""  # A short run shows nothing.
+    monkeypatch.setattr(screen, "_DELAY_SECONDS", 0.0)
+    with screen.counting("models") as step:
+        step(3, 20)
+    assert "3 of 20 models" in terminal.export_text()
+    with screen.progress(0.0, 1e-6) as show:
+        fw.minimize(fw.LinearModel(A, Y), fw.L1Ball(2.0), tol=0, rtol=1e-6, callback=show)
     text = terminal.export_text()
     assert "iterations, gap" in text
     assert "passes" in text
@@ -376,7 +393,7 @@ def test_ctrl_c_in_a_real_run(tmp_path):
         ("solve shop.csv --set l", ["l1:", "l2:", "linf:"]),
         ("path shop.csv --set l", ["l1", "l2", "linf"]),
         ("path shop.csv --set b", []),
-        ("path shop.csv --loss ", ["squared", "logistic", "huber"]),
+        ("path shop.csv --loss ", ["squared", "logistic", "huber", "quantile", "poisson"]),
         ("solve shop.csv --method pol", ["polished"]),
         ("solve shop.csv -m rk4", ["rk44"]),
         ("solve shop.csv --target ", [*NAMES, "y", "bought"]),

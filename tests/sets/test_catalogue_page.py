@@ -34,6 +34,7 @@ def test_a_set_without_fields_is_refused(monkeypatch):
         """A ball that no family has.
 
         :Family: nowhere
+        :Uses: none
         :Oracle: none
         :Cost: none
         """

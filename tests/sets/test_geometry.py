@@ -24,6 +24,10 @@ def test_start_is_a_member_of_the_right_shape(name):
 
 
 STARTS = {
+    "bounded-simplex": np.array([0.4 / 3, -0.1, 0.1, 0.4, 0.1, 0.2 + 0.5 / 3]),
+    "bounded-simplex-numbers": np.full(6, 1 / 3),
+    "bounded-l1-arrays": np.array([0.0, 0.0, 0.5, 0.0, -0.25, 0.0]),
+    "bounded-l1-box": np.array([0.0, 0.0, 0.0, 0.5, 0.0, 0.0]),
     "spectraplex": np.full(16, 0.5),
     "fantope": np.eye(4).ravel() / 2,
     "transport": np.tile([0.5, 0.5, 1.0], 2),

@@ -31,6 +31,10 @@ ESTIMATORS = [
     GroupRegression(tol=1e-12),
     L1Classifier(tol=1e-12),
     GroupClassifier(tol=1e-12),
+    L1Regression(loss="quantile", quantile=0.3, tol=1e-12),
+    L1Regression(loss="poisson", tol=1e-12),
+    L1Regression(positive=True, tol=1e-12),
+    L1Classifier(positive=True, tol=1e-12),
 ]
 # These paths end at small radii. At large radii the loss of separable classes is flat: even with a gap of 1e-14 the
 # scores have a relative accuracy of 1e-7 at best, and the scores of weighted and of repeated samples differ by as much.
@@ -40,6 +44,8 @@ SEARCHES = [
     GroupRegressionCV(n_radii=2, cv=2, eps=0.5),
     L1ClassifierCV(n_radii=2, cv=2, eps=0.3, tol=1e-11),
     GroupClassifierCV(n_radii=2, cv=2, eps=0.7),
+    L1RegressionCV(loss="poisson", n_radii=2, cv=2, eps=0.5),
+    L1RegressionCV(radii=[0.5, 1.0], positive=True, cv=3, tol=1e-12),
 ]
 
 

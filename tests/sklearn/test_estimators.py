@@ -211,7 +211,7 @@ def test_a_warm_start_begins_where_the_last_fit_ended(model):
 
 
 def test_a_run_that_is_cut_short_says_so():
-    with pytest.warns(ConvergenceWarning, match="L1Regression: The iteration limit was reached"):
+    with pytest.warns(ConvergenceWarning, match="L1Regression: The limit max_iter was reached; raise it"):
         L1Regression(method="fw", max_iter=2).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -20,7 +20,8 @@ ESTIMATORS = {name: E for name in fwflow.sklearn.__all__ if inspect.isclass(E :=
 ESTIMATORS = {name: E for name, E in ESTIMATORS.items() if "get_params" in dir(E)}
 
 FIT = {"fit_intercept": True, "method": "auto", "tol": 1e-8, "rtol": 0.0, "max_iter": 10_000, "warm_start": False}
-LOSS = {"loss": "squared", "rho": 1.0}
+LOSS = {"loss": "squared", "rho": None, "quantile": 0.5}
+POSITIVE = {"positive": False}
 GROUPS = {"groups": None, "p": 2.0}
 CLASSES = {"class_weight": None}
 COMPLETION = {"biases": True, "damping": 5.0, "tol": 1e-4}
@@ -33,10 +34,10 @@ DEFAULTS = {
     "GroupClassifierCV": FIT | SEARCH | GROUPS | CLASSES,
     "GroupRegression": FIT | RADIUS | GROUPS | LOSS,
     "GroupRegressionCV": FIT | SEARCH | GROUPS | LOSS,
-    "L1Classifier": FIT | RADIUS | CLASSES,
-    "L1ClassifierCV": FIT | SEARCH | DEVICE | CLASSES,
-    "L1Regression": FIT | RADIUS | LOSS,
-    "L1RegressionCV": FIT | SEARCH | DEVICE | LOSS,
+    "L1Classifier": FIT | RADIUS | CLASSES | POSITIVE,
+    "L1ClassifierCV": FIT | SEARCH | DEVICE | CLASSES | POSITIVE,
+    "L1Regression": FIT | RADIUS | LOSS | POSITIVE,
+    "L1RegressionCV": FIT | SEARCH | DEVICE | LOSS | POSITIVE,
     "NuclearCompletion": FIT | RADIUS | LOSS | COMPLETION,
     "NuclearCompletionCV": FIT | SEARCH | LOSS | COMPLETION | {"n_radii": 10, "eps": 0.1},
     "SimplexRegression": FIT | RADIUS | LOSS,
@@ -99,7 +100,8 @@ NUMBERS = [-1.0, math.nan, math.inf, "one", None, [1.0], 1j]
 SWITCHES = [-1, math.nan, "yes", None, [True]]
 WRONG = {
     "radius": [*NUMBERS, 0],
-    "rho": [*NUMBERS, 0],
+    "rho": [number for number in NUMBERS if number is not None] + [0],
+    "quantile": [*NUMBERS, 0, 1],
     "tol": NUMBERS,
     "rtol": NUMBERS,
     "damping": NUMBERS,
@@ -112,13 +114,14 @@ WRONG = {
     "warm_start": SWITCHES,
     "progress": SWITCHES,
     "biases": SWITCHES,
+    "positive": SWITCHES,
     "loss": ["cubic", None, 3],
     "method": ["best", None, 3],
     "rule": ["max", None, 3],
     "backend": ["torch", None],
     "radii": ["all", [], [0.0], [-1.0], [math.nan], 1.0, None],
     "cv": [1, "five", [], [1.0], [(1, 2, 3)]],
-    "groups": [3, "ab", [0, 1], [0.5, 1.0, 2.0]],
+    "groups": [3, "ab", [0, 1], [0.5, 1.0, 2.0], {"a": [3]}, {"a": [0], "b": [0]}, {"a": ["name"]}, {"a": []}],
     "class_weight": ["heavy", {0: -1.0}, {0: 0.0, 1: 0.0}, {0: math.nan}, [1.0], 3],
 }
 
@@ -151,7 +154,7 @@ def test_errors_name_the_parameter():
         radius_path(X, Y, eps=-0.1)
     with pytest.raises(ValueError, match="class_weight must be finite, not negative and not all zero"):
         L1Classifier(class_weight={0: -1.0}).fit(X, np.arange(12) % 3)
-    with pytest.raises(ValueError, match="groups must be a sequence; got int 3"):
+    with pytest.raises(ValueError, match="groups must be a sequence or a dict; got int 3"):
         GroupRegression(groups=3).fit(X, Y)
     with pytest.raises(ValueError, match="cv gives no folds"):
         L1RegressionCV(cv=[]).fit(X, Y)

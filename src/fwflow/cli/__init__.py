@@ -1,16 +1,10 @@
-"""Command line of fwflow: fit linear models with constraints to your data, and reproduce the paper.
-
-[bold]Example[/bold]: fit a model to a table, and predict from it
-
-fwflow solve shop.csv --target bought --loss logistic --set l1:10 --out model.npz
-
-fwflow predict model.npz new.csv --out predictions.csv
-"""
+"""Command line of fwflow."""
 
 from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import Annotated
 
@@ -18,7 +12,8 @@ try:
     import typer
 
     from fwflow.cli.catalogues import show
-    from fwflow.cli.experiments import compare, data_app, explore, reproduce
+    from fwflow.cli.experiments import compare, data, explore, fetch, list_data, reproduce, where
+    from fwflow.cli.manual import Command, Group, documented, manual
     from fwflow.cli.models import inspect, path, predict, solve
     from fwflow.cli.screen import console
 except ModuleNotFoundError as missing:  # The console script is installed also without the extra.
@@ -33,12 +28,19 @@ from fwflow.datasets import DataError
 __all__ = ["app", "console", "main"]
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for command in (solve, path, predict, inspect):
-    app.command(rich_help_panel="Your data")(command)
+data_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+
+
+def _add(to: typer.Typer, panel: str | None, **commands: Callable[..., None]) -> None:
+    for name, command in commands.items():
+        to.command(name, cls=Command, help=manual(command).help, rich_help_panel=panel)(command)
+
+
 _PAPER = "The paper and its methods"
-for study in (reproduce, compare, explore):
-    app.command(rich_help_panel=_PAPER)(study)
-app.command("list", rich_help_panel=_PAPER)(show)
+_add(app, "Your data", solve=solve, path=path, predict=predict, inspect=inspect)
+_add(app, _PAPER, reproduce=reproduce, compare=compare, explore=explore, list=show)
+_add(data_app, None, list=list_data, fetch=fetch, where=where)
+data_app.callback(cls=Group, help=manual(data).help)(data)
 app.add_typer(data_app, name="data", rich_help_panel=_PAPER)
 
 
@@ -48,13 +50,28 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=__doc__, epilog="fwflow COMMAND --help shows the options of a command, and examples.")
-def _options(
+@documented(
+    (
+        "Fit a sparse classifier to a table and save the model",
+        "fwflow solve shop.csv --target bought --loss logistic --set l1:10 --out model.npz",
+    ),
+    ("Predict new rows with the model", "fwflow predict model.npz new.csv --out predictions.csv"),
+    ("Run the experiments of the paper with small settings", "fwflow reproduce --quick --out report"),
+)
+def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the Python traceback of an error.")] = False,
-) -> None: ...
+) -> None:
+    """Fit linear models under constraints with Frank-Wolfe methods.
+
+    The commands fit models to data files, predict with them, and reproduce the experiments of the paper on multistep
+    Frank-Wolfe methods. The command fwflow COMMAND --help shows the options of a command and examples.
+    """
+
+
+app.callback(cls=Group, help=manual(root).help)(root)
 
 
 def main() -> None:

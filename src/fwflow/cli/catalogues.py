@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import fwflow as fw
+from fwflow.cli.manual import documented
 from fwflow.cli.options import JsonOption
 from fwflow.cli.screen import print_json, print_table
 from fwflow.methods import DEFAULT_SCHEDULE
@@ -64,17 +65,20 @@ def _tableaus() -> dict[str, dict[str, str]]:
 Catalogue = StrEnum("Catalogue", ["sets", "methods", "tableaus", "losses", "line-searches"])
 
 
+@documented(
+    ("List the constraint sets", "fwflow list sets"),
+    ("List the methods as JSON, for a program", "fwflow list methods --json"),
+)
 def show(
-    catalogue: Annotated[Catalogue, typer.Argument(help="Catalogue to list.")],
+    catalogue: Annotated[
+        Catalogue, typer.Argument(help=f"Catalogue to list: {', '.join(Catalogue)}.", metavar="CATALOGUE")
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """List the sets, methods, tableaus, losses or line searches of fwflow.
 
-    Names of methods and tableaus are values of --method, and of method= in Python. Names of sets are Python classes.
-
-    [bold]Example[/bold]
-
-    fwflow list sets
+    Names of methods and tableaus are values of the option --method, and of the argument method in Python. Names of
+    losses are values of --loss. Names of sets are Python classes. The option --set of fwflow solve has its own names.
     """
     methods = {AUTO: {"description": AUTO_SUMMARY, "needs": "-"}}
     entries = {

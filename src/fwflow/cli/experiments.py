@@ -13,18 +13,24 @@ import typer
 from fwflow import datasets
 from fwflow._validation import InputError
 from fwflow.cli import options
-from fwflow.cli.options import plain
+from fwflow.cli.manual import INTERRUPTED, KILLED, documented
+from fwflow.cli.options import METHOD, OUTPUT, plain
 from fwflow.cli.screen import on_interrupt, print_table
 
 DataFolderOption = Annotated[
     Path | None,
     typer.Option(
-        "--data", help="Folder with official data files. Default: $FWFLOW_DATA.", exists=True, file_okay=False
+        "--data",
+        help="Folder with official data files of the experiments. Default: the environment variable FWFLOW_DATA.",
+        exists=True,
+        file_okay=False,
+        metavar="FOLDER",
     ),
 ]
 
 # Consequence of Ctrl-C, for the message of `on_interrupt`.
 _INTERRUPTED = "finished results are kept; run the same command again to continue"
+_CODES = {2: KILLED, 130: f"{INTERRUPTED} The same command continues the run."}
 
 
 def use_data(folder: Path | None) -> None:
@@ -33,16 +39,41 @@ def use_data(folder: Path | None) -> None:
         os.environ["FWFLOW_DATA"] = str(folder.resolve())
 
 
+@documented(
+    ("Run all experiments with small settings", "fwflow reproduce --quick --out report"),
+    ("Run two experiments with the settings of the paper", "fwflow reproduce E3 E4 --out report"),
+    ("Change one setting of an experiment", "fwflow reproduce E4 --set E4.iterations=50"),
+    exit_codes={
+        2: KILLED,
+        130: f"{INTERRUPTED} The same command continues the run.",
+    },
+)
 def reproduce(
-    experiments: Annotated[list[str] | None, typer.Argument(help="E1 to E8. Default: all.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("reproduction"),
-    quick: Annotated[bool, typer.Option("--quick/--full", help="Small settings; takes less than a minute.")] = False,
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Experiments to run: E1 to E11. Default: all.", metavar="EXPERIMENT")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="Use small settings, or the settings of the paper.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with one table of settings per experiment.", metavar="FILE")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="One setting, such as E4.iterations=50. Repeat the option for more settings.",
+            metavar="SETTING",
+        ),
+    ] = None,
     data: DataFolderOption = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with one table of settings per experiment.")] = None,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="One setting, such as E4.iterations=50.")] = None,
     workers: options.WorkersOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report.", metavar="FOLDER")] = Path("reproduction"),
 ) -> None:
-    """Run the experiments of the paper, and write one HTML report."""
+    """Run the experiments of the paper and write an HTML report.
+
+    The report compares each statement of the paper with the results of the run. It contains all figures and tables.
+    """
     from fwflow.reproduction import reproduce as run
 
     use_data(data)
@@ -73,43 +104,83 @@ def _toml_value(text: str) -> Any:
         return text
 
 
+@documented(
+    (
+        "Compare two methods, without and with exact line search, on your data",
+        "fwflow compare shop.csv --target bought --loss logistic --set l1:10 -m fw -m rk44 -l exact",
+    ),
+    (
+        "Compare the default methods, without and with momentum, on Gisette",
+        "fwflow compare gisette --momentum nesterov --iterations 100 --out gisette-methods",
+    ),
+    exit_codes=_CODES,
+)
 def compare(
     ctx: typer.Context,
     problem: Annotated[
         str,
         typer.Argument(
-            help="Data file, as in fwflow solve, or built-in problem: triangle, sensing, madelon, gisette or movielens."
+            help="Data file, as in fwflow solve, or built-in problem: triangle, sensing, madelon, gisette or "
+            "movielens.",
+            metavar="PROBLEM",
         ),
     ],
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", "-m", help="Method, or TOML file of a tableau. Default: fw, midpoint and rk44."),
+        typer.Option(
+            "--method",
+            "-m",
+            help="Name of a method or tableau, or TOML file of a tableau. Repeat the option for more methods. "
+            "Default: fw, midpoint and rk44.",
+            metavar="NAME",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     line_searches: Annotated[
-        list[str] | None, typer.Option("--line-search", "-l", help="Also run with this line search.")
+        list[str] | None,
+        typer.Option(
+            "--line-search",
+            "-l",
+            help="Also run each method with this line search. Repeat the option for more line searches.",
+            metavar="NAME",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
-    momenta: Annotated[list[str] | None, typer.Option("--momentum", help="Also run with this momentum.")] = None,
-    iterations: Annotated[int, typer.Option("--iterations", "-n", help="Number of iterations.", **plain(int, 1))] = 200,
+    momenta: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--momentum", help="Also run each method with this momentum.", metavar="NAME", rich_help_panel=METHOD
+        ),
+    ] = None,
+    iterations: Annotated[
+        int,
+        typer.Option("--iterations", "-n", help="Number of iterations.", rich_help_panel=METHOD, **plain(int, 1)),
+    ] = 200,
     constraint: options.SetOption = "l1:10",
-    target: options.TargetOption = None,
     loss: options.LossOption = "squared",
-    rho: options.RhoOption = 1.0,
-    intercept: options.InterceptOption = False,
+    rho: options.RhoOption = None,
+    quantile: options.QuantileOption = 0.5,
+    intercept: options.InterceptOption = True,
+    target: options.TargetOption = None,
     target_file: options.TargetFileOption = None,
     drop: options.DropOption = None,
     header: options.HeaderOption = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and its figures.")] = Path("comparison"),
+    raw: options.RawOption = False,
+    categorical: options.CategoricalOption = None,
+    numeric: options.NumericOption = None,
+    dates: options.DateOption = None,
+    missing: options.MissingOption = "impute",
+    scale: options.ScaleOption = True,
     data: DataFolderOption = None,
     workers: options.WorkersOption = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the report and its figures.", metavar="FOLDER", rich_help_panel=OUTPUT)
+    ] = Path("comparison"),
 ) -> None:
     """Compare methods, line searches and momentum on one problem.
 
-    Options for methods, line searches and momentum may be repeated. Options that describe a data file have the same
-    meaning as in fwflow solve. A built-in problem has its own set and loss.
-
-    [bold]Example[/bold]
-
-    fwflow compare shop.csv --target bought --loss logistic --set l1:10 -m fw -m rk44 -l exact
+    The command prints a table and writes an HTML report with figures. Options that describe a model or a data file have
+    the same meaning as in fwflow solve. Built-in problems do not accept these options.
     """
     from fwflow.reproduction.problems import PROBLEMS
     from fwflow.reproduction.runs import compare as run
@@ -119,13 +190,22 @@ def compare(
         "target": target,
         "loss": loss,
         "rho": rho,
+        "quantile": quantile,
         "intercept": intercept,
         "target_file": None if target_file is None else str(target_file),
         "drop": tuple(drop or ()),
         "header": header,
+        "raw": raw,
+        "categorical": tuple(categorical or ()),
+        "numeric": tuple(numeric or ()),
+        "dates": tuple(dates or ()),
+        "missing": missing,
+        "scale": scale,
     }
     if problem in PROBLEMS:
-        for option in (option for option in ctx.command.params if option.name in described):
+        for option in (
+            option for option in ctx.command.params if {"date": "dates"}.get(str(option.name), option.name) in described
+        ):
             source = ctx.get_parameter_source(str(option.name))
             if source is not None and source.name == "COMMANDLINE":
                 raise InputError(f"{option.opts[0]} is for data files; the built-in problem {problem!r} is fixed")
@@ -143,44 +223,57 @@ def compare(
             **described,
         )
     print_table(table.title, table.header, table.rows)
-    typer.echo(f"page: {page}")
+    typer.echo(f"report: {page}")
 
 
+@documented(("Write the page and open it in the browser", "fwflow explore --out explorer.html --open"))
 def explore(
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explorer.html"),
+    out: Annotated[Path, typer.Option(help="HTML file to write.", metavar="FILE")] = Path("explorer.html"),
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Write an interactive page that draws the steps of the methods next to the flow."""
+    """Write an interactive page that shows the steps of the methods beside the flow.
+
+    The page shows problems in the plane. It loads no other file, so it works without internet.
+    """
     from fwflow.reproduction import explorer
 
-    page = explorer.write(out, progress=True)
+    page = explorer.write(out)
     typer.echo(f"page: {page}")
     if show:
         webbrowser.open(page.resolve().as_uri())
 
 
-data_app = typer.Typer(help="List, find and download the data sets of the experiments.", no_args_is_help=True)
-
-NameArgument = Annotated[str, typer.Argument(help="madelon, gisette or movielens.")]
+NameArgument = Annotated[str, typer.Argument(help="Data set: madelon, gisette or movielens.", metavar="NAME")]
 
 
-@data_app.command("list")
+@documented(("List the data sets", "fwflow data list"), ("Download MovieLens 100K", "fwflow data fetch movielens"))
+def data() -> None:
+    """List, find and download the data sets of the experiments."""
+
+
+@documented(("List the data sets", "fwflow data list"))
 def list_data(data: DataFolderOption = None) -> None:
-    """List every data set, where it is read from, and its terms of use."""
+    """List every data set, the folder that it is read from, and its terms of use."""
     use_data(data)
     rows = [(r.name, r.split, r.found, str(r.where or "-"), r.terms) for r in datasets.available()]
     print_table("data sets", ("name", "split", "found", "where", "terms"), rows, text=5)
 
 
-@data_app.command()
+@documented(("Download MovieLens 100K", "fwflow data fetch movielens"))
 def fetch(name: NameArgument) -> None:
-    """Download a data set from its official site into the cache."""
+    """Download a data set from its official site into the cache.
+
+    The cache is the folder in the environment variable FWFLOW_CACHE, or the cache folder of the platform.
+    """
     typer.echo(f"{name}: {datasets.fetch(name, progress=True)}")
 
 
-@data_app.command()
+@documented(
+    ("Print the folder of Gisette", "fwflow data where gisette"),
+    exit_codes={1: "The data set is not on this machine, or an unexpected error occurred."},
+)
 def where(name: NameArgument, data: DataFolderOption = None) -> None:
-    """Print the folder from which a data set is read."""
+    """Print the folder that a data set is read from."""
     use_data(data)
     found = datasets.where(name)
     if found is None:

@@ -21,8 +21,8 @@ import fwflow as fw
 
 console = Console()
 
-# Seconds between two updates of the progress bar, chosen without tuning.
-_UPDATE_SECONDS = 0.1
+# Seconds between two updates of the progress bar, and seconds before it appears, chosen without tuning.
+_UPDATE_SECONDS, _DELAY_SECONDS = 0.1, 2.0
 
 
 def note(text: str) -> None:
@@ -92,28 +92,58 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
-    """Yield a callback that shows, on terminals, the gap on a logarithmic scale from the first gap to the tolerance."""
+def _delayed_bar(text: str) -> Iterator[Callable[[Callable[[], tuple[float, str]]], None]]:
+    """Yield a function that updates a bar on terminals. It takes a function that returns the share and a description.
+
+    The bar appears after two seconds, so that short commands print nothing but their result.
+    """
     errors = Console(stderr=True)
     if not errors.is_terminal:
-        yield lambda state: None
+        yield lambda describe: None
         return
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=errors, transient=True) as bars:
-        task = bars.add_task("0 iterations", total=1.0)
-        shown = 0.0
+    bars = Progress(*columns, console=errors, transient=True)
+    task, begin, shown = bars.add_task(text, total=1.0), time.monotonic(), 0.0
+
+    def update(describe: Callable[[], tuple[float, str]]) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - begin < _DELAY_SECONDS or now - shown < _UPDATE_SECONDS:
+            return
+        shown = now
+        bars.start()
+        share, description = describe()
+        bars.update(task, completed=min(max(share, 0.0), 1.0), description=description)
+
+    try:
+        yield update
+    finally:
+        if shown:
+            bars.stop()
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of the number of things done and their total, which shows them on terminals."""
+    with _delayed_bar(what) as update:
+        yield lambda done, total: update(lambda: (done / total, f"{done} of {total} {what}"))
+
+
+@contextmanager
+def progress(tol: float, rtol: float) -> Iterator[Callable[[fw.State], None]]:
+    """Yield a callback that shows, on terminals, the gap on a logarithmic scale from the first gap to the tolerance."""
+    with _delayed_bar("0 iterations") as update:
 
         def show(state: fw.State) -> None:
-            nonlocal shown
-            now = time.monotonic()
-            if not state.gap > 0 or now - shown < _UPDATE_SECONDS:  # A gap that was not computed is NaN.
-                return
-            shown = now
-            wanted = max(tol, rtol * state.first_gap)
-            whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
-            done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
-            gap = f"gap {state.gap:.1e} of {wanted:.0e}"
-            text = f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"
-            bars.update(task, completed=min(max(done, 0.0), 1.0), description=text)
+            if state.gap > 0:  # A gap that was not computed is NaN.
+                update(lambda: _share_of_gap(state, max(tol, rtol * state.first_gap)))
 
         yield show
+
+
+def _share_of_gap(state: fw.State, wanted: float) -> tuple[float, str]:
+    """Return the share of the way from the first gap to the wanted one, and a description."""
+    whole = math.log(state.first_gap / wanted) if 0 < wanted < state.first_gap else 0.0
+    done = math.log(state.first_gap / state.gap) / whole if whole else 0.0
+    gap = f"gap {state.gap:.1e} of {wanted:.0e}"
+    return done, f"{state.k} iterations, {gap}, {state.counts.n_design:.0f} passes over the data"

@@ -28,7 +28,35 @@ class NumericalTrouble(ArithmeticError):
 class Line:
     r"""Objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
 
-    `value`, `slope` and `second` are :math:`\varphi` and its derivatives; `value0` and `slope0` are values at zero.
+    Parameters
+    ----------
+    value, slope, second : callable
+        :math:`\varphi` and its first two derivatives, as functions of :math:`\gamma`. ``second`` is None if it is
+        unknown.
+    value0, slope0 : float
+        Value and derivative at zero.
+    norm2 : float
+        Squared norm of d, or of its image for objectives with an `ImageMap`.
+    curvature : float or None
+        Upper bound on the second derivative; None if it is unknown.
+    quadratic : bool
+        Whether the second derivative is constant and equal to ``curvature``; False by default.
+    growth : float, optional
+        Number D with :math:`\varphi''(\gamma) \le e^{D\gamma}\,\varphi''(0)`, if the second derivative is unbounded.
+
+    See Also
+    --------
+    LineSearch : Takes a line.
+    Objective : Its method ``along`` returns a line.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(2))
+    >>> x, y = f.point([1.0, 0.0]), f.point([0.0, 1.0])
+    >>> line = f.along(x, y, f.value(x))
+    >>> line.slope0, line.value(0.5)
+    (-1.0, 0.25)
     """
 
     value: Callable[[float], float]
@@ -43,6 +71,8 @@ class Line:
     curvature: float | None
     #: Whether the second derivative is constant and equal to `curvature`.
     quadratic: bool = False
+    #: Rate at which the second derivative can grow. None: unknown.
+    growth: float | None = None
 
 
 def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Line:
@@ -62,7 +92,13 @@ def parabola(value0: float, slope0: float, curvature: float, norm2: float) -> Li
 class ImageMap(ABC):
     """Linear map from x to its image, for objectives that depend on x only through the image.
 
-    Points and vertices carry their images, which are mixed along with x. So most values need no pass over the data.
+    Points and vertices store their images, and images are mixed with the same weights as x. Most values therefore need
+    no pass over the data.
+
+    See Also
+    --------
+    Objective : Its attribute ``image_map`` is such a map.
+    Point : Coordinates with their image.
     """
 
     #: Number of entries of an image.
@@ -112,6 +148,12 @@ class Objective(ABC):
 
     The defaults mean "not available" or "unknown". Arrays of points are read-only, and gradients become read-only, so
     `gradient` returns a new array at each call. Data may be changed between two runs, not during a run.
+
+    See Also
+    --------
+    Smooth : Function given by Python callables.
+    LinearModel : Losses of linear predictions.
+    checks.gradient_error : Check of a gradient.
     """
 
     #: Shape of x. None: that of the starting point.
@@ -131,7 +173,7 @@ class Objective(ABC):
     #: Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere.
     domain: Callable[[Point], bool] | None = None
     data_cost: DataCost = DataCost()
-    #: Map to the image that points carry. None: f is a function of x itself.
+    #: Map to the image that points store. None: f is a function of x itself.
     image_map: ImageMap | None = None
     #: Results that a run would compute again. None outside of runs, where data may change.
     cache: dict[Any, Any] | None = None
@@ -156,7 +198,7 @@ class Objective(ABC):
         return None
 
     def point(self, x: Any, name: str = "x0") -> Point:
-        """Return a point with a copy of x and its image. Errors refer to x as `name`."""
+        """Return a `Point` with a copy of x and its image, which is A x for a linear model. Errors call x `name`."""
         array = np.array(finite_array(x, name, dtype=self.dtype), order="C")
         if array.ndim == 0 or array.size == 0:
             raise ValueError(f"{name} must be an array with entries; got shape {array.shape}")
@@ -173,11 +215,11 @@ class Objective(ABC):
         """Return the gradient of f at the point as a new array or a `Gradient`."""
 
     def value_and_gradient(self, point: Point) -> tuple[float, Any] | None:
-        """Return both, for functions that compute them together; else None."""
+        """Return value and gradient, for functions that compute them together; else None."""
         return None
 
     def evaluated(self, point: Point) -> tuple[float, Any] | None:
-        """Return value and gradient at an iterate, which needs both, if together they cost less; else None."""
+        """Return value and gradient at an iterate if they cost less together; else None."""
         return None
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
@@ -193,7 +235,7 @@ class Objective(ABC):
         return 0.0
 
     def along(self, start: Point, end: Point, value0: float) -> Line | None:
-        """Return f on the segment from `start` through `end`; None: it is computed from values and gradients."""
+        """Return f on the segment from `start` through `end`, or None to compute it from values and gradients."""
         return None
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
@@ -226,7 +268,7 @@ class Objective(ABC):
         return self
 
     def lift(self, vertex: Vertex) -> Lifted:
-        """Attach its image to a vertex."""
+        """Return a vertex with its image."""
         return Lifted(vertex, None if self.image_map is None else self.image_map.of_vertex(vertex))
 
     def lift_block(self, place: slice, values: Array, shape: Shape) -> Lifted:

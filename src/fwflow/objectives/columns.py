@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ class LossOnColumns(Restriction):
         self, model: LossOfImage, B: Any, offset: Array | None = None, share: float = 0.0, counts: Counts | None = None
     ) -> None:
         self.model, self.B, self.offset, self.quadratic = model, B, offset, model.quadratic
+        self.bounded = model.loss.curvature < math.inf
         #: Share of a pass over the data that a product is, and where it is counted. A design counts by itself.
         self.share, self.counts = share, counts or Counts()
         self._by_rows = B.tocsr() if sp.issparse(B) else B
@@ -63,7 +65,7 @@ class LossOnColumns(Restriction):
 
     def curvature(self, d: Array, start: Array, end: Array) -> float:
         model, dz = self.model, end - start
-        bound = model.steepest * float(np.vdot(dz, dz))
+        bound = model.steepest * float(np.vdot(dz, dz)) if self.bounded else math.inf
         if model.quadratic and model.weights is None and not model.intercept:
             return bound
         change = model._slopes(self._shifted(end)) - model._slopes(self._shifted(start))

@@ -13,7 +13,7 @@ from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, finite_array, float_array, whole
 from fwflow.objectives.base import ImageMap
 from fwflow.objectives.image_based import LossOfImage
-from fwflow.objectives.losses import Loss
+from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.quadratic_models import NOWHERE
 from fwflow.points.gradients import Sampled
 from fwflow.points.lowrank import LowRank, Positions
@@ -41,7 +41,9 @@ class ObservedEntries(ImageMap):
 class MatrixCompletion(LossOfImage):
     r"""Sum (or mean) of losses of observed entries, :math:`f(X) = \sum_{(i,j) \in \Omega} \ell(X_{ij}, b_{ij})`.
 
-    Points carry the observed entries of a `LowRank` matrix X: memory is O(nnz + rank (rows + cols)).
+    It is the objective of matrix completion and of recommender systems: with a `NuclearBall`, the minimiser is a matrix
+    factorisation of low rank. Each point stores the observed entries of a `LowRank` matrix X. The memory is O(nnz +
+    rank (rows + cols)).
 
     Parameters
     ----------
@@ -50,14 +52,25 @@ class MatrixCompletion(LossOfImage):
     values : (nnz,) array_like
         Observed entries. Masked entries count as not observed.
     shape : (int, int)
+        Numbers of rows and columns of the matrix.
     loss : str or Loss
-        A name in ``fwflow.objectives.losses.losses``, for example "huber" or "squared", or an object.
+        A name in ``fwflow.objectives.losses.losses``, for example "huber" (the default) or "squared", or an object.
         ``fwflow list losses`` prints all names.
     rho : float
-        Parameter of losses that have one: the residual from which on "huber" is linear.
+        Parameter of two losses; 10 by default. "huber" is linear for residuals larger than rho. "quantile" is quadratic
+        on an interval of width rho.
+    quantile : float
+        Level of the loss "quantile", strictly between 0 and 1; 0.5 by default.
     scale : {"sum", "mean"}
+        Whether f is the sum (the default) or the mean of the losses.
     weights : (nnz,) array_like, optional
         Non-negative factors of the losses; the mean is then the weighted mean.
+
+    See Also
+    --------
+    NuclearBall : Set of matrices of low rank.
+    LowRank : Form of the solution.
+    fwflow.sklearn.NuclearCompletion : Estimator with biases of rows and columns.
 
     Examples
     --------
@@ -80,6 +93,7 @@ class MatrixCompletion(LossOfImage):
         loss: str | Loss = "huber",
         rho: float = 10.0,
         *,
+        quantile: float = 0.5,
         scale: str = "sum",
         weights: ArrayLike | None = None,
     ) -> None:
@@ -98,7 +112,7 @@ class MatrixCompletion(LossOfImage):
             raise ValueError(f"rows, cols and values must agree in length; got {len(i)}, {len(j)} and {len(b)}")
         if len(b) == 0:
             raise ValueError("values is empty; at least one observed entry is needed")
-        self._set_losses(loss, rho, b, scale, weights)
+        self._set_losses(find_loss(loss, rho, quantile), b, scale, weights)
         order = np.lexsort((j, i))  # With entries in CSR order, all gradients share their index arrays.
         self.rows, self.cols, self.b = i[order], j[order], b[order]
         if ((np.diff(self.rows) == 0) & (np.diff(self.cols) == 0)).any():

@@ -17,7 +17,7 @@ from fwflow._numerics import dot, length, quietly
 from fwflow._validation import Array, InputError, finite_array, suggest
 from fwflow.designs import CountedDesign, Counts, Design, as_design
 from fwflow.objectives.base import ImageMap, Line, NumericalTrouble, Objective, parabola
-from fwflow.objectives.losses import Ahead, Loss, find_loss
+from fwflow.objectives.losses import Ahead, Loss
 from fwflow.objectives.quadratic_models import CentredModel, CoordinateModel, Model
 from fwflow.objectives.restriction import QuadraticOnEntries, Restriction
 from fwflow.points.point import Lifted, Point
@@ -28,6 +28,9 @@ _EPS = float(np.finfo(np.float64).eps)
 _MOST = 2000
 # Share of nonzero entries of x up to which its image is computed from their columns. Chosen without tuning.
 _FEW = 1 / 3
+# Least curvature of a loss with unbounded curvature in a quadratic model, as a share of the largest one. Chosen without
+# tuning.
+_LEAST_CURVED = 1e-9
 # Least factor by which a step of Newton's method reduces the slope; after a smaller one the search range is doubled or
 # halved instead. Where the logistic loss is saturated, each of up to a thousand steps has length one and reduces the
 # slope by a factor of e only, which is less than this factor. With 10, other losses need twice as many steps.
@@ -164,7 +167,8 @@ def image_of(point: Point) -> Array:
 def image_rounding(moved: Array, z: Array, vertex: Lifted) -> float:
     """Bound the rounding of the products of a gradient with x and a vertex, computed from their images.
 
-    `moved` holds the moduli of the terms of the derivatives in the image, and z the moduli of the image of x.
+    `moved` holds the absolute values of the terms of the derivatives in the image. z holds the absolute values of the
+    image of x.
     """
     images = [z] if vertex.image is None else [z, vertex.image_vertex.to_dense(z.dtype)]
     return float(np.finfo(z.dtype).eps) * sum(length(moved * image) for image in images)
@@ -173,14 +177,20 @@ def image_rounding(moved: Array, z: Array, vertex: Lifted) -> float:
 class Quadratic(DesignImage):
     r"""Quadratic :math:`f(x) = \tfrac12 x^T H x - b^T x` with symmetric H, dense or sparse.
 
-    Points carry H x, so that a gradient is one subtraction and a one-hot vertex costs one column of H. Convexity is
-    not checked; without it the gap still measures stationarity.
+    Each point stores the product H x. A gradient is therefore one subtraction, and a step towards a one-hot vertex
+    needs one column of H. Convexity is not checked. If f is not convex, the gap still measures stationarity.
 
     Parameters
     ----------
     H : (n, n) array, SciPy sparse matrix, or Design
+        Symmetric matrix.
     b : (n,) array_like, optional
-        Zero by default.
+        Linear term; zero by default.
+
+    See Also
+    --------
+    LinearModel : Least squares without forming the matrix H.
+    exact_flow : Exact flow of a quadratic.
 
     Examples
     --------
@@ -253,9 +263,9 @@ class LossOfImage(Objective):
     joint: bool = False
     convex = True
 
-    def _set_losses(self, loss: str | Loss, rho: float, b: Array, scale: str, weights: ArrayLike | None) -> None:
+    def _set_losses(self, loss: Loss, b: Array, scale: str, weights: ArrayLike | None) -> None:
         """Check and keep the loss, the data b and the weights."""
-        self.loss, self.b = find_loss(loss, rho), b
+        self.loss, self.b = loss, b
         self.loss.check(b)
         self.quadratic, self.lower_bound = self.loss.quadratic, 0.0 if self.loss.nonnegative else -np.inf
         total = float(len(b))
@@ -279,6 +289,17 @@ class LossOfImage(Objective):
     @property
     def trusted(self) -> bool:
         return super().trusted and self.loss.trusted
+
+    @property
+    def domain(self) -> Callable[[Point], bool] | None:  # type: ignore[override]
+        # With an intercept, no prediction is far above those that fit the data.
+        return None if self.intercept or self.loss.inside(self.b[:1]) is None else self._inside
+
+    def _inside(self, point: Point) -> bool:
+        """Return whether the losses of all entries with a positive weight can be computed."""
+        inside = self.loss.inside(image_of(point))
+        assert inside is not None  # `domain` has asked
+        return bool(inside.all() if self.weights is None else inside[self.weights > 0].all())
 
     def value(self, point: Point) -> float:
         return self._value(self._shifted(image_of(point)))
@@ -336,10 +357,10 @@ class LossOfImage(Objective):
         return shift
 
     def rounding(self, point: Point, vertex: Lifted) -> float:
-        z = np.abs(image_of(point))
-        return image_rounding(
-            np.abs(self.dual(point)) + self._weighed(self.loss.curvature * (z + np.abs(self.b))), z, vertex
-        )
+        z = image_of(point)
+        # The bounds of losses with bounded curvature hold for every intercept.
+        terms = self.loss.terms(z if self.loss.curvature < math.inf else self._shifted(z), self.b)
+        return image_rounding(np.abs(self.dual(point)) + self._weighed(terms), np.abs(z), vertex)
 
     def along(self, start: Point, end: Point, value0: float) -> Line:
         z = image_of(start)
@@ -368,6 +389,11 @@ class LossOfImage(Objective):
         weighed = self.factor * norm2 if self.weights is None else float(dot(self._weighed(direction), direction))
         # For a quadratic loss the bound is exact without an intercept only.
         exact = self.quadratic and self.intercept
+        bounded, growth = self.loss.curvature < math.inf, self.loss.growth
+        if growth is not None:
+            # With an intercept, f is a sum of logarithms of sums of exponentials.
+            span = float(direction.max()) - (float(direction.min()) if self.intercept else 0.0)
+            growth = growth * max(span, 0.0)
         return Line(
             value=lambda gamma: self._value(image_at(gamma)),
             slope=slope,
@@ -375,8 +401,9 @@ class LossOfImage(Objective):
             value0=value0,
             slope0=slope(0.0),
             norm2=norm2,
-            curvature=second(0.0) if exact else self.loss.curvature * weighed,
+            curvature=second(0.0) if exact else self.loss.curvature * weighed if bounded else None,
             quadratic=self.quadratic,
+            growth=growth,
         )
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
@@ -386,8 +413,11 @@ class LossOfImage(Objective):
         second = self.loss.second(shifted, self.b)
         if not self.quadratic:
             # A Newton step has no length where a loss is linear, as in the tails of Huber's loss. The curvature added
-            # there (chosen without tuning) is small compared with that of a nearly saturated loss.
-            second = np.maximum(second, 1e-3 * (float(second.max()) or self.loss.curvature))
+            # there (chosen without tuning) is small compared with that of a nearly saturated loss. Exponentials have
+            # curvatures of many sizes.
+            bounded = self.loss.curvature < math.inf
+            largest = float(second.max()) or (self.loss.curvature if bounded else 1.0)
+            second = np.maximum(second, (1e-3 if bounded else _LEAST_CURVED) * largest)
         second, slopes = self._weighed(second), self._slopes(shifted)
         if self.intercept:
             return CentredModel(second, second * (z - average(z, second)) - slopes)
@@ -421,13 +451,16 @@ def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, gue
     if loss.quadratic:
         slope, curvature, _ = derivatives(0.0)
         return -slope / curvature if curvature > 0 else 0.0
+    found = loss.best_shift(z, b, weights)
+    if found is not None:
+        return found
     return root(derivatives, average(b - z, weights) if guess is None else guess)
 
 
 def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -> float:
     """Return the zero of an increasing function, by Newton's method with bisection as a safeguard.
 
-    ``derivatives(c)`` is the function, its derivative, and the sum of the moduli of its terms.
+    ``derivatives(c)`` is the function, its derivative, and the sum of the absolute values of its terms.
     """
     lower, upper, reach, before = -math.inf, math.inf, 1.0, math.inf
     for _ in range(_MOST):

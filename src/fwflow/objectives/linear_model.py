@@ -17,7 +17,7 @@ from fwflow.designs import Design
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
-from fwflow.objectives.losses import Loss
+from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.restriction import Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
@@ -26,28 +26,40 @@ from fwflow.points.point import Point
 class LinearModel(DesignImage, LossOfImage):
     r"""Mean (or sum) of losses, :math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`.
 
-    Points carry A x, so that a gradient is exactly one pass over A and a line search needs none.
+    Each point stores the product A x. A gradient therefore needs exactly one pass over A, and a line search needs no
+    pass.
 
     Parameters
     ----------
     A : (m, n) array, SciPy sparse matrix, Dask array, or Design
-        Dense data is not copied. Sparse data is converted to CSC once if it has another format. Data that is not
-        copied may be changed in place between two runs. A Dask array stays with its workers, see
+        Dense data is not copied. Sparse data is converted to CSC once if it has another format. Between two runs, you
+        may change data in place if it was not copied. A Dask array stays with its workers, see
         `designs.Distributed`; `designs.open` opens files larger than memory.
     b : (m,) array_like
-        Targets, or labels -1 and +1 for the logistic loss. Not copied.
+        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. Not copied.
     loss : str or Loss
-        A name in ``fwflow.objectives.losses.losses``, for example "squared" or "logistic", or an object.
+        A name in ``fwflow.objectives.losses.losses``, for example "squared" (the default) or "logistic", or an object.
         ``fwflow list losses`` prints all names.
     scale : {"mean", "sum"}
+        Whether f is the mean (the default) or the sum of the losses.
     rho : float
-        Parameter of losses that have one: the residual from which on "huber" is linear.
+        Parameter of two losses, in units of b; 1 by default. "huber" is linear for residuals larger than rho.
+        "quantile" is quadratic on an interval of width rho, which should be small compared with the residuals.
+    quantile : float
+        Level of the loss "quantile", strictly between 0 and 1; 0.5, the default, is the median.
     weights : (m,) array_like, optional
         Non-negative factors of the losses; the mean is then the weighted mean.
     intercept : bool
-        Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i
-        \ell(a_i^T x + c, b_i)`; `intercept_at` returns c. Sparse data stays sparse: in matrices in memory, only
-        columns that are nearly constant are centred, in a copy of these columns.
+        Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i \ell(a_i^T x + c,
+        b_i)`; `intercept_at` returns c. False by default. Sparse data stays sparse. For matrices in memory, nearly
+        constant columns are copied and centred, because rounding errors would be too large otherwise.
+
+    See Also
+    --------
+    L1Ball : Set for sparse coefficients.
+    path : Solutions for many radii.
+    fwflow.sklearn.L1Regression : Estimator for scikit-learn.
+    fwflow.jax.LinearModel : The same on a GPU.
 
     Examples
     --------
@@ -61,6 +73,12 @@ class LinearModel(DesignImage, LossOfImage):
     >>> f = fw.LinearModel(np.eye(2), [10.0, 12.0], intercept=True)
     >>> f.intercept_at(np.zeros(2))
     11.0
+
+    The loss "poisson" fits the logarithms of the means of counts:
+
+    >>> f = fw.LinearModel([[1.0], [2.0], [3.0]], [2, 7, 20], loss="poisson")
+    >>> fw.minimize(f, fw.L1Ball(5.0)).x.round(2)
+    array([0.99])
     """
 
     _screen: Screen | None = None
@@ -73,11 +91,12 @@ class LinearModel(DesignImage, LossOfImage):
         *,
         scale: str = "mean",
         rho: float = 1.0,
+        quantile: float = 0.5,
         weights: ArrayLike | None = None,
         intercept: bool = False,
     ) -> None:
         super().__init__(A)
-        self._set_losses(loss, rho, self._target(b), scale, weights)
+        self._set_losses(find_loss(loss, rho, quantile), self._target(b), scale, weights)
         self.intercept = bool(intercept)
         if self.intercept:
             self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])

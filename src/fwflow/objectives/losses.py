@@ -15,17 +15,24 @@ from typing import Any
 import numpy as np
 
 from fwflow._numerics import namespace, quiet
-from fwflow._validation import Array, InputError, find, ours, positive
+from fwflow._validation import Array, InputError, check_number, find, ours, positive
 
 
 class Loss(ABC):
     """Convex, smooth function of the prediction ``z`` and the datum ``b``, entry by entry.
 
     A new loss needs `value`, `derivative`, `second` and `curvature`; the other members are optional.
+
+    See Also
+    --------
+    LinearModel : Takes a loss by name or as an object.
+    MatrixCompletion : Losses of observed entries.
     """
 
-    #: Upper bound on the second derivative.
+    #: Upper bound on the second derivative; infinite if there is none.
     curvature: float
+    #: Number k with ``second(z + t) <= exp(k |t|) second(z)``, for an infinite `curvature`. None: unknown.
+    growth: float | None = None
     #: Whether the second derivative is constant, so that line searches have a closed form.
     quadratic: bool = False
     #: Whether the data are class labels -1 and +1 instead of numbers.
@@ -65,6 +72,25 @@ class Loss(ABC):
     def check_intercept(self, b: Array) -> None:
         """Raise ValueError if the optimal intercept for the data is infinite."""
         return
+
+    def best_shift(self, z: Array, b: Array, weights: Array | None) -> float | None:
+        """Return the number that minimises the sum of the losses when it is added to z, or None if no formula is known.
+
+        The weights are not negative, and not all zero; None stands for ones.
+        """
+        return None
+
+    def inside(self, z: Array) -> Array | None:
+        """Return entry by entry whether the loss can be computed, or None if it can be computed everywhere."""
+        return None
+
+    def terms(self, z: Array, b: Array) -> Array:
+        """Return the moduli of the terms of the derivative, entry by entry: its rounding error in units of epsilon."""
+        return self.curvature * (abs(z) + abs(b))
+
+    def mean(self, z: Array) -> Array:
+        """Return the predicted targets for linear predictions z."""
+        return z
 
 
 class EntrywiseLoss(Loss):
@@ -181,12 +207,119 @@ class Huber(EntrywiseLoss):
         return (abs(z - b) <= self.rho).astype(z.dtype)
 
 
+@dataclass(frozen=True)
+class Quantile(EntrywiseLoss):
+    r"""Smoothed pinball loss of the level q: :math:`\max(-q r, (1 - q) r)`, quadratic on an interval of width rho.
+
+    With :math:`r = z - b` it is :math:`r^2 / (2\rho)` for :math:`-q\rho \le r \le (1 - q)\rho`, and linear elsewhere.
+    It is the Moreau envelope of the pinball loss, and differs from it by at most :math:`\rho \max(q, 1 - q)^2 / 2`.
+    """
+
+    rho: float = 1.0
+    quantile: float = 0.5
+    nonnegative = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", positive(self.rho, "rho"))
+        check_number(self, "quantile", "lie strictly between 0 and 1", lambda q: 0 < q < 1)
+
+    @property
+    def curvature(self) -> float:  # type: ignore[override]
+        return 1.0 / self.rho
+
+    def values(self, z: Array, b: Array) -> Array:
+        slopes = self.derivative(z, b)
+        return slopes * (z - b - 0.5 * self.rho * slopes)
+
+    def derivative(self, z: Array, b: Array) -> Array:
+        return ((z - b) / self.rho).clip(-self.quantile, 1.0 - self.quantile)
+
+    def value_and_derivative(self, z: Array, b: Array) -> tuple[float, Array]:
+        r = z - b
+        slopes = (r / self.rho).clip(-self.quantile, 1.0 - self.quantile)
+        return float((slopes * (r - 0.5 * self.rho * slopes)).sum()), slopes
+
+    def second(self, z: Array, b: Array) -> Array:
+        r = (z - b) / self.rho
+        return ((-self.quantile <= r) & (r <= 1.0 - self.quantile)).astype(z.dtype) / self.rho
+
+
+@dataclass(frozen=True)
+class Poisson(EntrywiseLoss):
+    r"""Poisson loss with log link, :math:`e^z - b z`, for counts :math:`b \ge 0`; :math:`e^z` is the mean.
+
+    The constant :math:`b \log b - b` is added, so that the smallest loss of a count is zero: the loss is half of its
+    deviance. Predictions of more than about 354 (44 in single precision), with means beyond 1e153 (1e19), are outside
+    of the domain: steps end before them.
+    """
+
+    curvature = math.inf
+    growth = 1.0
+    nonnegative = True
+
+    def check(self, b: Array) -> None:
+        if not (b >= 0).all():
+            raise InputError(f"b must hold counts, at least 0, for the Poisson loss; the smallest is {b.min():g}")
+        most = math.exp(_log_limit(b))
+        if not (b <= most).all():
+            raise InputError(
+                f"b must be at most {most:.0e} for the Poisson loss in {b.dtype.name}; the largest count is "
+                f"{b.max():g}, so divide all counts by a number"
+            )
+
+    def check_intercept(self, b: Array) -> None:
+        if not b.any():
+            raise InputError("b holds no count above 0, so the optimal intercept is minus infinity")
+
+    def values(self, z: Array, b: Array) -> Array:
+        return quiet(self._values, z, b) if type(z) is np.ndarray else self._values(z, b)
+
+    def _values(self, z: Array, b: Array) -> Array:
+        xp = namespace(z)
+        z, few = xp.minimum(z, _log_limit(z)), b < 1
+        # Close to the mean of a large count, the terms of e^z - b z nearly cancel.
+        d = z - xp.log(xp.where(b > 0, b, 1.0))
+        return xp.where(few, xp.exp(z) - b - b * d, b * (xp.expm1(xp.where(few, 0.0, d)) - d))
+
+    def derivative(self, z: Array, b: Array) -> Array:
+        return self.mean(z) - b
+
+    def second(self, z: Array, b: Array) -> Array:
+        return self.mean(z)
+
+    def best_shift(self, z: Array, b: Array, weights: Array | None) -> float:
+        if weights is not None:
+            used = weights > 0
+            z, b, weights = z[used], b[used], weights[used].astype(np.float64)
+        highest = float(z.max())
+        terms, counts = np.exp(z - highest), b.astype(np.float64)
+        if weights is not None:
+            terms, counts = weights * terms, weights * counts
+        return math.log(counts.sum()) - math.log(terms.sum()) - highest
+
+    def inside(self, z: Array) -> Array:
+        return z <= _log_limit(z)
+
+    def terms(self, z: Array, b: Array) -> Array:
+        return self.mean(z) * (1.0 + abs(z)) + b
+
+    def mean(self, z: Array) -> Array:
+        xp = namespace(z)
+        return xp.exp(xp.minimum(z, _log_limit(z)))
+
+
+def _log_limit(z: Array) -> float:
+    """Return half of the logarithm of the largest number: products of exponentials with data do not overflow."""
+    return 44.0 if z.dtype == np.float32 else 354.0
+
+
 class Ahead(Loss):
     """Another loss at ``start + share * z``, as a function of z."""
 
     def __init__(self, loss: Loss, start: Array, share: float) -> None:
         self.loss, self.start, self.share = loss, start, share
         self.curvature, self.quadratic = share**2 * loss.curvature, loss.quadratic
+        self.growth = None if loss.growth is None else share * loss.growth
 
     def value(self, z: Array, b: Array) -> float:
         return self.loss.value(self.start + self.share * z, b)
@@ -204,6 +337,16 @@ class Ahead(Loss):
     def second(self, z: Array, b: Array) -> Array:
         return self.share**2 * self.loss.second(self.start + self.share * z, b)
 
+    def best_shift(self, z: Array, b: Array, weights: Array | None) -> float | None:
+        found = self.loss.best_shift(self.start + self.share * z, b, weights)
+        return None if found is None else found / self.share
+
+    def inside(self, z: Array) -> Array | None:
+        return self.loss.inside(self.start + self.share * z)
+
+    def terms(self, z: Array, b: Array) -> Array:
+        return self.share * self.loss.terms(self.start + self.share * z, b)
+
 
 #: Losses by name. Error messages, the command line, the estimators and the documentation use these names.
 losses: Mapping[str, type[Any]] = MappingProxyType(
@@ -211,14 +354,17 @@ losses: Mapping[str, type[Any]] = MappingProxyType(
         "squared": Squared,
         "logistic": Logistic,
         "huber": Huber,
+        "quantile": Quantile,
+        "poisson": Poisson,
     }
 )
 
 
-def find_loss(loss: str | Loss, rho: float) -> Loss:
-    """Return the loss of that name, or the object itself; losses with a parameter get ``rho``."""
+def find_loss(loss: str | Loss, rho: float, quantile: float = 0.5) -> Loss:
+    """Return the loss of that name, or the object itself; losses get those of the parameters that they have."""
 
     def make(kind: Any) -> Loss:
-        return kind(rho=rho) if "rho" in kind.__dataclass_fields__ else kind()
+        given = {"rho": rho, "quantile": quantile}
+        return kind(**{name: value for name, value in given.items() if name in kind.__dataclass_fields__})
 
     return find(loss, "loss", losses, Loss, make)

@@ -31,6 +31,8 @@ class Restriction(ABC):
     quadratic: bool
     #: Whether the objective is known to be convex.
     convex: bool
+    #: Whether the second derivative has an upper bound, so that its mean on a long segment is a useful estimate.
+    bounded: bool = True
 
     @abstractmethod
     def image(self, v: Array) -> Array:

@@ -65,7 +65,7 @@ class Screen:
         self._through: _Plane | None = None
         self._winners: list[int] = []
         self._failures = self._left_out = 0
-        # The error of a sum in any order is at most gamma times the sum of the moduli (Higham, section 3.1).
+        # The error of a sum in any order is at most gamma times the sum of the absolute values (Higham, section 3.1).
         roundings = (m + 4 * _REFERENCES + 16) * float(np.finfo(design.dtype).eps) / 2
         self._gamma = roundings / (1 - roundings) ** 2 if roundings < 0.1 else math.inf
         self._tiny = m * float(np.finfo(design.dtype).tiny)
@@ -125,7 +125,7 @@ class Screen:
         scores, slack = score(values), self.slack(r, columns)
         best = int(scores.argmax())
         others = scores + slack
-        others[best] = 0.0 if score is np.abs else -np.inf  # The sign of a modulus must be certain, too.
+        others[best] = 0.0 if score is np.abs else -np.inf  # The sign of an absolute value must be certain, too.
         return (columns, values, best) if others.max() < scores[best] - slack[best] else None
 
     def remember(self, winner: int) -> None:
@@ -193,8 +193,8 @@ class _LikeArray(NDArrayOperatorsMixin, ABC):
 class LazyGradient(ByImage, _LikeArray):
     """Gradient :math:`A^T r`, stored as r.
 
-    Sums, multiples, single entries, and the places of the smallest entry and of the largest modulus do not need the
-    complete product.
+    Sums, multiples, single entries, and the positions of the smallest entry and of the largest absolute value do not
+    need the complete product.
     """
 
     data: Array
@@ -295,7 +295,7 @@ class LazyGradient(ByImage, _LikeArray):
 
 @dataclass(frozen=True, eq=False)
 class _Modulus(_LikeArray):
-    """Moduli of a lazy gradient."""
+    """Absolute values of a lazy gradient."""
 
     gradient: LazyGradient
 

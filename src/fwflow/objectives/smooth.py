@@ -35,6 +35,12 @@ class Smooth(Objective):
         ``domain(x) -> bool``: whether the function is defined at x. Stage points of some tableaus leave the constraint
         set (see `Certificate.stages_feasible`); a run stops with a message at a stage point outside of the domain.
 
+    See Also
+    --------
+    Objective : Base class, for functions that offer more.
+    fwflow.jax.Smooth : Function that JAX differentiates.
+    checks.gradient_error : Check of a gradient.
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

@@ -5,6 +5,7 @@ documentation read this list.
 """
 
 from fwflow.sets.base import ConstraintSet, ScaledSet, Translated
+from fwflow.sets.bounded import BoundedL1Ball, BoundedSimplex
 from fwflow.sets.callables import CallableSet as CallableSet  # Users pass a function instead.
 from fwflow.sets.ellipsoids import Ellipsoid
 from fwflow.sets.graphs import Matching, ShortestPath, SpanningTree
@@ -18,6 +19,8 @@ from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall
 
 __all__ = [
     "Birkhoff",
+    "BoundedL1Ball",
+    "BoundedSimplex",
     "Box",
     "ConstraintSet",
     "ConvexHull",

@@ -241,7 +241,7 @@ class Exchanges(ABC):
 class SpectralRange:
     """Singular values or eigenvalues that the matrices of a set may have."""
 
-    #: The largest sum of the moduli of these values.
+    #: The largest sum of the absolute values of these numbers.
     radius: float
     #: The sign of the eigenvalues of symmetric matrices; 0 for sets of all matrices, by their singular values.
     sign: int = 0
@@ -250,7 +250,7 @@ class SpectralRange:
 
 
 class ConstraintSet(ABC):
-    """A convex compact set, given by its linear minimisation oracle.
+    """Convex compact set, given by its linear minimisation oracle.
 
     A new set needs `lmo`, `start`, `contains` and `diameter`. All other members have defaults. The optional
     capabilities `faces`, `known_vertices`, `working_sets`, `summands`, `exchanges` and `spectrum` are objects, or None
@@ -258,7 +258,14 @@ class ConstraintSet(ABC):
     finds a subclass that replaces the oracle and inherits a capability that no longer fits.
 
     Sets keep no state between calls: the same gradient and hint give the same vertex. Arguments are read-only. Returned
-    vertices are kept by the caller, so that their arrays must not be changed afterwards.
+    vertices are kept by the caller, so that their arrays must not be changed afterwards. ``factor * C`` is a
+    `ScaledSet`, and ``C + shift`` is a `Translated` set.
+
+    See Also
+    --------
+    Vertex : Form of the answers of the oracle.
+    minimize : Accepts sets, and callables ``g -> s``.
+    checks.lmo_excess : Check of an oracle.
     """
 
     #: Shape of the members, if the set determines it.
@@ -276,22 +283,22 @@ class ConstraintSet(ABC):
 
     @property
     def faces(self) -> Faces | None:
-        """Minimal faces, for steps that need no active set."""
+        """Minimal faces of a polytope, for pairwise steps without an active set."""
         return None
 
     @property
     def known_vertices(self) -> KnownVertices | None:
-        """Ranking of vertices, crossings and decompositions."""
+        """Vertices other than the oracle's answer: their ranking, and decompositions of members into them."""
         return None
 
     @property
     def working_sets(self) -> WorkingSets | None:
-        """Entries that matter, for methods that work on few of many columns of the data."""
+        """Entries that differ from zero or from a shift, for methods that work on a few columns of the data."""
         return None
 
     @property
     def summands(self) -> Summands | None:
-        """Sets whose sum is this one: methods that keep a mixture for each of them need fewer oracle calls."""
+        """Sets whose sum is this set. Methods that keep a mixture for each of them need fewer oracle calls."""
         return None
 
     @property
@@ -311,23 +318,53 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        """Return the vertex that minimises ``<g, s>``, in the shape of g. Ties are decided the same way every time.
+        """Return the vertex that minimises ``<g, s>`` over the set.
 
-        `hint` is the answer for a similar g, from which iterative oracles start.
+        Ties are decided the same way every time.
+
+        Parameters
+        ----------
+        g : array
+            Cost of every entry, for example a gradient. The vertex has the same shape.
+        hint : Vertex, optional
+            Answer for a similar g, from which iterative oracles start.
+
+        Returns
+        -------
+        Vertex
+            ``numpy.asarray`` converts it to an array.
         """
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        """Return the same, given ``inner = <g, x>`` at the iterate: iterative oracles derive their accuracy from it."""
+        """Return the answer of `lmo`, given ``inner = <g, x>`` at the iterate.
+
+        Iterative oracles derive their accuracy from this number. By default, it has no effect.
+        """
         return self.lmo(g, hint)
 
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
-        """Return the default starting point."""
+        """Return the default starting point.
+
+        Parameters
+        ----------
+        shape : tuple of int, optional
+            Shape of the point, for sets whose members may have any shape.
+        dtype : dtype
+            Floating type of the point.
+        """
 
     def random_start(self, seed: int, shape: Shape | None = None) -> Array:
-        """Return a random starting point between `start` and random vertices, for functions that are not convex.
+        """Return a random mixture of the point ``start()`` and random vertices.
 
-        The same seed gives the same point.
+        Use it as another starting point for a function that is not convex. The same seed gives the same point.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the random numbers.
+        shape : tuple of int, optional
+            Shape of the point, for sets whose members may have any shape.
 
         Examples
         --------
@@ -343,19 +380,31 @@ class ConstraintSet(ABC):
 
     @abstractmethod
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
-        """Return whether x is a member, up to `tol` relative to the size of the set; None if that is unknown.
+        """Return whether x is a member up to a tolerance, or None if that is unknown.
 
-        If a set has coordinates or constraints of its own, `tol` is relative to the size of each. Rounding errors in
-        the type of x are allowed in addition.
+        Parameters
+        ----------
+        x : array_like
+            Point to test.
+        tol : float
+            Tolerance relative to the size of the set. If a set has several scales, such as the sides of a box or the
+            rows of A x <= b, the tolerance is relative to each of them. Rounding errors in the type of x are allowed in
+            addition.
         """
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
-        """Return the same for a finite array with errors of up to `noise` in its entries."""
+        """Return whether a finite array is a member, if its entries have errors of up to `noise`."""
         return self.contains(x, tol)
 
     @abstractmethod
     def diameter(self, shape: Shape | None = None) -> float | None:
-        """Return the largest Euclidean distance between two members, or None if it is unknown."""
+        """Return the largest Euclidean distance between two members, or None if it is unknown.
+
+        Parameters
+        ----------
+        shape : tuple of int, optional
+            Shape of the members, for sets whose members may have any shape.
+        """
 
     def fingerprint(self) -> str | None:
         """Return a text that is equal for sets with equal data, or None. A saved state continues only on an equal
@@ -363,22 +412,44 @@ class ConstraintSet(ABC):
         return None
 
     def project(self, x: ArrayLike) -> Array | None:
-        """Return the member nearest to x, or None if that is not cheap."""
+        """Return the member nearest to x in the Euclidean norm, or None if that is not cheap.
+
+        Parameters
+        ----------
+        x : array_like
+            Point to project.
+        """
         return None
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
-        """Return lower and upper bounds of the entries if the set is a box, else None."""
+        """Return lower and upper bounds of the entries if the set is a box, else None.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the members.
+        """
         return None
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         """Return a certified lower bound on ``min <g, s>``, given the vertex that `lmo` returned.
 
         Sets with an exact oracle need not override this: the vertex attains the minimum.
+
+        Parameters
+        ----------
+        g : array
+            Cost of every entry, as for `lmo`.
+        vertex : Vertex
+            Answer of `lmo` to g.
         """
         return vertex.dot(g)
 
     def lower_bound_at(self, g: Any, inner: float, vertex: Vertex) -> float:
-        """Return the same, given ``inner = <g, x>`` at the iterate: iterative bounds derive their accuracy from it."""
+        """Return the answer of `lower_bound`, given ``inner = <g, x>`` at the iterate.
+
+        Iterative bounds derive their accuracy from this number. By default, it has no effect.
+        """
         return self.lower_bound(g, vertex)
 
     def __mul__(self, factor: float) -> ConstraintSet:
@@ -621,16 +692,39 @@ class _InvertibleImage(Faces, WorkingSets, Summands, AffineImage):
 
 
 class ScaledSet(_InvertibleImage):
-    """The members of a set times a number, written ``factor * C``; a negative factor reflects.
+    """Members of a set times a number, written ``factor * C``.
 
-    All capabilities of the set are kept.
+    A negative factor reflects the set. All capabilities of the set are kept.
+
+    Parameters
+    ----------
+    constraint : ConstraintSet
+        The set C.
+    factor : float
+        Finite number that is not zero.
+
+    See Also
+    --------
+    Translated : Adds a vector.
+    LinearImage : Multiplies by a matrix.
 
     Notes
     -----
     :Family: made of other sets
-    :Oracle: the factor times the answer of :math:`C` to :math:`g`, or to :math:`-g` if the factor is negative
-    :Cost: that of :math:`C`
-    :Offers: all that :math:`C` does
+    :Uses: change of the size of a set that has no parameter for it, reflection of a set
+    :Oracle: the factor times the answer of :math:`C` for :math:`g`, or for :math:`-g` if the factor is negative
+    :Cost: the cost of :math:`C`
+    :Offers: the capabilities of :math:`C`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = 3 * fw.Birkhoff(2)
+    >>> np.asarray(C.lmo(np.array([[0.0, 1.0], [1.0, 0.0]])))
+    array([[3., 0.],
+           [0., 3.]])
+    >>> C, type(C).__name__
+    (3 * Birkhoff(2), 'ScaledSet')
     """
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
@@ -709,17 +803,39 @@ class ScaledSet(_InvertibleImage):
 
 
 class Translated(_InvertibleImage):
-    """The members of a set moved by a vector, written ``C + shift``; objectives compute the image of the shift once.
+    """Members of a set moved by a vector, written ``C + shift``.
 
-    Three capabilities are lost. The shift is not sparse, so that the whole gradient is needed, and not a rank-one
-    matrix. There are no decompositions, because their weights may leave a part to the origin, which has moved.
+    Objectives compute the image of the shift once. Three capabilities of C are lost. Columns cannot be skipped, because
+    the shift is not sparse and needs the whole gradient. Iterates are not stored as factors, because the shift is not a
+    rank-one matrix. Members are not decomposed into vertices, because the weights of a decomposition may leave a part
+    to the origin, which has moved.
+
+    Parameters
+    ----------
+    constraint : ConstraintSet
+        The set C.
+    shift : array_like
+        Vector of the shape of x, which is added to every member.
+
+    See Also
+    --------
+    ScaledSet : Multiplies by a number.
+    MinkowskiSum : Adds the members of another set.
 
     Notes
     -----
     :Family: made of other sets
+    :Uses: small changes of a given point, balls around a given centre
     :Oracle: the answer of :math:`C` plus the shift
-    :Cost: that of :math:`C`
-    :Offers: all but mixtures
+    :Cost: the cost of :math:`C`
+    :Offers: the capabilities of :math:`C`, except mixtures and factored
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.L2Ball(1.0) + np.array([2.0, 0.0])
+    >>> np.asarray(C.lmo(np.array([1.0, 0.0]))), C.contains([3.0, 0.0])
+    (array([1., 0.]), True)
     """
 
     shape: Shape

@@ -20,23 +20,28 @@ _ORTHOGONAL = 1e-8
 
 
 class Ellipsoid(ParametricSet):
-    r""":math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes.
+    r"""Ellipsoid :math:`\{c + Q(a \circ u) : \|u\|_2 \le 1\}`, with the columns of Q as axes.
 
-    The default starting point is the centre.
-
-    A zero gradient gives the end of the first axis.
+    The default starting point is the centre. A zero gradient gives the end of the first axis.
 
     Parameters
     ----------
     center : (n,) array_like
+        Centre c.
     axes : float or (n,) array_like
-        Half the length of each axis.
+        Half the length of each axis, positive.
     rotation : (n, n) array_like, optional
-        An orthogonal matrix with an axis in every column; by default the identity.
+        Orthogonal matrix Q with an axis in every column; by default the identity.
+
+    See Also
+    --------
+    L2Ball : Equal axes around the origin.
+    LinearImage : Image of any set under a matrix.
 
     Notes
     -----
     :Family: vectors
+    :Uses: confidence regions, trust regions with a metric, robust optimisation
     :Oracle: :math:`c - Q(a \circ v) / \|v\|_2` with :math:`v = a \circ Q^T g`
     :Cost: :math:`n`; :math:`n^2` if rotated
 

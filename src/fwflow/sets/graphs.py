@@ -25,7 +25,7 @@ from fwflow.points.vertices import Shape, SparseVertex, Vertex
 from fwflow.sets.base import ParametricSet, check_shape
 from fwflow.sets.membership import is_mixture
 
-# Rounding error of a difference of costs of modulus at most one.
+# Rounding error of a difference of costs of absolute value at most one.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
@@ -53,7 +53,7 @@ class _Subgraphs(ParametricSet):
 
     @abstractmethod
     def _best(self, costs: Array) -> Array:
-        """Return the edges of the cheapest subgraph, for costs of modulus at most one."""
+        """Return the edges of the cheapest subgraph, for costs of absolute value at most one."""
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> SparseVertex:
         costs = np.asarray(g, dtype=np.float64)
@@ -92,7 +92,7 @@ class _Subgraphs(ParametricSet):
 
 
 class ShortestPath(_Subgraphs):
-    """The hull of the paths from one node of a directed graph to another; entry e is 1 where a path uses edge e.
+    """Hull of the paths from one node of a directed graph to another; entry e is 1 where a path uses edge e.
 
     A path visits no node twice. On an acyclic graph, costs may have any sign, and the members are the unit flows from
     source to target. On other graphs, the method of Bellman and Ford finds the cheapest path if no cycle has a negative
@@ -105,12 +105,19 @@ class ShortestPath(_Subgraphs):
     tails, heads : (n,) arrays of int
         The nodes that each edge leaves and enters.
     source, target : int
+        First and last node of all paths.
+
+    See Also
+    --------
+    FlowPolytope : Many origins and destinations.
+    SpanningTree : Spanning trees of a graph.
 
     Notes
     -----
     :Family: graphs and integers
-    :Oracle: the shortest path
-    :Cost: that of Dijkstra or Bellman and Ford
+    :Uses: routing, tracking of objects, alignment of sequences
+    :Oracle: the path with the lowest cost
+    :Cost: one run of the algorithm of Dijkstra, or of Bellman and Ford
 
     Examples
     --------
@@ -212,16 +219,26 @@ def _levels(ends: Array, n: int) -> Array | None:
 
 
 class SpanningTree(_Subgraphs):
-    r"""The hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
+    r"""Hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
-    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. The cheapest tree depends only on the order of the costs; ties
-    go to the first edges. The default starting point is the cheapest tree for equal costs. Membership is found by
-    oracle calls; with more than 100 edges it is unknown.
+    The cheapest tree depends only on the order of the costs; ties go to the first edges. The default starting point is
+    the cheapest tree for equal costs. Membership is found by oracle calls; with more than 100 edges it is unknown.
+
+    Parameters
+    ----------
+    tails, heads : (n,) arrays of int
+        The two nodes that each edge joins, counted from 0.
+
+    See Also
+    --------
+    ShortestPath : Paths of a graph.
+    Matching : Matchings of a graph.
 
     Notes
     -----
     :Family: graphs and integers
-    :Oracle: the cheapest tree
+    :Uses: design of networks, clustering, graphical models with the structure of a tree
+    :Oracle: the tree with the lowest cost
     :Cost: :math:`n \log n`
 
     Examples
@@ -253,7 +270,7 @@ class SpanningTree(_Subgraphs):
         return order[tree.data.astype(np.int64) - 1]
 
     def diameter(self, shape: Shape | None = None) -> float:
-        """Return an upper bound: trees differ in no more edges than are in one, or are outside of it."""
+        """Return an upper bound: two trees differ at most in the edges of one tree, or in those outside of it."""
         size = len(self.nodes) - 1
         return math.sqrt(2 * min(size, len(self.tails) - size))
 
@@ -262,20 +279,32 @@ class SpanningTree(_Subgraphs):
 
 
 class Matching(_Subgraphs):
-    """The hull of the matchings of an undirected graph: sets of edges of which no two share a node.
+    """Hull of the matchings of an undirected graph: sets of edges without common nodes.
 
-    Edge e joins the nodes ``tails[e]`` and ``heads[e]``. With ``perfect=True`` all matchings cover all nodes. On a
-    bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the nonnegative vectors whose
-    sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom algorithm
-    finds the matching (``pip install 'fwflow[graphs]'``), and oracle calls find membership, for up to 100 edges. Edges
-    of zero cost are left out if possible. The default starting point is the empty matching, or a perfect matching if
-    `perfect`.
+    On a bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the non-negative vectors
+    whose sum at every node is at most one, or exactly one for perfect matchings. On other graphs networkx's blossom
+    algorithm finds the matching (``pip install 'fwflow[graphs]'``), and oracle calls find membership, for up to 100
+    edges. Edges of zero cost are left out if possible. The default starting point is the empty matching, or a perfect
+    matching if `perfect`.
+
+    Parameters
+    ----------
+    tails, heads : (n,) arrays of int
+        The two nodes that each edge joins, counted from 0.
+    perfect : bool
+        Whether every matching covers all nodes; False by default.
+
+    See Also
+    --------
+    Birkhoff : Perfect matchings of a complete bipartite graph, as matrices.
+    SpanningTree : Spanning trees of a graph.
 
     Notes
     -----
     :Family: graphs and integers
-    :Oracle: the cheapest matching, by SciPy, or by networkx if the graph is not bipartite
-    :Cost: that of an assignment, or of blossoms
+    :Uses: assignment of workers to jobs, pairing, matching on a sparse graph
+    :Oracle: the matching with the lowest cost, by SciPy, or by networkx if the graph is not bipartite
+    :Cost: one assignment problem, or one run of the blossom algorithm if the graph is not bipartite
 
     Examples
     --------

@@ -198,15 +198,30 @@ class _Choices(Faces, KnownVertices, ParametricSet):
 
 
 class HyperSimplex(_Choices):
-    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`: the hull of the vectors with k entries r and zeros else.
+    r"""Hypersimplex :math:`\{x : 0 \le x_i \le r,\; \sum_i x_i = kr\}`.
 
-    There must be at least k entries. A vertex has r at the k smallest entries of the gradient; ties go to the first
-    indices. The default starting point is the barycentre.
+    It is the hull of the vectors with k entries equal to r and all others zero. There must be at least k entries. A
+    vertex has r at the positions of the k smallest entries of the gradient; ties go to the first indices. The default
+    starting point is the barycentre.
+
+    Parameters
+    ----------
+    k : int
+        Number of nonzero entries of a vertex.
+    radius : float
+        Value r of the nonzero entries, positive; 1 by default.
+
+    See Also
+    --------
+    UnitHyperSimplex : At most k entries.
+    Simplex : k = 1.
+    KSparseBall : Entries of both signs.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`r` in the :math:`k` smallest entries of :math:`g`
+    :Uses: choice of k items (sensors, samples, features), weights with an upper limit
+    :Oracle: :math:`r` at the positions of the :math:`k` smallest entries of :math:`g`, zero elsewhere
     :Cost: :math:`n`
 
     Examples
@@ -223,15 +238,31 @@ class HyperSimplex(_Choices):
 
 
 class UnitHyperSimplex(_Choices):
-    r""":math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`: the hull of the vectors with at most k entries r.
+    r"""Hypersimplex with the origin, :math:`\{x : 0 \le x_i \le r,\; \sum_i x_i \le kr\}`.
 
-    Ties go to the first indices. A gradient without negative entries gives the origin. It starts halfway between the
-    origin and the barycentre of its upper face.
+    It is the hull of the vectors with at most k entries equal to r and all others zero. A vertex has r at the positions
+    of the k smallest entries of the gradient, as far as these entries are negative. Ties go to the first indices. A
+    gradient without negative entries gives the origin. The default starting point is halfway between the origin and the
+    barycentre of the upper face.
+
+    Parameters
+    ----------
+    k : int
+        Largest number of nonzero entries of a vertex.
+    radius : float
+        Value r of the nonzero entries, positive; 1 by default.
+
+    See Also
+    --------
+    HyperSimplex : Exactly k entries.
+    UnitSimplex : k = 1.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`r` in the negative ones of the :math:`k` smallest entries
+    :Uses: choice of at most k items, budgets with a limit for every entry
+    :Oracle: take the :math:`k` smallest entries of :math:`g`; :math:`r` at the positions of the negative ones among
+        them, zero elsewhere
     :Cost: :math:`n`
 
     Examples
@@ -245,13 +276,26 @@ class UnitHyperSimplex(_Choices):
 
 
 class UnitSimplex(SingleColumns, UnitHyperSimplex):
-    r""":math:`\{x \ge 0 : \sum_i x_i \le r\}`, starting halfway to the barycentre of its upper face.
+    r"""Simplex with the origin, :math:`\{x \ge 0 : \sum_i x_i \le r\}`.
 
-    Ties go to the first index.
+    The default starting point is halfway between the origin and the barycentre of the upper face. Ties go to the first
+    index.
+
+    Parameters
+    ----------
+    radius : float
+        Bound r on the sum of the entries, positive; 1 by default.
+
+    See Also
+    --------
+    Simplex : The sum is exactly r.
+    L1Ball : Entries of both signs.
 
     Notes
     -----
     :Family: vectors
+    :Uses: non-negative numbers with a bounded sum, for example budgets, portfolio weights with cash, sparse
+        non-negative regression
     :Oracle: :math:`r\,e_i` for the smallest :math:`g_i`, or :math:`0` if :math:`g \ge 0`
     :Cost: :math:`n`
 
@@ -271,15 +315,32 @@ class UnitSimplex(SingleColumns, UnitHyperSimplex):
 
 
 class KSparseBall(KnownVertices, Ball):
-    r"""The hull of the vectors with k entries :math:`\pm r` and zeros else: :math:`\|x\|_\infty \le r, \|x\|_1 \le kr`.
+    r"""Ball of the vectors with :math:`\|x\|_\infty \le r` and :math:`\|x\|_1 \le kr`.
 
-    A vertex has :math:`\pm r` at the k largest entries of the gradient, with the opposite sign; ties go to the first
-    indices, and zero entries get +r. For at most k entries, this is the ball of the maximum norm.
+    It is the hull of the vectors with k entries equal to :math:`\pm r` and all others zero. A vertex has :math:`\pm r`
+    at the positions of the k largest absolute values of the gradient, with the opposite signs. Ties go to the first
+    indices, and zero entries get +r. If x has at most k entries, the set is the ball of the maximum norm. The default
+    starting point is zero.
+
+    Parameters
+    ----------
+    k : int
+        Number of nonzero entries of a vertex.
+    radius : float
+        Absolute value r of the nonzero entries, positive; 1 by default.
+
+    See Also
+    --------
+    L1Ball : k = 1.
+    HyperSimplex : Non-negative entries.
+    KNormBall : The dual norm.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`-r\,\mathrm{sign}(g_i)` in the :math:`k` largest moduli of :math:`g`
+    :Uses: sparse regression and classification with bounded coefficients
+    :Oracle: :math:`-r\,\mathrm{sign}(g_i)` at the positions of the :math:`k` largest absolute values of :math:`g`, zero
+        elsewhere
     :Cost: :math:`n`
 
     Examples

@@ -57,7 +57,7 @@ def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None
 def mixture_reaches_zero(
     first: Array, lowest: Callable[[Array], tuple[Array, float]], unit: float, most: float = math.inf
 ) -> bool | None:
-    """Return whether the mixture of rows that is nearest to zero has entries of modulus at most one.
+    """Return whether the mixture of rows that is nearest to zero has entries of absolute value at most one.
 
     Wolfe's method (1976) keeps a few affinely independent rows, of which the first is given. A QR factorisation gives
     their affine combination z nearest to zero. Rows whose weights would become negative leave. The row with the

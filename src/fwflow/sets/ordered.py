@@ -39,9 +39,10 @@ def ascending(values: Array) -> Array:
 def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
     r"""Return the vector nearest to x with :math:`\sum_i w_i |x|_{[i]} \le r`, for weights that do not increase.
 
-    In the order of the moduli it is the positive part of the isotonic regression of :math:`|x| - tw` (Bogdan et al.
-    2015). With growing t, entries are only pooled or become zero, so that the norm is convex and piecewise linear in t.
-    Newton's method from t = 0 reaches the root after at most one step for each piece (Davis 2015 bounds their number).
+    In the order of the absolute values, the result is the positive part of the isotonic regression of :math:`|x| - tw`
+    (Bogdan et al. 2015). With growing t, entries are only pooled or become zero, so that the norm is convex and
+    piecewise linear in t. Newton's method from t = 0 reaches the root after at most one step for each piece (Davis 2015
+    bounds their number).
     """
     size = np.abs(x)
     order, unit = np.argsort(-size), float(size.max())  # Tied entries are pooled, in any order.
@@ -63,7 +64,7 @@ def onto_ordered_ball(x: Array, weights: Array, radius: float) -> Array:
 
 
 class _OrderedBall(KnownVertices, Ball):
-    """The ball of a weighted sum of the moduli in descending order, with weights that do not increase."""
+    """The ball of a weighted sum of the absolute values in descending order, with weights that do not increase."""
 
     polytope = True
 
@@ -79,15 +80,30 @@ class _OrderedBall(KnownVertices, Ball):
 
 
 class KNormBall(_OrderedBall):
-    r"""The hull of the L1 ball of radius r and the ball of radius r/k of the maximum norm.
+    r"""Hull of the L1 ball of radius r and the maximum-norm ball of radius r/k.
 
-    The k largest moduli of a member sum to at most r. A vertex has one nonzero entry, or all are nonzero. Ties go to
-    one entry, the first, and zero entries of the gradient get the positive sign.
+    The k largest absolute values of the entries of a member sum to at most r. A vertex has one nonzero entry, or all
+    entries are nonzero. If both kinds of vertices tie, the oracle returns the vertex with one nonzero entry, at the
+    first of the tied positions. Zero entries of the gradient get the positive sign. The default starting point is zero.
+
+    Parameters
+    ----------
+    k : int
+        Number of largest absolute values in the norm.
+    radius : float
+        Bound r on the sum of these absolute values, positive; 1 by default.
+
+    See Also
+    --------
+    OWLBall : General weights of the ordered absolute values.
+    KSparseBall : The dual norm.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: the better one of the answers of the two balls
+    :Uses: bounds on the sum of the k largest entries, regression with coefficients that are sparse or all small
+    :Oracle: the answer of the L1 ball or of the maximum-norm ball, whichever has the smaller :math:`\langle g,
+        s\rangle`
     :Cost: :math:`n`
 
     Examples
@@ -145,18 +161,32 @@ class KNormBall(_OrderedBall):
 
 
 class OWLBall(_OrderedBall):
-    r""":math:`\{x : \sum_i w_i |x|_{[i]} \le r\}` for the moduli in descending order: ordered weighted L1.
+    r"""Ball of the ordered weighted L1 norm, :math:`\{x : \sum_i w_i |x|_{[i]} \le r\}`.
 
-    The `weights` are not negative, in any order, and not all zero. Equal weights give the L1 ball. A single nonzero
-    weight gives the ball of the maximum norm. A vertex has equal moduli :math:`r / (w_1 + \dots + w_j)` at the j
-    largest entries of the gradient and zeros else. Ties go to the smallest j and the first indices; zero entries of the
-    gradient get the positive sign.
+    The absolute values :math:`|x|_{[i]}` of the entries are in descending order. Equal weights give the L1 ball. A
+    single nonzero weight gives the ball of the maximum norm. A vertex has j nonzero entries of the same absolute value
+    :math:`r / (w_1 + \dots + w_j)`, at the positions of the j largest absolute values of the gradient. The oracle
+    chooses j. Ties go to the smallest j and the first indices; zero entries of the gradient get the positive sign. The
+    default starting point is zero.
+
+    Parameters
+    ----------
+    weights : (n,) array_like
+        Weights w in any order, non-negative and not all zero.
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    L1Ball : Equal weights.
+    KNormBall : Weights of zero and one.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`-r\,\mathrm{sign}(g_i) / (w_1 + \dots + w_j)` in the :math:`j` largest moduli, for the best
-        :math:`j`
+    :Uses: sparse regression with correlated features (SLOPE, OSCAR)
+    :Oracle: :math:`-r\,\mathrm{sign}(g_i) / (w_1 + \dots + w_j)` at the positions of the :math:`j` largest absolute
+        values of :math:`g`, zero elsewhere; :math:`j` is chosen so that :math:`\langle g, s\rangle` is smallest
     :Cost: :math:`n \log n`
 
     Examples
@@ -193,7 +223,7 @@ class OWLBall(_OrderedBall):
         return self.weights
 
     def _ranked(self, g: Array) -> tuple[Array, Array]:
-        """Return places by the modulus of the gradient, and the value of the best vertex for each number of entries."""
+        """Return positions sorted by the absolute value of g, and the best value for each number of nonzero entries."""
         size = np.abs(g.reshape(-1)).astype(np.float64)
         size /= size.max() or 1.0
         order = ascending(-size)
@@ -219,15 +249,28 @@ class OWLBall(_OrderedBall):
 
 
 class Permutahedron(KnownVertices, ParametricSet):
-    r"""The hull of all permutations of the given entries, the `weights` in any order. It starts at their mean.
+    r"""Permutahedron: the hull of all permutations of a vector.
 
-    A vertex has its smallest entry where the gradient is largest; ties go to the first indices. Membership compares the
-    sums of the largest entries (Rado 1952), with a tolerance relative to the range of each sum.
+    All entries of the default starting point are equal to the mean of the weights. A vertex has its smallest entry
+    where the gradient is largest; ties go to the first indices. Membership compares the sums of the largest entries
+    (Rado 1952), with a tolerance relative to the range of each sum.
+
+    Parameters
+    ----------
+    weights : (n,) array_like
+        Entries of the vector, in any order.
+
+    See Also
+    --------
+    Birkhoff : Permutations as matrices.
+    OWLBall : Ball of an ordered norm.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: the largest weight where :math:`g` is smallest, and so on
+    :Uses: ranking, sorting, scheduling of jobs
+    :Oracle: the weights in the order opposite to :math:`g`: the largest weight at the position of the smallest entry of
+        :math:`g`, and so on
     :Cost: :math:`n \log n`
 
     Examples

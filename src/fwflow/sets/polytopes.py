@@ -32,17 +32,27 @@ _INTEGRAL = 1e-6
 
 
 class ConvexHull(ParametricSet):
-    """The convex hull of given vertices, one per row.
+    """Convex hull of given points, one per row.
 
-    The default starting point is the mean of the vertices. Ties go to the first row.
+    The default starting point is the mean of the points. Ties go to the first row. The tolerance of membership is
+    relative to the width of each coordinate, and at least 1.5e-8.
 
-    The tolerance of membership is relative to the width of each coordinate, and at least 1.5e-8.
+    Parameters
+    ----------
+    vertices : (m, n) array_like
+        The points, one per row. A point inside the hull of the others does no harm.
+
+    See Also
+    --------
+    Polytope : Polytope given by inequalities.
+    LinearImage : Image of another set under a matrix.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: the row with the least entry of :math:`Vg`
-    :Cost: :math:`mn`
+    :Uses: nearest point of a hull, mixtures of given points, small polytopes that are given by vertices
+    :Oracle: the row of :math:`V` that belongs to the smallest entry of :math:`Vg`; the rows of :math:`V` are the points
+    :Cost: :math:`mn` for :math:`m` points
 
     Examples
     --------
@@ -97,29 +107,47 @@ class ConvexHull(ParametricSet):
 
 
 class Polytope(ParametricSet):
-    r""":math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, with the simplex method of HiGHS as oracle.
+    r"""Polytope :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`, with the simplex method of HiGHS as oracle.
 
     The default starting point is the vertex that HiGHS finds for a zero objective. The diameter is that of the bounding
     box, an upper bound, and takes two linear programs per dimension.
 
-    HiGHS works in units of the set: the largest modulus of each entry that given or implied bounds allow. The tolerance
-    of membership is at least 1e-8, relative to these units for bounds and to the sum of the terms for rows. If a set is
-    small and far from the origin, describe it around the origin and shift it.
+    HiGHS works in units of the set: the largest absolute value of each entry that given or implied bounds allow. The
+    tolerance of membership is at least 1e-8, relative to these units for bounds and to the sum of the terms for rows.
+    If a set is small and far from the origin, describe it around the origin and shift it.
 
     Parameters
     ----------
-    A, b, C, d : arrays or sparse matrices, optional
-        Inequalities and equalities.
-    lower, upper : float or array, optional
+    A, b : (m, n) array or sparse matrix, (m,) array_like, optional
+        Inequalities ``A x <= b``; none by default.
+    C, d : (k, n) array or sparse matrix, (k,) array_like, optional
+        Equalities ``C x = d``; none by default.
+    lower, upper : float or array_like, optional
         Bounds; none by default.
     n : int, optional
-        The dimension; needed only if no other argument determines it.
+        Dimension; needed only if no other argument determines it.
+
+    See Also
+    --------
+    Box : Bounds only.
+    ConvexHull : Polytope given by its vertices.
+    MixedInteger : Some entries are integers.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: a basic solution, by HiGHS
-    :Cost: a linear program
+    :Uses: linear constraints, planning, portfolio optimisation with limits on sectors or turnover
+    :Oracle: a vertex (basic solution), by the simplex method of HiGHS
+    :Cost: one linear program
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Polytope([[1.0, 1.0]], [3.0], lower=0.0, upper=2.0)
+    >>> np.asarray(C.lmo(np.array([-2.0, -1.0])))
+    array([2., 1.])
+    >>> C.contains([1.0, 1.0]), C.contains([2.0, 2.0])
+    (True, False)
     """
 
     polytope = True
@@ -211,7 +239,7 @@ def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[An
 
 
 class MixedInteger(KnownSet):
-    r"""The hull of :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}` with some entries integers.
+    r"""Hull of the points of a polytope with some integer entries: :math:`\{x : Ax \le b,\; Cx = d,\; l \le x \le u\}`.
 
     SciPy's `milp` (branch and bound of HiGHS) finds the best point. Integer entries are then rounded, and the cost is
     minimised over the other entries once more. If points tie, the result may lie between vertices. The default starting
@@ -223,14 +251,21 @@ class MixedInteger(KnownSet):
     ----------
     A, b, C, d, lower, upper, n
         As for `Polytope`.
-    integrality : bool or array of bool
+    integrality : bool or (n,) array of bool
         Entries that must be integers; all by default.
+
+    See Also
+    --------
+    Polytope : No integers.
+    Matching : Matchings of a graph.
+    SpanningTree : Spanning trees of a graph.
 
     Notes
     -----
     :Family: graphs and integers
-    :Oracle: the best point, by HiGHS' branch and bound
-    :Cost: a mixed-integer program
+    :Uses: knapsack, scheduling and other combinatorial problems with linear constraints
+    :Oracle: an optimal point, by branch and bound of HiGHS
+    :Cost: one mixed-integer program
 
     Examples
     --------

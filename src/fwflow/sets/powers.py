@@ -20,9 +20,9 @@ _SWEEPS = 200
 def onto_power_ball(x: Array, p: float, radius: float) -> Array:
     r"""Return the vector nearest to x with :math:`\|y\|_p = r`, given that x lies outside of this ball.
 
-    In units of the radius, the moduli solve :math:`y_i + \mu y_i^{p-1} = |x_i|` for the multiplier with
+    In units of the radius, the absolute values solve :math:`y_i + \mu y_i^{p-1} = |x_i|` for the multiplier with
     :math:`\|y\|_p = 1`. All unknowns are logarithms, so that powers neither overflow nor vanish: with the largest
-    modulus M, :math:`u = \log y`, :math:`s = \log(|x| / M)` and :math:`m = \log(\mu / M)`, the equation is
+    absolute value M, :math:`u = \log y`, :math:`s = \log(|x| / M)` and :math:`m = \log(\mu / M)`, the equation is
     :math:`\log(e^{u - s} / M + e^{m + (p-1) u - s}) = 0`. Its left side is convex in u with slopes between 1 and
     p - 1, and Halley's method solves it for all entries at once. The multiplier follows by Newton's method for
     :math:`\|y\|_p^{1-p} = 1`, which is linear in :math:`\mu` for p = 2 and far away from the ball, and concave for
@@ -73,11 +73,12 @@ def onto_power_ball(x: Array, p: float, radius: float) -> Array:
 
 
 def onto_sum_of_maxima(x: Array, labels: Array, radius: float) -> Array:
-    r"""Return the vector nearest to x for which the largest moduli of all groups sum to r, given that x's sum to more.
+    r"""Return the vector nearest to x for which the largest absolute values of the groups sum to r.
 
-    It has the moduli :math:`\min(|x_i|, c_G)`, and entries lose :math:`\tau` in every group with :math:`c_G > 0`
-    (Quattoni et al. 2009). With growing :math:`\tau`, groups lose their entries in descending order, so that the sum of
-    all :math:`c_G` is convex and piecewise linear. Newton's method increases to the root.
+    The largest absolute values of x sum to more. The result has the absolute values :math:`\min(|x_i|, c_G)`, and
+    entries lose :math:`\tau` in every group with :math:`c_G > 0` (Quattoni et al. 2009). With growing :math:`\tau`,
+    groups lose their entries in descending order, so that the sum of all :math:`c_G` is convex and piecewise linear.
+    Newton's method increases to the root.
     """
     size = np.abs(x)
     order = np.lexsort((-size, labels))

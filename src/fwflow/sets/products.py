@@ -135,16 +135,28 @@ class _Composition(KnownVertices, Summands, Combination):
 
 
 class Product(Faces, WorkingSets, _Composition):
-    """The product of sets on consecutive blocks of a vector, given as pairs (set, length of its block).
+    """Product of sets on consecutive blocks of a vector.
 
-    It has the capabilities that all blocks have, except for crossings: too many pairs of vertices tie.
+    It has the capabilities that all blocks have, except for crossings, because too many pairs of vertices tie.
+
+    Parameters
+    ----------
+    blocks : sequence of (ConstraintSet, int)
+        Set and length of each block.
+
+    See Also
+    --------
+    BlockCoordinate : Method that moves one block after the other.
+    MinkowskiSum : Sums of members of several sets.
+    alternate : Common point of two sets.
 
     Notes
     -----
     :Family: made of other sets
-    :Oracle: the answers side by side
-    :Cost: the sum
-    :Offers: all that every part does
+    :Uses: blocks of variables with one constraint for each block, several mixtures in one problem
+    :Oracle: the answers of all parts, concatenated
+    :Cost: the sum of the costs of all parts
+    :Offers: the capabilities that all parts offer
 
     Examples
     --------
@@ -305,19 +317,31 @@ class Product(Faces, WorkingSets, _Composition):
 
 
 class MinkowskiSum(_Composition):
-    """The sums of members of sets of one shape: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
+    """Minkowski sum of sets of one shape: every ``x_1 + x_2 + ...`` with ``x_i`` in the i-th set.
 
     One oracle call is one call for each set. Methods with an active set keep a mixture for each set if the starting
     point is known as a sum: if it is the sum of the starts, or if all sets are boxes. Membership is found by oracle
     calls, unless the oracle is a user's function. It may remain unknown for points on a curved boundary, and does so
-    beyond 100 entries, except for boxes. There are no faces: they depend on how a point splits.
+    beyond 100 entries, except for boxes. The set offers no faces, because the face of a point depends on how the point
+    is written as a sum.
+
+    Parameters
+    ----------
+    *sets : ConstraintSet
+        The sets, one or more.
+
+    See Also
+    --------
+    Translated : Sum of a set and a vector.
+    Product : Sets side by side.
 
     Notes
     -----
     :Family: made of other sets
-    :Oracle: the sum of the answers
-    :Cost: the sum
-    :Offers: ranking; of boxes projection and bounds
+    :Uses: sums of two structures, for example a sparse vector plus a small one
+    :Oracle: the sum of the answers of all parts
+    :Cost: the sum of the costs of all parts
+    :Offers: ranking; for sums of boxes also projection and bounds
 
     Examples
     --------
@@ -410,18 +434,30 @@ class Image(DenseVertex):
 
 
 class LinearImage(AffineImage):
-    """The vectors ``M x`` for x in a set: the inner oracle minimises ``<M^T g, x>``.
+    """Image of a set under a matrix: the vectors ``M x`` for x in the set.
 
-    The (m, n) matrix M is dense or sparse. The set has vectors with n entries, or arrays with n entries, which are read
-    row by row. It starts at the image of the start. The oracle returns the image of a vertex, which is a vertex of the
-    image unless others tie with it. Membership is found by oracle calls, for up to 100 entries, unless the oracle is a
-    user's function.
+    The inner oracle minimises ``<M^T g, x>``. The default starting point is the image of the start. The oracle returns
+    the image of a vertex, which is a vertex of the image unless others tie with it. Membership is found by oracle
+    calls, for up to 100 entries, unless the oracle is a user's function.
+
+    Parameters
+    ----------
+    M : (m, n) array or SciPy sparse matrix
+        Matrix of the map.
+    constraint : ConstraintSet
+        Set of vectors with n entries, or of arrays with n entries, which are read row by row.
+
+    See Also
+    --------
+    ScaledSet : Multiplies by a number.
+    ConvexHull : Image of a simplex.
 
     Notes
     -----
     :Family: made of other sets
-    :Oracle: :math:`M` times the answer of :math:`C` to :math:`M^T g`
-    :Cost: that of :math:`C` and two products
+    :Uses: zonotopes, reachable sets of linear systems, changes of variables
+    :Oracle: :math:`M` times the answer of :math:`C` for :math:`M^T g`
+    :Cost: the cost of :math:`C` and two products with :math:`M`
     :Offers: ranking
 
     Examples

@@ -18,7 +18,7 @@ _HIGHS = 1e-10
 _SWEEPS = 10
 # Margin of an implied bound, relative to the terms of its row: HiGHS drops coefficients below 1e-9.
 _LOOSE = 2.0**-27
-# HiGHS treats bounds of this modulus as infinite.
+# HiGHS treats bounds of this absolute value as infinite.
 _FAR = 1e30
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -26,8 +26,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class Program:
     r"""Linear program: minimise :math:`\langle g, x\rangle` over :math:`Ax \le b,\; Cx = d,\; l \le x \le u`.
 
-    All data are in units that are powers of two: entries of x in units of their largest modulus, each row in units of
-    its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the units.
+    All data are in units that are powers of two. The unit of an entry of x is its largest absolute value, and the unit
+    of a row is its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the
+    units.
     """
 
     def __init__(self, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> None:
@@ -61,7 +62,7 @@ class Program:
             #: The tighter ones of the given bounds and those that the rows imply.
             self.least, self.most = np.ldexp(least, -exponent), np.ldexp(most, -exponent)
         self._bounded = np.isfinite(self.least) & np.isfinite(self.most)
-        #: Largest moduli of the entries of a member, at most 1; exactly 1 for an entry without bounds.
+        #: Largest absolute values of the entries of a member, at most 1; exactly 1 for an entry without bounds.
         self.size = np.where(self._bounded, np.maximum(np.abs(self.least), np.abs(self.most)), 1.0)
         # SciPy's arguments. Dense rows are faster if at least a quarter of the entries is nonzero.
         system, k = rows.toarray() if rows.nnz > rows.shape[0] * rows.shape[1] / 4 else rows, self.inequalities
@@ -169,7 +170,7 @@ class Program:
 
 
 def _exponents(x: Array) -> Array:
-    """Return the exponents of the powers of two just above the moduli of the entries; 0 for a zero entry."""
+    """Return the exponents of the powers of two just above the absolute values of the entries; 0 for a zero entry."""
     return np.frexp(x)[1].astype(np.int64)
 
 
@@ -198,7 +199,7 @@ def _implied(i: Array, j: Array, a: Array, side: Array, lower: Array, upper: Arr
 
 
 def _units(i: Array, j: Array, a: Array, side: Array, least: Array, most: Array) -> Array:
-    """Return the largest moduli of the entries.
+    """Return the largest absolute values of the entries.
 
     For an entry without bounds it is the lower quartile of the sizes at which its term alone equals its row.
     """

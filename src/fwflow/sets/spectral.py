@@ -51,7 +51,11 @@ class _Matrices(ParametricSet):
         """Return the set of the singular values or eigenvalues of members, if the radius were this one."""
 
     def project(self, x: ArrayLike) -> Array | None:
-        """Return the projection, by projecting the singular values, or the eigenvalues of the symmetric part."""
+        """Return the projection of x, or None if x has more than 1000 rows and columns.
+
+        It projects the singular values. For sets of symmetric matrices, it projects the eigenvalues of the symmetric
+        part of x.
+        """
         x = finite_array(x, "x")
         self._check(x.shape)
         if min(x.shape) > self.largest:
@@ -85,27 +89,58 @@ class _RankOneHull(_Matrices):
 
 
 class NuclearBall(_RankOneHull):
-    r""":math:`\{X : \|X\|_* \le r\}`, matrices by the sum of their singular values. It starts at zero.
+    r"""Nuclear-norm ball :math:`\{X : \|X\|_* \le r\}`: matrices whose singular values sum to at most r.
 
-    A vertex is :math:`-r\, u v^T` with the leading singular pair of the gradient. Lanczos steps on the smaller Gram
-    operator find it, from a random vector plus the hint, which is the previous vertex in a run. After ``steps`` of
-    them, and again later, a bound on the error of the value is computed. They continue until the duality gap is known
-    to 10 %: a smaller gap takes more steps. Without a gap, 10 % of the singular value is enough; without a hint the
-    vertex is exact.
+    The default starting point is zero. A vertex is :math:`-r\, u v^T` with the leading singular vectors u and v of the
+    gradient. Lanczos steps on the smaller Gram operator find these vectors. The steps start from a random vector. If a
+    hint is given, it is added to this vector. In a run, the hint is the previous vertex. The argument ``steps`` is the
+    number of Lanczos steps before the first bound on the error of :math:`\langle g, s\rangle` is computed. The accuracy
+    depends on the call:
+
+    * In a run, the steps continue until the duality gap is known to 10 %. A smaller gap therefore needs more steps.
+    * ``lmo(g)`` outside a run, without a hint, accepts a relative error of 1e-9 in the singular value.
+    * ``lmo(g, hint)`` outside a run accepts an error of 10 % of the singular value.
 
     The gap of a result, and the gap that decides on convergence, use a certified upper bound on the leading singular
-    value. It comes from Lanczos steps from another random vector, fails with probability below 1e-10, and makes the gap
-    at most 1 % too large. Up to a smaller dimension of 256, and up to 2000 if Lanczos steps do not converge, it is an
-    eigenvalue of the Gram matrix.
+    value. For small matrices, with at most 256 rows or columns, the bound is an eigenvalue of the Gram matrix. For
+    larger matrices, the bound comes from Lanczos steps from another random vector. It then fails with probability below
+    1e-10, and makes the gap at most 1 % too large. If these steps do not converge, an eigenvalue of the Gram
+    matrix is used again, if the number of rows or the number of columns is at most 2000.
 
-    The projection takes a dense decomposition. There is one up to a smaller dimension of 1000, as for the other sets of
-    matrices by their spectrum.
+    The projection needs a dense singular value decomposition. It is available if the number of rows or the number of
+    columns is at most 1000. The same limit holds for the other sets of matrices that are defined by their singular
+    values or eigenvalues.
+
+    Parameters
+    ----------
+    radius : float
+        Bound r on the sum of the singular values, positive; 1 by default.
+    steps : int
+        Number of Lanczos steps before the accuracy is first checked; 10 by default.
+
+    See Also
+    --------
+    MatrixCompletion : Objective on the observed entries of a matrix.
+    SchattenBall : Other norms of the singular values.
+    Spectrahedron : Symmetric positive semidefinite matrices.
+    fwflow.sklearn.NuclearCompletion : Estimator with this constraint.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: :math:`-r\,u v^T` with leading singular vectors of :math:`G`
-    :Cost: some products with :math:`G`
+    :Uses: matrix completion, recommender systems, matrix factorisation of low rank, multi-task regression
+    :Oracle: :math:`-r\,u v^T` with the leading singular vectors :math:`u` and :math:`v` of :math:`G`
+    :Cost: some products with :math:`G` (Lanczos steps)
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.NuclearBall(2.0)
+    >>> np.asarray(C.lmo(np.array([[3.0, 0.0], [0.0, 1.0]]))).round(6) + 0.0
+    array([[-2.,  0.],
+           [ 0.,  0.]])
+    >>> C.contains(np.eye(2)), C.contains(2 * np.eye(2))
+    (True, False)
     """
 
     @property
@@ -164,9 +199,9 @@ class NuclearBall(_RankOneHull):
 
 
 class _Semidefinite(_Matrices):
-    """Symmetric matrices by their eigenvalues; only the symmetric part of a gradient matters.
+    """Set of symmetric matrices that is defined by their eigenvalues. Only the symmetric part of a gradient matters.
 
-    The radius is the largest modulus of an entry of a member.
+    The radius is the largest absolute value of an entry of a member.
     """
 
     square = True
@@ -297,17 +332,32 @@ class _ByTrace(_RankOneHull, _Semidefinite):
 
 
 class Spectraplex(_ByTrace):
-    r""":math:`\{X \succeq 0 : \operatorname{tr} X = r\}`, symmetric matrices. It starts at r/n everywhere.
+    r"""Spectraplex :math:`\{X \succeq 0 : \operatorname{tr} X = r\}`: positive semidefinite matrices of trace r.
 
-    A vertex is :math:`r\, u u^T` with an eigenvector of the smallest eigenvalue of the symmetric part of the gradient.
-    Accuracy, certificates and the parameter ``steps`` are those of `NuclearBall`: the gap is known to 10 %, and the
-    bound on the eigenvalue is exact up to 256 rows. Without a gap, 10 % of the spread of the eigenvalues is enough.
+    All entries of the default starting point are r/n. A vertex is :math:`r\, u u^T` with an eigenvector of the smallest
+    eigenvalue of the symmetric part of the gradient. Accuracy and certificates are those of `NuclearBall`: in a run,
+    the gap is known to 10 %, and the bound on the eigenvalue is exact up to 256 rows. If the gap is not known, an error
+    of 10 % of the spread of the eigenvalues is accepted.
+
+    Parameters
+    ----------
+    radius : float
+        Trace r, positive; 1 by default.
+    steps : int
+        Number of Lanczos steps before the accuracy is first checked; 10 by default.
+
+    See Also
+    --------
+    Spectrahedron : The trace is at most r.
+    Fantope : Eigenvalues of at most one.
+    Simplex : The same for vectors.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: :math:`r\,u u^T` with the least eigenvector of :math:`(G + G^T)/2`
-    :Cost: some products with :math:`G`
+    :Uses: semidefinite programs, maximum cut, quantum states, covariance matrices
+    :Oracle: :math:`r\,u u^T` with an eigenvector :math:`u` of the smallest eigenvalue of :math:`(G + G^T)/2`
+    :Cost: some products with :math:`G` (Lanczos steps)
 
     Examples
     --------
@@ -321,16 +371,29 @@ class Spectraplex(_ByTrace):
 
 
 class Spectrahedron(_ByTrace):
-    r""":math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`, symmetric matrices. It starts at zero.
+    r"""Spectrahedron :math:`\{X \succeq 0 : \operatorname{tr} X \le r\}`: semidefinite matrices of trace at most r.
 
-    A vertex is :math:`r\, u u^T` as for `Spectraplex`, which has the same parameters, or zero if no eigenvalue of the
-    gradient is negative.
+    The default starting point is zero. A vertex is :math:`r\, u u^T` as for `Spectraplex`, or zero if no eigenvalue of
+    the gradient is negative.
+
+    Parameters
+    ----------
+    radius : float
+        Bound r on the trace, positive; 1 by default.
+    steps : int
+        Number of Lanczos steps before the accuracy is first checked; 10 by default.
+
+    See Also
+    --------
+    Spectraplex : The trace is exactly r.
+    NuclearBall : Matrices of any shape.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: :math:`r\,u u^T` as for `Spectraplex`, or :math:`0` if no eigenvalue is negative
-    :Cost: some products with :math:`G`
+    :Uses: semidefinite programs with a bounded trace, learning of metrics, covariance matrices of low rank
+    :Oracle: :math:`r\,u u^T` as for `Spectraplex`, or :math:`0` if :math:`(G + G^T)/2` has no negative eigenvalue
+    :Cost: some products with :math:`G` (Lanczos steps)
 
     Examples
     --------
@@ -343,17 +406,30 @@ class Spectrahedron(_ByTrace):
 
 
 class Fantope(_Semidefinite):
-    r""":math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`, the hull of projectors of rank k.
+    r"""Fantope :math:`\{0 \preceq X \preceq I : \operatorname{tr} X = k\}`: the hull of projectors of rank k.
 
-    A vertex is the projector onto k eigenvectors of the smallest eigenvalues of the symmetric part of the gradient.
-    They are found one after another, in ``steps`` and with certificates as for `Spectraplex`. It starts at k/n times
-    the identity.
+    A vertex is the projector onto eigenvectors of the k smallest eigenvalues of the symmetric part of the gradient. The
+    eigenvectors are found one after another, with certificates as for `Spectraplex`. The default starting point is k/n
+    times the identity.
+
+    Parameters
+    ----------
+    k : int
+        Rank of the projectors.
+    steps : int
+        Number of Lanczos steps before the accuracy is first checked; 10 by default.
+
+    See Also
+    --------
+    Spectraplex : k = 1.
+    HyperSimplex : The same for vectors.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: the projector onto the :math:`k` least eigenvectors
-    :Cost: :math:`k` times some products with :math:`G`
+    :Uses: principal component analysis and its sparse form, other problems over subspaces
+    :Oracle: the projector onto eigenvectors of the :math:`k` smallest eigenvalues of :math:`(G + G^T)/2`
+    :Cost: :math:`k` times some products with :math:`G` (Lanczos steps)
 
     Examples
     --------
@@ -397,18 +473,33 @@ class Fantope(_Semidefinite):
 
 
 class SchattenBall(_Matrices):
-    r""":math:`\{X : \|\sigma(X)\|_p \le r\}` for :math:`1 < p \le \infty`, matrices by their singular values.
+    r"""Schatten ball :math:`\{X : \|\sigma(X)\|_p \le r\}` for :math:`1 < p \le \infty`.
 
-    With the singular value decomposition :math:`G = U \operatorname{diag}(\sigma) V^T` the vertex is
-    :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the vector ball for :math:`\sigma`. The oracle is
-    exact and takes a dense decomposition, except for p = 2, the Frobenius norm. For p = 1 use `NuclearBall`. It starts
-    at zero. A zero gradient gives r in the first entry, or along the diagonal if :math:`p = \infty`.
+    The singular values of a member have a p-norm of at most r. With the singular value decomposition :math:`G = U
+    \operatorname{diag}(\sigma) V^T` the vertex is :math:`U \operatorname{diag}(s) V^T`, where s is the vertex of the
+    p-norm ball for :math:`\sigma`. The oracle is exact. It needs a dense decomposition, except for p = 2 (Frobenius
+    norm). The default starting point is zero. A zero gradient gives r in the first entry, or along the diagonal if
+    :math:`p = \infty`.
+
+    Parameters
+    ----------
+    p : float
+        Exponent above 1, possibly infinite. For p = 1 use `NuclearBall`.
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    NuclearBall : p = 1.
+    LpBall : The same for vectors.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: :math:`U\,\mathrm{diag}(s)\,V^T` with the answer :math:`s` of the vector ball to :math:`\sigma(G)`
-    :Cost: a dense SVD
+    :Uses: matrices with a bounded spectral norm or Frobenius norm, relaxed rotations (orthogonal Procrustes problem)
+    :Oracle: :math:`U\,\mathrm{diag}(s)\,V^T`, where :math:`s` is the answer of the p-norm ball for the singular values
+        of :math:`G = U\,\mathrm{diag}(\sigma)\,V^T`
+    :Cost: one dense singular value decomposition
 
     Examples
     --------

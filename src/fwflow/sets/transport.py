@@ -58,17 +58,38 @@ class _Plans(ParametricSet):
 
 
 class Birkhoff(Faces, _Plans):
-    """Doubly stochastic n x n matrices; the vertices are the permutations.
+    """Birkhoff polytope: doubly stochastic n x n matrices, whose vertices are the permutations.
 
-    The default starting point has all entries 1/n.
+    The default starting point has all entries 1/n. Vectors of length n^2 are read as matrices row by row, so that
+    linear models work too.
 
-    Vectors of length n^2 are read as matrices row by row, so linear models work too.
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+
+    See Also
+    --------
+    Matching : Assignment on a sparse graph.
+    TransportPolytope : Other row and column sums.
+    Permutahedron : Permutations of a vector.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: the cheapest assignment
-    :Cost: :math:`n^3`, less with a hint
+    :Uses: assignment, matching of points or graphs, permutations, ranking
+    :Oracle: the permutation matrix of the cheapest assignment
+    :Cost: :math:`n^3`; less if the vertex of a similar gradient is known
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Birkhoff(2)
+    >>> np.asarray(C.lmo(np.array([[3.0, 1.0], [1.0, 2.0]])))
+    array([[0., 1.],
+           [1., 0.]])
+    >>> C.contains([[0.3, 0.7], [0.7, 0.3]])
+    True
     """
 
     parameters = ("n",)
@@ -172,20 +193,31 @@ class Plan(SparseVertex):
 
 
 class TransportPolytope(_Plans):
-    r""":math:`\{X \ge 0 : X \mathbf 1 = a,\; X^T \mathbf 1 = b\}`, the plans that carry the mass a to b.
+    r"""Transport polytope :math:`\{X \ge 0 : X \mathbf 1 = a,\; X^T \mathbf 1 = b\}`: plans that carry mass a to b.
 
-    The m masses a and the n masses b are not negative and have the same positive sum; b is scaled to remove a
-    difference due to rounding. A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it
+    A vertex has at most m + n - 1 nonzero entries. POT's network simplex method finds it
     (``pip install 'fwflow[ot]'``), starting from the dual prices of the hint. Without POT, HiGHS finds it, with the
     same accuracy if all masses are within eight orders of magnitude. Both give prices that certify the vertex. The
     default starting point is the outer product of a and b divided by the total mass. Vectors of length m n are read as
-    matrices row by row, so linear models work too.
+    matrices row by row, so that linear models work too.
+
+    Parameters
+    ----------
+    a, b : (m,) and (n,) array_like
+        Masses of the rows and of the columns, non-negative and with the same positive sum. A difference of the sums
+        that is due to rounding is removed by scaling b.
+
+    See Also
+    --------
+    Birkhoff : All masses are one.
+    FlowPolytope : Transport on a network.
 
     Notes
     -----
     :Family: matrices
-    :Oracle: the cheapest transport plan, with at most :math:`m + n - 1` entries, by POT or HiGHS
-    :Cost: a network simplex
+    :Uses: optimal transport, comparison of distributions, transport of goods
+    :Oracle: the cheapest transport plan, which has at most :math:`m + n - 1` nonzero entries, by POT or HiGHS
+    :Cost: one run of the network simplex method
 
     Examples
     --------

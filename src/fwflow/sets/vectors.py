@@ -143,19 +143,37 @@ class _SingleEntries(KnownVertices, SingleColumns):
 
 
 class L1Ball(Faces, _SingleEntries, Ball):
-    r""":math:`\{x : \|x\|_1 \le r\}`. A vertex has one nonzero entry; ties go to the first index.
+    r"""L1 ball :math:`\{x : \|x\|_1 \le r\}`.
+
+    A vertex has one nonzero entry. Ties go to the first index. The default starting point is zero.
+
+    Parameters
+    ----------
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    GroupBall : Selects groups of features (group lasso).
+    Simplex : The same with non-negative entries and an exact sum.
+    OWLBall : Weights that depend on the order of the entries.
+    fwflow.sklearn.L1Regression : Estimator with this constraint.
 
     Notes
     -----
     :Family: vectors
+    :Uses: lasso, sparse regression and classification, selection of features, compressed sensing
     :Oracle: :math:`-r\,\mathrm{sign}(g_i)\,e_i` for the largest :math:`|g_i|`
     :Cost: :math:`n`
 
     Examples
     --------
     >>> import numpy as np, fwflow as fw
-    >>> np.asarray(fw.L1Ball(2.0).lmo(np.array([1.0, -3.0, 2.0])))
+    >>> C = fw.L1Ball(2.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -3.0, 2.0])))
     array([0., 2., 0.])
+    >>> C.project([3.0, 1.0, 0.0]), C.contains([1.0, 0.5, 0.5])
+    (array([2., 0., 0.]), True)
     """
 
     polytope = True
@@ -231,13 +249,35 @@ class L1Ball(Faces, _SingleEntries, Ball):
 
 
 class LInfBall(Ball):
-    r""":math:`\{x : \|x\|_\infty \le r\}`. Entries with zero gradient go to +r.
+    r"""Ball of the maximum norm :math:`\{x : \|x\|_\infty \le r\}`.
+
+    Entries with zero gradient go to +r. The default starting point is zero.
+
+    Parameters
+    ----------
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    Box : Different bounds for each entry.
+    KSparseBall : The same with a bound on the L1 norm.
 
     Notes
     -----
     :Family: vectors
+    :Uses: bounded change of every entry, adversarial examples, signals of bounded amplitude
     :Oracle: :math:`-r\,\mathrm{sign}(g)`
     :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.LInfBall(2.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -3.0, 0.0])))
+    array([-2.,  2.,  2.])
+    >>> C.project([3.0, 1.0, -5.0])
+    array([ 2.,  1., -2.])
     """
 
     polytope = True
@@ -264,13 +304,39 @@ class LInfBall(Ball):
 
 
 class LpBall(Ball):
-    r""":math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`. A zero gradient gives r times the first unit vector.
+    r"""Ball of a p-norm :math:`\{x : \|x\|_p \le r\}` for :math:`1 < p < \infty`.
+
+    A zero gradient gives r times the first unit vector. The default starting point is zero.
+
+    Parameters
+    ----------
+    p : float
+        Exponent of the norm, strictly between 1 and infinity.
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    L1Ball : p = 1.
+    L2Ball : p = 2.
+    LInfBall : p infinite.
+    SchattenBall : p-norm of the singular values of a matrix.
 
     Notes
     -----
     :Family: vectors
+    :Uses: regression with a bounded p-norm of the coefficients, between the lasso and ridge regression
     :Oracle: :math:`-r\,\mathrm{sign}(g)\,|g|^{q-1} / \|g\|_q^{q-1}` with :math:`1/p + 1/q = 1`
     :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.LpBall(3.0, radius=2.0)
+    >>> np.asarray(C.lmo(np.array([1.0, -4.0]))).round(3)
+    array([-0.961,  1.923])
+    >>> C.contains([1.0, 1.0])
+    True
     """
 
     parameters = ("p", "radius")
@@ -311,13 +377,35 @@ class LpBall(Ball):
 
 
 class L2Ball(LpBall):
-    r""":math:`\{x : \|x\|_2 \le r\}`. A zero gradient gives r times the first unit vector.
+    r"""Euclidean ball :math:`\{x : \|x\|_2 \le r\}`.
+
+    A zero gradient gives r times the first unit vector. The default starting point is zero.
+
+    Parameters
+    ----------
+    radius : float
+        Radius r, positive; 1 by default.
+
+    See Also
+    --------
+    Ellipsoid : Different lengths of the axes.
+    LpBall : Other exponents.
 
     Notes
     -----
     :Family: vectors
+    :Uses: ridge regression with a bound instead of a penalty, trust regions
     :Oracle: :math:`-r\,g / \|g\|_2`
     :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.L2Ball(5.0)
+    >>> np.asarray(C.lmo(np.array([3.0, -4.0])))
+    array([-3.,  4.])
+    >>> C.project([6.0, 8.0])
+    array([3., 4.])
     """
 
     def __init__(self, radius: float = 1.0) -> None:
@@ -328,25 +416,34 @@ class L2Ball(LpBall):
 
 
 class GroupBall(KnownVertices, WorkingSets, Ball):
-    r""":math:`\{x : \sum_G \|x_G\|_p \le r\}` for a partition of the entries into groups G.
+    r"""Group-norm ball :math:`\{x : \sum_G \|x_G\|_p \le r\}` for a partition of the entries into groups G.
 
-    A vertex is a vertex of the ball of a single group, the group with the largest dual norm; ties go to the first. A
-    zero gradient gives r times the first unit vector, or r in the whole first group for :math:`p = \infty`.
+    A vertex has nonzero entries in one group only: the group with the largest dual norm of the gradient. Ties go to the
+    first group. A zero gradient gives r times the first unit vector, or r in the whole first group for
+    :math:`p = \infty`. The default starting point is zero.
 
     Parameters
     ----------
     groups : sequence of sequences of int, or (n,) sequence of int
         The entries of each group, or an integer label of the group of each entry.
     radius : float
+        Radius r, positive; 1 by default.
     p : float
-        Exponent above 1; 2 gives the group lasso.
+        Exponent of the norm of a group, above 1 and possibly infinite; 2, the default, gives the group lasso.
+
+    See Also
+    --------
+    L1Ball : Every entry is a group.
+    fwflow.sklearn.GroupRegression : Estimator with this constraint.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: the answer of an `LpBall` in the group of the largest :math:`\|g_G\|_q`
+    :Uses: group lasso: regression and classification that select whole groups of features
+    :Oracle: the answer of an `LpBall` in the group :math:`G` with the largest :math:`\|g_G\|_q`, zero elsewhere;
+        :math:`1/p + 1/q = 1`
     :Cost: :math:`n`
-    :Offers: projection (:math:`p = 2, \infty`), ranking
+    :Offers: ranking; for :math:`p = 2` and :math:`p = \infty` also projection
 
     Examples
     --------
@@ -454,13 +551,38 @@ def group_labels(groups: Any) -> Array:
 
 
 class Simplex(Faces, _SingleEntries, ParametricSet):
-    r""":math:`\{x \ge 0 : \sum_i x_i = r\}`. The default starting point is the barycentre; ties go to the first index.
+    r"""Simplex :math:`\{x \ge 0 : \sum_i x_i = r\}`.
+
+    The members are non-negative numbers with the sum r. The default starting point is the barycentre. Ties go to the
+    first index.
+
+    Parameters
+    ----------
+    radius : float
+        Sum r of the entries, positive; 1 by default.
+
+    See Also
+    --------
+    UnitSimplex : The sum is at most r.
+    HyperSimplex : The entries are also bounded above.
+    Product : Several simplices side by side.
+    fwflow.sklearn.SimplexRegression : Estimator with this constraint.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`r\,e_i` with :math:`g_i = g_{(1)}`
+    :Uses: non-negative numbers that sum to one: portfolio weights, mixtures, probabilities, optimal design
+    :Oracle: :math:`r\,e_i` for the smallest :math:`g_i`
     :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Simplex()
+    >>> np.asarray(C.lmo(np.array([3.0, -1.0, 2.0])))
+    array([0., 1., 0.])
+    >>> C.project([0.5, 0.9, 0.0])
+    array([0.3, 0.7, 0. ])
     """
 
     polytope = True
@@ -519,15 +641,36 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
 
 
 class Box(Faces, ParametricSet):
-    r""":math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays. The default starting point is the centre.
+    r"""Box :math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays.
 
-    Entries with zero gradient go to the upper bound. The tolerance of membership is relative to the widths.
+    The default starting point is the centre. Entries with zero gradient go to the upper bound. The tolerance of
+    membership is relative to the widths.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like
+        Finite bounds l and u, with l at most u. A number holds for all entries.
+
+    See Also
+    --------
+    LInfBall : Box around zero with equal sides.
+    Polytope : Bounds together with linear constraints.
 
     Notes
     -----
     :Family: vectors
-    :Oracle: :math:`l_i` where :math:`g_i > 0`, else :math:`u_i`
+    :Uses: bounds on variables, non-negative least squares with an upper bound, dual problems of support vector machines
+    :Oracle: :math:`l_i` where :math:`g_i > 0`, and :math:`u_i` elsewhere
     :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Box(0.0, [1.0, 2.0])
+    >>> np.asarray(C.lmo(np.array([1.0, -3.0])))
+    array([0., 2.])
+    >>> C.project([-1.0, 1.5]), C.start()
+    (array([0. , 1.5]), array([0.5, 1. ]))
     """
 
     polytope = True

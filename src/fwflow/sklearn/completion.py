@@ -49,6 +49,8 @@ class Completion(Regressor):
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """Return the indices of the distinct entries and their residuals after the biases."""
         self._check_parameters()
+        if self.loss == "poisson":
+            raise ValueError("loss='poisson' needs counts without biases subtracted; use MatrixCompletion")
         pairs, values = validate_data(self, X, y, dtype=None, y_numeric=True)
         if pairs.shape[1] != 2:
             raise ValueError(f"X has {pairs.shape[1]} features; the row and the column of each observation make 2")
@@ -66,6 +68,7 @@ class Completion(Regressor):
         base = self.mean_ + self.row_biases_[rows] + self.col_biases_[cols]
         residuals = (averages - base).astype(values.dtype)
         residuals[np.abs(residuals) <= _ULPS * np.finfo(values.dtype).eps * np.abs(averages)] = 0
+        self._keep_smoothing(residuals, weighted)
         return Samples(np.column_stack([rows, cols]), residuals, weighted)
 
     def _fit_biases(self, rows: Array, cols: Array, values: Array, weights: Array) -> None:
@@ -176,18 +179,28 @@ def _places(names: Array, ids: Array) -> tuple[Array, Array]:
 class NuclearCompletion(Completion, FixedRadius):
     r"""Prediction of entries by a mean, biases of rows and columns, and a matrix with :math:`\|M\|_* \le r`.
 
-    ``loss``, ``rho``, ``method``, ``max_iter``, ``tol``, ``rtol`` and the attributes that are not described here are
-    those of `L1Regression`.
+    It is a recommender system: a matrix factorisation of low rank that is found by a convex problem. Attributes that
+    are not listed here are those of `L1Regression`.
 
     Parameters
     ----------
     radius : float
-        Bound r on the nuclear norm of the matrix.
+        Bound r on the nuclear norm of the matrix; 1 by default.
     biases, damping : bool, float
-        Whether to fit biases of rows and columns before the matrix, and the ridge penalty on them: ``damping`` acts
-        like as many additional observations with bias zero.
+        Whether to fit biases of rows and columns before the matrix (True by default), and the ridge penalty on them:
+        ``damping``, by default 5, acts like as many additional observations with bias zero.
+    loss, rho, quantile : str, float or None, float
+        Loss, by default "squared", and its parameters. "huber" is linear for residuals beyond ``rho``, by default 1.
+        "quantile" predicts the quantile of that level, by default the median 0.5. It is quadratic on an interval of
+        width ``rho``, by default a hundredth of the median distance of the residuals from their median.
     fit_intercept, warm_start : bool
-        Whether to fit the mean, and whether to start from the matrix of the previous fit.
+        Whether to fit the mean (True by default), and whether to start from the matrix of the previous fit (False by
+        default).
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at a zero matrix, or ``rtol`` times the first gap;
+        1e-4 and 0 by default.
 
     Attributes
     ----------
@@ -196,6 +209,13 @@ class NuclearCompletion(Completion, FixedRadius):
     row_ids_, col_ids_ : arrays
         Names of the rows and columns. Predictions for other names use the mean and the known bias.
     mean_, row_biases_, col_biases_ : float, arrays
+        Mean of the observations, and biases of the rows and columns.
+
+    See Also
+    --------
+    NuclearCompletionCV : The radius is chosen by cross-validation.
+    fwflow.MatrixCompletion : Objective without biases.
+    fwflow.NuclearBall : Set of the matrices.
 
     Examples
     --------

@@ -3,8 +3,9 @@ r"""Minimisers of least squares over l1 balls of all radii, from corner to corne
 The minimiser of :math:`\tfrac12\|A x - b\|^2` over :math:`\|x\|_1 \le r` is piecewise linear in r (Osborne, Presnell &
 Turlach 2000; Efron et al. 2004). Between two corners the active coefficients are the same, and their correlations with
 the residual are tied at the largest absolute value :math:`\lambda`, which falls. At a corner another correlation
-reaches :math:`\lambda`, or an active coefficient becomes zero. Rounding here costs time only, not accuracy: every point
-is the start of a run, which verifies its gap and continues if necessary.
+reaches :math:`\lambda`, or an active coefficient becomes zero. For non-negative coefficients, negative correlations do
+not count. Rounding here costs time only, not accuracy: every point is the start of a run, which verifies its gap and
+continues if necessary.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ class Corner(NamedTuple):
 class CornerPath:
     """Corners of the path of half the weighted mean of squares, computed up to the largest radius that was needed."""
 
-    def __init__(self, X: Array, y: Array, weights: Array | None, intercept: bool) -> None:
+    def __init__(self, X: Array, y: Array, weights: Array | None, intercept: bool, positive: bool = False) -> None:
         m, n = X.shape
+        self._positive = positive
         self._X = np.asarray(X, dtype=np.float64)
         self._w = np.full(m, 1 / m) if weights is None else weights / weights.sum(dtype=np.float64)
         self._mean = dot(self._w, X) if intercept else np.zeros(n)
@@ -67,7 +69,7 @@ class CornerPath:
         self._known: list[int] = []  # the columns of these products
         self._inverse = np.zeros((0, 0))  # of the products of the active columns, in the leading block
         self._x, self._signs = np.zeros(0), np.zeros(0)
-        self._rate = float(np.abs(self._c).max(initial=0.0))
+        self._rate = self._largest()
         self._left = _MAX_CORNERS * min(m, n)
         self._fun = 0.5 * float(dot(self._w, (y - (dot(self._w, y) if intercept else 0.0)) ** 2))  # at zero
         self.corners: list[Corner] = []
@@ -129,6 +131,8 @@ class CornerPath:
                 closing > 1e-12, np.stack([rate - self._c, rate + self._c]).clip(min=0) / closing, np.inf
             )
             reached[:, self._active + self._dependent] = np.inf
+            if self._positive:
+                reached[1] = np.inf
             if self._dropped is not None:  # its correlation is tied up to rounding, but moves away
                 reached[self._dropped] = np.inf
             gone = np.where(d * self._signs < 0, -self._x / d, np.inf)
@@ -186,8 +190,8 @@ class CornerPath:
         m, n = self._X.shape
         if len(self._known) > len(self._active) + min(m, n):
             del self._known[len(self._active) :]
-        size = np.abs(self._c)
-        size[self._known], size[j] = -1.0, np.inf
+        size = self._c.copy() if self._positive else np.abs(self._c)
+        size[self._known], size[j] = -np.inf, np.inf
         chosen = np.argsort(-size)[: min(_BATCH, n - len(self._known))]
         rows = slice(len(self._known), len(self._known) + len(chosen))
         self._products = _grown(self._products, (rows.stop, n))
@@ -213,8 +217,12 @@ class CornerPath:
                 self._x = self._x + dot(self._inverse[:k, :k], self._c[self._active] - self._rate * self._signs)
                 self._c = self._correlations0 - dot(self._x, self._products[:k])
         self._left -= 1
-        on_path = self._tie_error() <= 1e3 * within and np.abs(self._c).max() <= self._rate + 1e3 * within
+        on_path = self._tie_error() <= 1e3 * within and self._largest() <= self._rate + 1e3 * within
         self.lost = not (on_path and (self._left or self.finished))
+
+    def _largest(self) -> float:
+        """Return the largest correlation of a coefficient that may grow."""
+        return float((self._c if self._positive else np.abs(self._c)).max(initial=0.0))
 
     def _tie_error(self) -> float:
         """Return the largest deviation of the tied correlations from lambda."""

@@ -27,7 +27,7 @@ class DevicePath:
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
         self._set = fwj.as_jax_set(model._ball(1.0, f.shape))
         if self._set.radius is None:
-            raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {name}")
+            raise ValueError(f"backend='jax' has the l1 ball and the simplex, but not the ball of {model!r}")
         X, b, m = task.X, f.b, len(f.b)
         # Weights that sum to one do not overflow in single precision.
         shares = np.full(m, 1 / m) if task.weights is None else task.weights / task.weights.sum()

@@ -14,7 +14,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import check_cv
 from tqdm.auto import tqdm
 
-from fwflow._validation import Array, describe, number
+from fwflow._validation import Array, describe, number, whole
 from fwflow.run import paths
 from fwflow.sklearn.completion import Completion
 from fwflow.sklearn.linear import (
@@ -39,13 +39,32 @@ class RadiusPath:
     Attributes
     ----------
     radii : (n_radii,) array
+        Radii, in ascending order.
     coefs : (n_radii, ...) array
-        In the shape of the estimator's ``coef_``.
+        Coefficients, in the shape of the estimator's ``coef_``.
     intercepts : (n_radii, ...) array
+        Intercepts, in the shape of the estimator's ``intercept_``.
     dual_gaps : (n_radii,) array
         Certified duality gap at each radius.
     n_iters : (n_radii,) array
         Iterations of each run, plus the corners of the path up to its radius if corners were followed.
+    names : tuple of str
+        Names of the coefficients, in the order of the entries of one fit: the features (``x0``, ``x1`` and so on if X
+        has no names), and for more than two classes the class in parentheses.
+
+    See Also
+    --------
+    radius_path : Returns a path.
+    fwflow.PathResult : Path of any objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import radius_path
+    >>> path = radius_path(np.eye(3), np.array([3.0, 0.0, 0.0]), radii=[1.0, 2.0])
+    >>> path.coefs.round(6)
+    array([[1., 0., 0.],
+           [2., 0., 0.]])
     """
 
     radii: Array
@@ -53,14 +72,24 @@ class RadiusPath:
     intercepts: Array
     dual_gaps: Array
     n_iters: Array
+    names: tuple[str, ...]
 
-    def plot(self, ax: Any = None, **style: Any) -> matplotlib.axes.Axes:
-        """Draw every coefficient that is nonzero at some radius against the radius, into `ax` or a new figure."""
+    def plot(self, ax: Any = None, *, n_labels: int = 10, **style: Any) -> matplotlib.axes.Axes:
+        """Draw every coefficient that is nonzero at some radius against the radius, into `ax` or a new figure.
+
+        The legend names the `n_labels` coefficients with the largest moduli on the path; 0 draws no legend.
+        """
         import matplotlib.pyplot as plt
 
+        n_labels = whole(n_labels, "n_labels", 0)
         ax = plt.subplots(layout="constrained")[1] if ax is None else ax
         columns = self.coefs.reshape(len(self.radii), -1)
-        ax.semilogx(self.radii, columns[:, columns.any(axis=0)], **style)
+        largest = np.abs(columns).max(axis=0)
+        used = np.flatnonzero(largest)
+        lines = ax.semilogx(self.radii, columns[:, used], **style)
+        order = np.argsort(-largest[used], kind="stable")[:n_labels]
+        if len(order):
+            ax.legend([lines[i] for i in order], [self.names[used[i]] for i in order])
         ax.set(xlabel="radius", ylabel="coefficients")
         return ax
 
@@ -77,28 +106,40 @@ def radius_path(
     backend: str = "numpy",
     progress: bool = False,
 ) -> RadiusPath:
-    """Fit a model for growing radii, each fit started at the one before, or all at once on a device.
+    """Fit a model for growing radii.
+
+    Each fit starts from the previous one. With ``backend="jax"``, all radii are fitted at the same time on a device.
 
     Parameters
     ----------
     X, y : arrays
-        As for ``estimator.fit``.
+        Features and targets, as for ``estimator.fit``.
     radii : "auto" or array
-        "auto" takes a geometric series from the radius at which the first coefficient has entered to the radius from
-        which a larger one lowers the loss by at most the share `eps` of its decrease; see `fwflow.path`.
+        "auto" takes a geometric series. At the smallest radius, at least one coefficient is nonzero. Beyond the largest
+        radius, the loss decreases by at most the fraction `eps` of its decrease so far; see `fwflow.path`.
     estimator : estimator, optional
         `L1Regression()` by default, or any other linear model of this package; its radius is not used.
     n_radii : int
-        Number of radii for "auto".
+        Number of radii for "auto"; 50 by default.
     eps : float, optional
         Tolerance for the end of "auto", above 0 and at most 1; `fwflow.path` gives the default.
     sample_weight : array, optional
+        Weights of the samples; all one by default.
     backend : {"numpy", "jax"}
         "jax" fits all radii at once with `fwflow.jax.path` on the default device of JAX; it needs the extra ``jax``. It
         supports the l1 ball and the simplex, regression and two classes, and an intercept for least squares on dense
         data only.
     progress : bool
         Show a progress bar that counts the radii; on a device all are done at the same time.
+
+    Returns
+    -------
+    RadiusPath
+
+    See Also
+    --------
+    L1RegressionCV : The radius is chosen by cross-validation.
+    fwflow.path : Paths of any objective.
 
     Notes
     -----
@@ -125,7 +166,8 @@ def radius_path(
     chosen = fits.radii(radii, n_radii, eps)
     fitted = tqdm(fits.along(chosen), total=len(chosen), unit=" radii") if progress else fits.along(chosen)
     found = [(model.coef_, model.intercept_, model.dual_gap_, model.n_iter_) for _ in fitted]
-    return RadiusPath(chosen, *(np.array(part) for part in zip(*found, strict=True)))
+    coefs, intercepts, gaps, iterations = (np.array(part) for part in zip(*found, strict=True))
+    return RadiusPath(chosen, coefs, intercepts, gaps, iterations, model._coefficient_names())
 
 
 class _Fits:
@@ -134,6 +176,8 @@ class _Fits:
     def __init__(self, model: BallEstimator, X: Any, y: Any, sample_weight: Any, backend: str) -> None:
         self._model, self._task = model, model._task(X, y, sample_weight)
         self._f, self._corners = model._objective(self._task), model._corners(self._task)
+        #: Whether every fit continues the one before, so that its result took the iterations of all of them.
+        self.warm = backend == "numpy" and self._corners is None
         self.along: Callable[[Array], Iterator[Any]]
         if backend == "numpy":
             self.along = partial(paths.followed, fit=partial(model._fit, self._f, self._corners))
@@ -181,18 +225,15 @@ class RadiusSearch(BallEstimator):
         self.radii_ = fits.radii(self.radii, self.n_radii, self.eps)
         X, y = sp.csr_array(X) if sp.issparse(X) else np.asarray(X), np.asarray(y).reshape(-1)
         weights = checked_weights(sample_weight, len(y))
-        folds = [delayed(_fold)(clone(self), X, y, weights, *split, self.radii_) for split in self._splits(X, y)]
+        folds = [delayed(_fold)(self._for_fold(), X, y, weights, *split, self.radii_) for split in self._splits(X, y)]
         jobs = 1 if self.backend == "jax" else self.n_jobs
         losses = Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds)
         self.losses_ = np.array(list(tqdm(losses, total=len(folds), unit=" folds") if self.progress else losses))
-        self.mean_losses_ = np.nanmean(self.losses_, axis=0)
-        counts = np.isfinite(self.losses_).sum(axis=0)
-        self.standard_errors_ = np.nanstd(self.losses_, axis=0) / np.sqrt(np.maximum(counts - 1, 1))
-        best = int(self.mean_losses_.argmin())
-        if self.rule == "1se":
-            best = int((self.mean_losses_ <= self.mean_losses_[best] + self.standard_errors_[best]).argmax())
+        self.mean_losses_, self.standard_errors_, best = best_radius(self.losses_, self.rule)
         self.radius_ = float(self.radii_[best])
-        list(fits.along(self.radii_[self.radii_ <= self.radius_]))
+        iterations = [self.n_iter_ for _ in fits.along(self.radii_[self.radii_ <= self.radius_])]
+        if fits.warm:
+            self.n_iter_ = sum(iterations)
         return self
 
     def _splits(self, X: Any, y: Array) -> list[tuple[Array, Array]]:
@@ -218,6 +259,29 @@ class RadiusSearch(BallEstimator):
         return ax
 
 
+def best_radius(losses: Array, rule: str) -> tuple[Array, Array, int]:
+    """Return the means over the folds, their standard errors, and the position of the radius that a rule chooses.
+
+    Parameters
+    ----------
+    losses : (n_folds, n_radii) array
+        Held-out losses. NaN stands for a fold without a loss.
+    rule : {"min", "1se"}
+        Smallest mean, or the smallest radius within one standard error of it.
+
+    Returns
+    -------
+    means, errors, best : (n_radii,) array, (n_radii,) array, int
+    """
+    means = np.nanmean(losses, axis=0)
+    counts = np.isfinite(losses).sum(axis=0)
+    errors = np.nanstd(losses, axis=0) / np.sqrt(np.maximum(counts - 1, 1))
+    best = int(means.argmin())
+    if rule == "1se":
+        best = int((means <= means[best] + errors[best]).argmax())
+    return means, errors, best
+
+
 def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, test: Array, radii: Array) -> list[float]:
     """Return the mean loss of the test samples for every radius, NaN if their weights are all zero."""
     inner, held_out = (None, None) if weights is None else (weights[train], weights[test])
@@ -238,28 +302,54 @@ class DeviceSearch(RadiusSearch):
 class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
     """`L1Regression` with the radius chosen by cross-validation.
 
-    All other parameters and attributes are those of `L1Regression`. ``warm_start`` has no effect. If the corners of the
-    path are computed (see `radius_path`), `n_iter_` also counts those up to the radius.
+    Attributes that are not listed here are those of `L1Regression`. `n_iter_` counts the iterations of the final fits
+    for all radii up to the chosen one or, if the corners of the path are computed (see `radius_path`), the corners up
+    to the radius.
 
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto" takes ``n_radii`` radii; ``eps`` determines the largest one as in `radius_path`.
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
+        as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"min", "1se"}
-        Choose the radius with the smallest mean loss, or the smallest radius within one standard error of that loss.
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
     backend : {"numpy", "jax"}
-        "jax" fits all radii of a fold together on a device, and fold after fold. It keeps no trace. See `radius_path`.
+        "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
+        It keeps no trace. See `radius_path`.
+    positive : bool
+        Whether the coefficients must not be negative: the non-negative lasso. False by default.
+    loss, rho, quantile : str, float or None, float
+        Loss, by default "squared", and its parameters. "huber" is linear for residuals beyond ``rho``, by default 1.
+        "quantile" predicts the quantile of that level, by default the median 0.5. It is quadratic on an interval of
+        width ``rho``, by default a hundredth of the median distance of the targets from their median. "poisson" is for
+        counts: predictions are their means, and `score` is the explained share of the deviance.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept (True by default), and whether to start from the coefficients of the
+        previous fit. The latter has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap; 1e-8 and 0 by default.
 
     Attributes
     ----------
     radius_, radii_ : float, (n_radii,) array
         Chosen radius, and all radii.
     losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
-        Mean loss of the held-out samples of each fold, its mean over the folds, and the standard error of that.
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+
+    See Also
+    --------
+    L1Regression : The radius is given.
+    radius_path : Fits for many radii.
+    L1ClassifierCV : Classification.
 
     Examples
     --------
@@ -267,7 +357,8 @@ class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
     >>> from fwflow.sklearn import L1RegressionCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((100, 20))
-    >>> model = L1RegressionCV(n_radii=20).fit(X, 2 * X[:, 3] - X[:, 5] + rng.standard_normal(100))
+    >>> y = 2 * X[:, 3] - X[:, 5] + rng.standard_normal(100)
+    >>> model = L1RegressionCV(n_radii=20).fit(X, y)
     >>> 2 < model.radius_ < 4
     True
     """
@@ -277,7 +368,60 @@ class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
 class SimplexRegressionCV(DeviceSearch, OverSimplex, LinearRegressor):
     """`SimplexRegression` with the radius chosen by cross-validation.
 
-    The parameters and attributes of the search are those of `L1RegressionCV`, all others those of `SimplexRegression`.
+    Attributes that are not listed here are those of `L1Regression`.
+
+    Parameters
+    ----------
+    radii, n_radii, eps : "auto" or array, int, float or None
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
+        as in `radius_path`.
+    cv : int, splitter or iterable, optional
+        Folds; five by default.
+    rule : {"min", "1se"}
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
+    n_jobs, progress : int or None, bool
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+    backend : {"numpy", "jax"}
+        "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
+        It keeps no trace. See `radius_path`.
+    loss, rho, quantile : str, float or None, float
+        Loss, by default "squared", and its parameters. "huber" is linear for residuals beyond ``rho``, by default 1.
+        "quantile" predicts the quantile of that level, by default the median 0.5. It is quadratic on an interval of
+        width ``rho``, by default a hundredth of the median distance of the targets from their median. "poisson" is for
+        counts: predictions are their means, and `score` is the explained share of the deviance.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept (True by default), and whether to start from the coefficients of the
+        previous fit. The latter has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap; 1e-8 and 0 by default.
+
+    Attributes
+    ----------
+    radius_, radii_ : float, (n_radii,) array
+        Chosen radius, and all radii.
+    losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+
+    See Also
+    --------
+    SimplexRegression : The sum is given.
+    L1RegressionCV : Coefficients of both signs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import SimplexRegressionCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 4))
+    >>> y = 0.3 * X[:, 0] + 0.7 * X[:, 2]
+    >>> model = SimplexRegressionCV(radii=[0.5, 1.0, 2.0]).fit(X, y)
+    >>> model.radius_, model.coef_.round(6)
+    (1.0, array([0.3, 0. , 0.7, 0. ]))
     """
 
 
@@ -285,8 +429,64 @@ class SimplexRegressionCV(DeviceSearch, OverSimplex, LinearRegressor):
 class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
     """`GroupRegression` with the radius chosen by cross-validation.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
-    `GroupRegression`.
+    Attributes that are not listed here are those of `L1Regression`.
+
+    Parameters
+    ----------
+    radii, n_radii, eps : "auto" or array, int, float or None
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
+        as in `radius_path`.
+    cv : int, splitter or iterable, optional
+        Folds; five by default.
+    rule : {"min", "1se"}
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
+    n_jobs, progress : int or None, bool
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+    groups : sequence or dict, optional
+        Features of each group, or the group of each feature. By default each feature is a group. A dict maps names of
+        groups to the names or numbers of their features; all other features are groups of their own.
+    p : float
+        Norm of a group; larger than 1, and may be infinite; 2 by default.
+    loss, rho, quantile : str, float or None, float
+        Loss, by default "squared", and its parameters. "huber" is linear for residuals beyond ``rho``, by default 1.
+        "quantile" predicts the quantile of that level, by default the median 0.5. It is quadratic on an interval of
+        width ``rho``, by default a hundredth of the median distance of the targets from their median. "poisson" is for
+        counts: predictions are their means, and `score` is the explained share of the deviance.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept (True by default), and whether to start from the coefficients of the
+        previous fit. The latter has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap; 1e-8 and 0 by default.
+
+    Attributes
+    ----------
+    radius_, radii_ : float, (n_radii,) array
+        Chosen radius, and all radii.
+    losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+    groups_ : dict
+        Features of each group, by their names if X has names.
+
+    See Also
+    --------
+    GroupRegression : The radius is given.
+    GroupClassifierCV : Classification.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import GroupRegressionCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 6))
+    >>> y = X[:, 3] - X[:, 5]
+    >>> model = GroupRegressionCV(radii=[0.5, 1.5], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
+    >>> model.radius_, np.flatnonzero(model.coef_.round(3))
+    (1.5, array([3, 5]))
     """
 
 
@@ -294,7 +494,60 @@ class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
 class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
     """`L1Classifier` with the radius chosen by cross-validation of the log-loss.
 
-    The parameters and attributes of the search are those of `L1RegressionCV`, all others those of `L1Classifier`.
+    Attributes that are not listed here are those of `L1Classifier`.
+
+    Parameters
+    ----------
+    radii, n_radii, eps : "auto" or array, int, float or None
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
+        as in `radius_path`.
+    cv : int, splitter or iterable, optional
+        Folds; five by default.
+    rule : {"min", "1se"}
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
+    n_jobs, progress : int or None, bool
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+    backend : {"numpy", "jax"}
+        "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
+        It keeps no trace. See `radius_path`.
+    positive : bool
+        Whether the coefficients must not be negative, for two classes. False by default.
+    class_weight : dict or "balanced", optional
+        Weights of the classes in the loss; all one by default.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept (True by default), and whether to start from the coefficients of the
+        previous fit. The latter has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap; 1e-8 and 0 by default.
+
+    Attributes
+    ----------
+    radius_, radii_ : float, (n_radii,) array
+        Chosen radius, and all radii.
+    losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+
+    See Also
+    --------
+    L1Classifier : The radius is given.
+    radius_path : Fits for many radii.
+    L1RegressionCV : Regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import L1ClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 20))
+    >>> y = X[:, 3] + rng.standard_normal(100) > 0
+    >>> model = L1ClassifierCV(radii=[1.0, 5.0, 25.0]).fit(X, y)
+    >>> model.radius_, abs(model.coef_[0]).argmax()
+    (1.0, np.int64(3))
     """
 
 
@@ -302,8 +555,61 @@ class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
 class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
     """`GroupClassifier` with the radius chosen by cross-validation of the log-loss.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
-    `GroupClassifier`.
+    Attributes that are not listed here are those of `GroupClassifier`.
+
+    Parameters
+    ----------
+    radii, n_radii, eps : "auto" or array, int, float or None
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
+        as in `radius_path`.
+    cv : int, splitter or iterable, optional
+        Folds; five by default.
+    rule : {"min", "1se"}
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
+    n_jobs, progress : int or None, bool
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+    groups : sequence or dict, optional
+        Features of each group, or the group of each feature. By default each feature is a group. A dict maps names of
+        groups to the names or numbers of their features; all other features are groups of their own.
+    p : float
+        Norm of a group; larger than 1, and may be infinite; 2 by default.
+    class_weight : dict or "balanced", optional
+        Weights of the classes in the loss; all one by default.
+    fit_intercept, warm_start : bool
+        Whether to fit an unconstrained intercept (True by default), and whether to start from the coefficients of the
+        previous fit. The latter has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at zero coefficients, or ``rtol`` times the first
+        gap; 1e-8 and 0 by default.
+
+    Attributes
+    ----------
+    radius_, radii_ : float, (n_radii,) array
+        Chosen radius, and all radii.
+    losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+    groups_ : dict
+        Features of each group, by their names if X has names.
+
+    See Also
+    --------
+    GroupClassifier : The radius is given.
+    GroupRegressionCV : Regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import GroupClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 6))
+    >>> y = X[:, 3] > X[:, 4]
+    >>> model = GroupClassifierCV(radii=[0.5, 2.0], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
+    >>> model.radius_, model.coef_.any(axis=0)
+    (2.0, array([False, False, False,  True,  True,  True]))
     """
 
 
@@ -311,8 +617,58 @@ class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
 class NuclearCompletionCV(Completion, RadiusSearch):
     """`NuclearCompletion` with the radius chosen by cross-validation.
 
-    The parameters and attributes of the search are those of `L1RegressionCV` without ``backend``, all others those of
-    `NuclearCompletion`.
+    Attributes that are not listed here are those of `NuclearCompletion`.
+
+    Parameters
+    ----------
+    radii, n_radii, eps : "auto" or array, int, float or None
+        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 10; ``eps`` determines the largest one
+        as in `radius_path`, by default 0.1.
+    cv : int, splitter or iterable, optional
+        Folds; five by default.
+    rule : {"min", "1se"}
+        Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
+        that loss.
+    n_jobs, progress : int or None, bool
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+    biases, damping : bool, float
+        Whether to fit biases of rows and columns before the matrix (True by default), and the ridge penalty on them:
+        ``damping``, by default 5, acts like as many additional observations with bias zero.
+    loss, rho, quantile : str, float or None, float
+        Loss, by default "squared", and its parameters. "huber" is linear for residuals beyond ``rho``, by default 1.
+        "quantile" predicts the quantile of that level, by default the median 0.5. It is quadratic on an interval of
+        width ``rho``, by default a hundredth of the median distance of the residuals from their median.
+    fit_intercept, warm_start : bool
+        Whether to fit the mean (True by default), and whether to start from the matrix of the previous fit. The latter
+        has no effect here.
+    method, max_iter : str, Tableau or Method, and int
+        Method of `fwflow.minimize`, by default "auto", and its largest number of iterations, by default 10000.
+    tol, rtol : float
+        Stop when the duality gap is at most ``tol`` times the loss at a zero matrix, or ``rtol`` times the first gap;
+        1e-4 and 0 by default.
+
+    Attributes
+    ----------
+    radius_, radii_ : float, (n_radii,) array
+        Chosen radius, and all radii.
+    losses_, mean_losses_, standard_errors_ : (n_folds, n_radii) array, (n_radii,) arrays
+        ``losses_`` is the mean loss of the held-out samples of each fold, for each radius. ``mean_losses_`` is its mean
+        over the folds, and ``standard_errors_`` is the standard error of this mean.
+
+    See Also
+    --------
+    NuclearCompletion : The radius is given.
+    fwflow.MatrixCompletion : Objective without biases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.sklearn import NuclearCompletionCV
+    >>> pairs = np.array([[u, i] for u in range(8) for i in range(6) if (u + i) % 3])
+    >>> ratings = 3 + (pairs[:, 0] % 2 - 0.5) * (pairs[:, 1] % 2 - 0.5)
+    >>> model = NuclearCompletionCV(radii=[0.5, 4.0], cv=3).fit(pairs, ratings)
+    >>> model.radius_, model.predict([[0, 0], [1, 0]]).round(1)
+    (4.0, array([3. , 2.8]))
     """
 
     n_radii: int = 10

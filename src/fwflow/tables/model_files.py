@@ -1,12 +1,13 @@
-"""Fitted linear models with the names of their columns, in files of arrays and JSON."""
+"""Fitted linear models with the names of their columns and the preparation of their tables, in files without code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,25 +17,227 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError
 from fwflow.objectives.losses import losses
 from fwflow.run.result import Result
+from fwflow.tables.frames import ArrowStream, Frame
+from fwflow.tables.preparation import Made, Preparation, numbers_of
+
+# Name of the class in files, and the version of its fields. Files of version 1 have the first fields, up to `written`,
+# and those of version 2 also the preparation.
+_KIND, _VERSION = "fitted-linear-model", 3
+_VERSION_1 = (
+    *("coefficients", "names", "intercept", "loss", "constraint", "target", "classes", "dropped", "data", "rows"),
+    *("method", "message", "certified", "fun", "gap", "iterations", "passes", "seconds", "written"),
+)
+_VERSION_2 = (*_VERSION_1, "preparation")
+#: Rules that choose a radius by its score.
+RULES = ("best", "1se")
+# Number of radii that an error message shows, chosen without tuning.
+_RADII_SHOWN = 100
 
 
-@storable("fitted-linear-model", valid=lambda model: model._consistent)
+@storable("fitted-path", valid=lambda path: path._consistent)
 @dataclass(frozen=True, eq=False)
-class FittedModel:
-    """Linear model, and a description of the run that found it.
+class ModelPath:
+    """Models of one table for increasing radii of the constraint set.
 
     Attributes
     ----------
-    coefficients, names : (n,) array, tuple of str
-        Coefficients, and the names of their columns, all different.
-    intercept : float
-        Constant term; zero if none was fitted.
+    family : str
+        Name of the set, such as ``l1``.
+    radii : (m,) array
+        Radii, in ascending order.
+    coefficients, intercepts : (m, n) and (m,), or (m, k, n) and (m, k) arrays
+        Coefficients and constant terms of the models; those of k > 2 classes have a row per class.
+    funs, gaps : (m,) arrays
+        Objectives and verified duality gaps.
+    certified : (m,) array of bool
+        Whether the gaps are within the tolerance.
+    iterations, passes : (m,) arrays
+        Iterations, and passes over the data.
+
+    See Also
+    --------
+    FittedModel : Model with its path; the method ``at`` returns the model of another radius.
+    fwflow.path : Computes a path.
+
+    Examples
+    --------
+    >>> from fwflow.tables.problem import read_problem
+    >>> problem = read_problem({"age": [30, 40, 50], "y": [1.0, 2.0, 4.0]}, "y")
+    >>> path = problem.path("l1", radii=[0.5, 1.0])
+    >>> path.radii.tolist(), path.coefficients.round(3).tolist()
+    ([0.5, 1.0], [[0.5], [1.0]])
+    """
+
+    family: str
+    radii: Array
+    coefficients: Array
+    intercepts: Array
+    funs: Array
+    gaps: Array
+    certified: Array
+    iterations: Array
+    passes: Array
+
+    @property
+    def _consistent(self) -> bool:
+        arrays = (
+            self.coefficients,
+            self.intercepts,
+            self.funs,
+            self.gaps,
+            self.certified,
+            self.iterations,
+            self.passes,
+        )
+        return (
+            self.radii.ndim == 1
+            and len(self.radii) > 0
+            and all(len(array) == len(self.radii) for array in arrays if array.ndim)
+            and all(array.ndim == 1 for array in arrays[2:])
+            and self.coefficients.shape[:-1] == self.intercepts.shape
+            and self.coefficients.ndim in (2, 3)
+            and self.certified.dtype == bool
+            and all(array.dtype.kind == "f" for array in (self.radii, *arrays[:4]))
+            and bool(np.isfinite(self.radii).all() and (self.radii > 0).all() and (np.diff(self.radii) > 0).all())
+            and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercepts).all())
+        )
+
+    @property
+    def listed(self) -> str:
+        """The radii as text."""
+        shown = [f"{value:.6g}" for value in self.radii.tolist()]
+        return ", ".join(shown[:_RADII_SHOWN]) + (", ..." if len(shown) > _RADII_SHOWN else "")
+
+    def position(self, radius: float) -> int:
+        """Return the position of a radius, which must be one of the radii to six significant digits."""
+        asked = f"{radius:.6g}"
+        shown = [f"{value:.6g}" for value in self.radii.tolist()]
+        if asked not in shown:
+            raise InputError(f"the path has no model of the radius {asked}; it has {self.listed}")
+        return shown.index(asked)
+
+
+@storable("held-out-scores", valid=lambda scores: scores._consistent)
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Scores of rows that were not used for the fit, from cross-validation.
+
+    Attributes
+    ----------
+    score : str
+        Name of the score: that of a loss such as ``squared loss``, for which less is better, or of a scorer of
+        scikit-learn, for which more is better.
+    rule : {"best", "1se"}
+        Rule by which the radius was chosen.
+    folds, seed : int, int
+        Number of folds, and the seed of their random choice.
+    groups : str
+        Column of the groups that no fold divides; empty if there is none.
+    radii, means, errors : (m,) arrays
+        Radii, the mean score over the folds, and the standard error of this mean.
+    radius : float
+        Chosen radius.
+
+    See Also
+    --------
+    fwflow.tables.selection.select : Cross-validation.
+    FittedModel : Model with these scores.
+
+    Examples
+    --------
+    >>> radii, means, errors = np.array([1.0, 2.0]), np.array([0.5, 0.25]), np.array([0.125, 0.125])
+    >>> HeldOut("squared loss", "best", 5, 0, "", radii, means, errors, 2.0).text
+    'squared loss 0.25 +- 0.12 (mean of 5 folds, standard error)'
+    """
+
+    score: str
+    rule: str
+    folds: int
+    seed: int
+    groups: str
+    radii: Array
+    means: Array
+    errors: Array
+    radius: float
+
+    @property
+    def _consistent(self) -> bool:
+        arrays = (self.radii, self.means, self.errors)
+        return (
+            all(array.ndim == 1 and array.dtype.kind == "f" and len(array) == len(self.radii) for array in arrays)
+            and bool((self.radii == self.radius).any())
+            and self.rule in RULES
+        )
+
+    @property
+    def place(self) -> int:
+        """Position of the chosen radius."""
+        return int((self.radii == self.radius).argmax())
+
+    @property
+    def text(self) -> str:
+        """Score of the chosen radius, in words."""
+        mean, error = self.means[self.place], self.errors[self.place]
+        return f"{self.score} {mean:.6g} +- {error:.2g} (mean of {self.folds} folds, standard error)"
+
+
+class Coefficient(NamedTuple):
+    """Row of the table of coefficients.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column of the model, for example ``carrier=AA``.
+    column, level : str
+        Column of the table, and the level of a category; the level is empty for numbers.
+    label : str
+        Class that the coefficient belongs to, in models of more than two classes; else empty.
+    standardised : float
+        Change of the score for a change by one standard deviation; for a category, from other levels to this one. NaN
+        if the model does not know the standard deviation, because the table was not prepared.
+    original : float
+        Change of the score for a change by one unit of the table.
+
+    See Also
+    --------
+    FittedModel : Model whose method ``table`` returns these rows.
+    fwflow.tables.preparation.Preparation : Origin of the columns of a model.
+
+    Examples
+    --------
+    >>> Coefficient("carrier=AA", "carrier", "AA", "", 0.5, 0.5).level
+    'AA'
+    """
+
+    name: str
+    column: str
+    level: str
+    label: str
+    standardised: float
+    original: float
+
+
+@storable(f"{_KIND}-{_VERSION}", valid=lambda model: model._consistent)
+@storable(f"{_KIND}-2", *_VERSION_2, valid=lambda model: model._consistent)
+@storable(_KIND, *_VERSION_1, valid=lambda model: model._consistent)
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Linear model, the preparation of its table, and a description of the run that found it.
+
+    Attributes
+    ----------
+    coefficients, names : (n,) or (k, n) array, tuple of n str
+        Coefficients, and the names of their columns, all different. A model of k > 2 classes has a row per class.
+    intercept : float or tuple of k float
+        Constant term, or one per class; zero if none was fitted. It belongs to the prepared columns;
+        `original_intercept` belongs to the columns of the table.
     loss, constraint : str
         A name in ``fwflow.objectives.losses.losses``, and the constraint set, such as ``l1:10``.
     target : str
         Name of the predicted column; empty if it has none.
-    classes : tuple of two str, or None
-        For a loss of class labels, the classes of a negative and of a positive score.
+    classes : tuple of k str, or None
+        For a loss of class labels, the classes. Of two classes, the first one has negative and the second one has
+        positive scores.
     data, rows, dropped : str, int, tuple of str
         Path of the data file, its number of rows, and its columns that were left out.
     method, message, written : str
@@ -45,6 +248,20 @@ class FittedModel:
         Objective and verified duality gap at the coefficients.
     iterations, passes, seconds : int, float, float
         Iterations, passes over the data, and time in seconds.
+    preparation : Preparation or None
+        Conversion of a table to the columns of the model, or None if the columns are those of the table.
+    path : ModelPath or None
+        Models for all radii, or None if only one was fitted. Without ``held_out``, the coefficients are those of the
+        largest radius.
+    held_out : HeldOut or None
+        Scores of the cross-validation that chose the radius.
+
+    See Also
+    --------
+    fwflow.tables.problem.read_problem : Objective of a data file; its result has a method that returns the model.
+    fwflow.tables.preparation.Preparation : Conversion of a table to a matrix.
+    fwflow.LinearModel : Objective of the fit.
+    fwflow.sklearn.L1Regression : Estimator for scikit-learn.
 
     Examples
     --------
@@ -54,15 +271,20 @@ class FittedModel:
     >>> model = FittedModel.of(result, ("age", "visits"), loss="squared", constraint="l1:2", rows=2)
     >>> model.largest(1), model.predict(X).round(3)
     ([('age', 2.0)], array([2., 0.]))
+
+    Columns are found by name:
+
+    >>> model.predict({"visits": [7.0], "age": [1.5]}).round(3)
+    array([3.])
     """
 
     coefficients: Array
     names: tuple[str, ...]
-    intercept: float
+    intercept: float | tuple[float, ...]
     loss: str
     constraint: str
     target: str
-    classes: tuple[str, str] | None
+    classes: tuple[str, ...] | None
     dropped: tuple[str, ...]
     data: str
     rows: int
@@ -75,6 +297,9 @@ class FittedModel:
     passes: float
     seconds: float
     written: str
+    preparation: Preparation | None = None
+    path: ModelPath | None = None
+    held_out: HeldOut | None = None
 
     @classmethod
     def of(
@@ -101,39 +326,195 @@ class FittedModel:
 
     @property
     def _consistent(self) -> bool:
+        many = len(self.classes) if self.classes is not None and len(self.classes) > 2 else 0
+        n = len(self.names)
         return (
-            self.coefficients.shape == (len(self.names),)
-            and len(set(self.names)) == len(self.names)
+            self.coefficients.shape == ((many, n) if many else (n,))
+            and np.shape(self.intercept) == ((many,) if many else ())
+            and len(set(self.names)) == n
             and self.coefficients.dtype.kind == "f"
-            and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercept))
+            and bool(np.isfinite(self.coefficients).all() and np.isfinite(self.intercept).all())
             and self.loss in losses
             and losses[self.loss].labels == (self.classes is not None)
+            and (self.classes is None or len(set(self.classes)) == len(self.classes) > 1)
+            and (self.preparation is None or self.preparation.names == self.names)
+            and (self.path is None or self.path.coefficients.shape[1:] == self.coefficients.shape)
         )
 
+    def at(self, radius: float) -> FittedModel:
+        """Return the model of one of the radii of the path.
+
+        Parameters
+        ----------
+        radius : float
+            One of the radii, to six significant digits; another number is an error that lists the radii.
+
+        Returns
+        -------
+        FittedModel
+            Model without a path.
+        """
+        if self.path is None:
+            raise InputError(f"the model has no path; it was fitted with one set, {self.constraint}")
+        i, path = self.path.position(radius), self.path
+        return replace(
+            self,
+            coefficients=path.coefficients[i],
+            intercept=float(path.intercepts[i]) if path.intercepts.ndim == 1 else tuple(path.intercepts[i].tolist()),
+            constraint=f"{path.family}:{path.radii[i]:.6g}",
+            fun=float(path.funs[i]),
+            gap=float(path.gaps[i]),
+            certified=bool(path.certified[i]),
+            iterations=int(path.iterations[i]),
+            passes=float(path.passes[i]),
+            path=None,
+            held_out=None,
+        )
+
+    @property
+    def chosen(self) -> bool:
+        """Whether the model has one radius, and is not a path of which none is chosen."""
+        return self.path is None or self.held_out is not None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the columns of a table that the model needs."""
+        return self.names if self.preparation is None else self.preparation.inputs
+
     def scores(self, X: Any) -> Array:
-        """Return ``X @ coefficients + intercept``."""
-        return np.asarray(dot(X, self.coefficients) + self.intercept)
+        """Return the values of the linear function: one per row or, for more than two classes, one per row and class.
+
+        Parameters
+        ----------
+        X : Frame, pandas or polars DataFrame, mapping of names to columns, or array
+            Rows of a table. Columns are found by name; further columns are ignored. An array has the columns `inputs`,
+            in this order.
+
+        Returns
+        -------
+        (m,) or (m, k) array
+            NaN for rows with missing cells, if the model was fitted to rows without missing cells.
+        """
+        scores = np.asarray(dot(self._matrix(X), self.coefficients.T) + np.asarray(self.intercept))
+        if self.preparation is not None and self.preparation.missing == "drop":
+            scores[~self.preparation.complete(X)] = np.nan
+        return scores
+
+    def _matrix(self, X: Any) -> Any:
+        if self.preparation is not None:
+            return self.preparation.apply(X)
+        if not isinstance(X, Frame | Mapping | ArrowStream):
+            return X
+        return numbers_of(Frame.of(X), self.names)
 
     def predict(self, X: Any) -> Array:
-        """Return the scores or, for a loss of class labels, the classes. A score of zero gives the first class."""
+        """Return the predicted numbers or classes. For two classes, a score of zero gives the first class.
+
+        Numbers are the scores or, for the loss "poisson", their exponentials, which are the predicted means.
+
+        Parameters
+        ----------
+        X : Frame, data frame, mapping of names to columns, or array
+            Rows of a table, as in `scores`.
+
+        Returns
+        -------
+        (m,) array
+            Classes are text, and empty where the score is NaN.
+        """
         scores = self.scores(X)
-        return scores if self.classes is None else np.array(self.classes, dtype=object)[(scores > 0).astype(int)]
+        if self.classes is None:
+            return np.asarray(losses[self.loss]().mean(scores))
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        predicted = np.array(self.classes, dtype=object)[best]
+        predicted[np.isnan(scores.reshape(len(scores), -1)).any(axis=1)] = ""
+        return predicted
 
     def probabilities(self, X: Any) -> Array:
-        """Return the probabilities of the second class under the logistic loss."""
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : Frame, data frame, mapping of names to columns, or array
+            Rows of a table, as in `scores`.
+
+        Returns
+        -------
+        (m, k) array
+            One column per class, in the order of `classes`.
+        """
+        if self.classes is None:
+            raise InputError(f"a model of the {self.loss} loss has no classes, so it has no probabilities")
         z = self.scores(X)
+        if z.ndim == 2:
+            e = np.exp(z - z.max(axis=1, keepdims=True))
+            return e / e.sum(axis=1, keepdims=True)
         e = np.exp(-np.abs(z))
-        return np.where(z >= 0, 1.0, e) / (1 + e)
+        smaller, larger = e / (1 + e), 1 / (1 + e)
+        return np.where(z[:, None] >= 0, np.stack([smaller, larger], 1), np.stack([larger, smaller], 1))
 
     @property
     def nonzero(self) -> int:
         """Number of nonzero coefficients."""
         return int(np.count_nonzero(self.coefficients))
 
+    @property
+    def original_intercept(self) -> float | tuple[float, ...]:
+        """Constant term, or one per class, in original units: the score of a row in which all numbers are zero."""
+        if self.preparation is None:
+            return self.intercept
+        units = np.array([made.unit * made.centre for made in self.preparation.made])
+        shifted = np.asarray(self.intercept) - dot(self.coefficients, units)
+        return float(shifted) if shifted.ndim == 0 else tuple(shifted.tolist())
+
     def largest(self, count: int) -> list[tuple[str, float]]:
-        """Return names and values of the nonzero coefficients of largest absolute value."""
-        order = np.argsort(-np.abs(self.coefficients), kind="stable")[: min(count, self.nonzero)]
-        return [(self.names[j], float(self.coefficients[j])) for j in order]
+        """Return names and values of the nonzero coefficients of largest absolute value.
+
+        In models of more than two classes, the class is part of the name.
+        """
+        values = self.coefficients.reshape(-1)
+        order = np.argsort(-np.abs(values), kind="stable")[: min(count, self.nonzero)]
+        names = self.labelled_names
+        return [(names[j], float(values[j])) for j in order]
+
+    @property
+    def labelled_names(self) -> tuple[str, ...]:
+        """Names of all coefficients, row by row; in models of more than two classes, with the class."""
+        return tuple(f"{label}: {name}" if label else name for label in self._labels for name in self.names)
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return ("",) if self.classes is None or len(self.classes) == 2 else self.classes
+
+    def table(self, count: int | None = None) -> list[Coefficient]:
+        """Return all coefficients, or the nonzero ones that matter most, standardised and in original units.
+
+        Parameters
+        ----------
+        count : int, optional
+            Number of nonzero coefficients, of the largest standardised values. Default: all coefficients, in the order
+            of the columns.
+
+        Returns
+        -------
+        list of Coefficient
+            Scores are the sum over the rows of ``original`` times the number in the table (for a level: 1 or 0), plus
+            `original_intercept`.
+        """
+        made = (
+            [Made(name, name, name, "", standard=np.nan) for name in self.names]
+            if self.preparation is None
+            else self.preparation.made
+        )
+        rows = [
+            Coefficient(m.name, m.column, m.level, label, float(m.standard * c), float(m.unit * c))
+            for label, row in zip(self._labels, np.atleast_2d(self.coefficients).tolist(), strict=True)
+            for m, c in zip(made, row, strict=True)
+        ]
+        if count is None:
+            return rows
+        rows = [row for row in rows if row.original]
+        return sorted(rows, key=lambda r: -abs(r.original if np.isnan(r.standardised) else r.standardised))[:count]
 
     def save(self, path: str | Path) -> None:
         """Write the model to an ``.npz`` file with a checksum. An error leaves an existing file unchanged."""
@@ -145,4 +526,8 @@ class FittedModel:
         try:
             return _storage.load(path, FittedModel)
         except ValueError as error:
-            raise InputError(f"{path} holds no model: {error.__cause__}") from error
+            newer = re.search(rf"the class '{_KIND}-(\d+)' is not registered", str(error.__cause__))
+            if newer is None:
+                raise InputError(f"{path} holds no model: {error.__cause__}") from error
+            version = f"a model of format {newer[1]}, and this version of fwflow reads formats 1 to {_VERSION}"
+            raise InputError(f"{path} holds {version}; update fwflow") from error

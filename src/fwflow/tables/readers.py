@@ -1,4 +1,4 @@
-"""Tables of numbers with named columns, and their readers, one for each format.
+"""Tables of numbers with named columns, and readers of tables and frames, one for each format.
 
 Errors name the line of a text file, and the row of other files.
 """
@@ -11,12 +11,12 @@ import io
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 from zipfile import BadZipFile
 
 import numpy as np
@@ -25,18 +25,14 @@ import scipy.sparse as sp
 
 from fwflow._storage.files import check_unpacked, load_arrays, opened, seekable
 from fwflow._validation import Array, InputError, float_array, is_plain, parsed
+from fwflow.tables.frames import BLANKS, MISSING, Frame, arrow_column, check_columns, listed, row_number, text_column
 
 #: A number per row; or a text per row, if some rows do not hold numbers.
 Target = Array | tuple[str, ...]
 
-#: Texts that mean a missing value, in lower case. "none" and "-" are not among them, as both are usual class labels.
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
-
-#: White space that may surround a cell. str.strip() removes more, such as no-break spaces and record separators.
-_BLANKS = " \t\r\n"
-
-# Number of column names that an error message shows, chosen without tuning.
-_SHOWN = 5
+# Smallest share of text among the cells of a column of text, chosen without tuning. If fewer cells are text, they are
+# errors in a column of numbers.
+_TEXT_SHARE = 0.05
 # Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
 _CELLS = 2**18
 # Accepted delimiters. The first one is used if several fit equally well.
@@ -58,23 +54,26 @@ class Table:
     target_name: str
     place: Callable[[int], str]  # Position of row i in the file as text, for error messages.
     implied: bool = False  # Whether columns that the file does not mention are columns of zeros.
+    ignored: tuple[str, ...] = ()  # Columns of the file that were not wanted.
 
     def columns(self, names: Sequence[str]) -> Any:
-        """Return the matrix with these columns in this order; refuse the table if it has other columns."""
-        places, accepted = {name: j for j, name in enumerate(self.names)}, set(names)
-        missing = [name for name in names if name not in places and not self.implied]
-        used = np.diff(self.X.indptr) > 0 if self.implied else np.ones(len(self.names), dtype=bool)
-        surplus = [name for name, some in zip(self.names, used, strict=True) if some and name not in accepted]
-        faults = [f"lacks {_listed(missing)}"] if missing else []
-        faults += [f"has {_listed(surplus)} too many (--drop leaves one out)"] if surplus else []
-        if faults:
-            raise InputError(f"{self.path} {' and '.join(faults)}")
+        """Return the matrix with these columns in this order; refuse the table if it lacks some of them."""
+        places = {name: j for j, name in enumerate(self.names)}
+        if not self.implied:
+            check_columns(str(self.path), self.names, names, self.ignored)
         if names == self.names:
             return self.X
         if not self.implied:
             return self.X[:, [places[name] for name in names]]
         wider = sp.hstack([self.X, sp.csc_array((self.X.shape[0], 1))], format="csc")
         return wider[:, [places.get(name, -1) for name in names]]
+
+    def frame(self) -> Frame:
+        """Return the table as a frame."""
+        X = self.X.toarray() if sp.issparse(self.X) else self.X
+        columns = {name: np.asarray(X[:, j], dtype=np.float64) for j, name in enumerate(self.names)}
+        target = text_column(self.target) if isinstance(self.target, tuple) else self.target
+        return Frame(columns, target, self.target_name, str(self.path), self.place, self.ignored)
 
 
 @dataclass(frozen=True)
@@ -91,27 +90,39 @@ class Wanted:
     optional: frozenset[str] = frozenset()  # Names in `target` and `drop` of columns that may be absent.
     labelled: bool = False  # Whether a target is required.
     alone: bool = False  # Whether the only column of the file is the target.
+    only: bool = False  # Whether columns that are not in `known` are ignored.
+    text: frozenset[str] = frozenset()  # Columns whose cells stay text in a frame, also if all of them are numbers.
+    numbers: frozenset[str] = frozenset()  # Columns of numbers, in which a frame keeps text as it is.
 
-    def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> tuple[list[int], int | None]:
+    def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> Division:
         """Return the positions of the columns of X, and that of the target if it is one of the columns."""
         if self.alone and len(names) == 1:
-            return [], 0
+            return Division([], 0, ())
         for option, name in [("--target", self.target), *(("--drop", name) for name in sorted(self.drop))]:
             if name is not None and name not in names and name not in self.optional:
-                raise InputError(f"{path} has no column {name!r} ({option}); {_near(name, names)}")
+                raise InputError(f"{path} has no column {name!r} ({option}); {near(name, names)}")
         if self.labelled and self.target is None and not own_target:
-            raise InputError(f"{path}: the column to predict must be named with --target; it has {_listed(names)}")
-        counts = Counter(name for name in names if name not in self.drop)
+            raise InputError(f"{path}: the column to predict must be named with --target; it has {listed(names)}")
+        kept = [j for j, name in enumerate(names) if name not in self.drop]
+        wanted = [j for j in kept if not self.only or names[j] in self.known or names[j] == self.target]
+        counts = Counter(names[j] for j in wanted)
         if twice := [name for name, count in counts.items() if count > 1]:
             where = " and ".join(str(j + 1) for j, name in enumerate(names) if name == twice[0])
             raise InputError(f"{path}: columns {where} are both called {twice[0]!r}; rename one, or drop them")
-        kept = [j for j, name in enumerate(names) if name not in self.drop]
-        target = next((j for j in kept if names[j] == self.target), None)
-        features = [j for j in kept if j != target]
-        if not features and not self.alone:
-            left_out = f"; --drop leaves out {_listed(sorted(self.drop))}" if self.drop else ""
-            raise InputError(f"{path} has no column to predict from; it has {_listed(names)}{left_out}")
-        return features, target
+        target = next((j for j in wanted if names[j] == self.target), None)
+        features = [j for j in wanted if j != target]
+        if not features and not self.alone and not self.only:
+            left_out = f"; --drop leaves out {listed(sorted(self.drop))}" if self.drop else ""
+            raise InputError(f"{path} has no column to predict from; it has {listed(names)}{left_out}")
+        return Division(features, target, tuple(names[j] for j in kept if j not in set(wanted)) if self.only else ())
+
+
+class Division(NamedTuple):
+    """Positions of the columns of X and of the target, and the names of the columns that are ignored."""
+
+    features: list[int]
+    target: int | None
+    ignored: tuple[str, ...]
 
 
 #: Name and values of a target.
@@ -120,12 +131,12 @@ Labels = tuple[str, Sequence[str] | Array]
 
 def _select(path: Path, wanted: Wanted, X: Any, names: Sequence[str], labels: Labels | None, **more: Any) -> Table:
     """Return the wanted columns of a matrix. The target is one of them, or the labels with their name."""
-    features, column = wanted.divide(path, names, own_target=labels is not None)
+    features, column, ignored = wanted.divide(path, names, own_target=labels is not None)
     if column is not None:
         values = X[:, [column]]
         labels = names[column], np.asarray(values.toarray() if sp.issparse(values) else values)[:, 0]
     kept = X if len(features) == len(names) else X[:, features]
-    return _make_table(path, kept, names, features, labels, **more)
+    return _make_table(path, kept, names, features, labels, ignored=ignored, **more)
 
 
 def _check_size(path: Path, shape: tuple[int, ...]) -> None:
@@ -139,8 +150,9 @@ def _make_table(
     names: Sequence[str],
     features: Sequence[int],
     labels: Labels | None,
-    place: Callable[[int], str] = lambda i: f"row {i + 1}",
+    place: Callable[[int], str] = row_number,
     implied: bool = False,
+    ignored: tuple[str, ...] = (),
 ) -> Table:
     """Return a table; refuse entries that are not finite.
 
@@ -148,7 +160,7 @@ def _make_table(
     """
     name, target = "", None
     if labels is not None:
-        name, target = labels[0], _as_target(path, labels[1], labels[0], place)
+        name, target = labels[0], as_target(path, labels[1], labels[0], place)
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         entries = X.tocoo() if sp.issparse(X) else sp.coo_array(np.where(np.isfinite(X), 0.0, X))
         wrong = ~np.isfinite(entries.data)
@@ -157,14 +169,7 @@ def _make_table(
         if np.isnan(values[0]):
             raise _refuse_missing(path, where, "missing", len(np.unique(rows)), X.shape[0])
         raise InputError(f"{path}, {where} must be a finite number; it is {values[0]}")
-    return Table(path, X, tuple(names[j] for j in features), target, name, place, implied)
-
-
-def _listed(names: Collection[str]) -> str:
-    """Return the first few names as text."""
-    few = ", ".join(map(repr, list(names)[:_SHOWN]))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"column{'s' if len(names) != 1 else ''} {few}{more}"
+    return Table(path, X, tuple(names[j] for j in features), target, name, place, implied, ignored)
 
 
 def _column_text(j: int, names: Sequence[str]) -> str:
@@ -172,23 +177,23 @@ def _column_text(j: int, names: Sequence[str]) -> str:
     return f"column {j + 1}" + (f" ({names[j]!r})" if names[j] != str(j + 1) else "")
 
 
-def _near(name: str, names: Sequence[str]) -> str:
+def near(name: str, names: Sequence[str]) -> str:
+    """Return the end of an error message for a column that does not exist."""
     # The search for similar names is limited to 2000, because it is slow.
     same = [other for other in names if other.casefold() == name.casefold()]
     close = same or difflib.get_close_matches(name, names[:2000], n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {_listed(names)}"
+    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed(names)}"
 
 
-def _as_target(path: Path, values: Sequence[str] | Array, name: str, place: Callable[[int], str]) -> Target:
+def as_target(path: str | Path, values: Sequence[str] | Array, name: str, place: Callable[[int], str]) -> Target:
     """Return a target of numbers, or of text if not all values are numbers; refuse missing and infinite values."""
     if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
         numbers = float_array(values, f"{path}: the target", 1).astype(np.float64)
     else:
-        texts = [str(value).strip(_BLANKS) for value in values]
+        texts = [str(value).strip(BLANKS) for value in values]
         absent = [i for i, text in enumerate(texts) if text.lower() in MISSING]
         if absent:
-            many = f"; {len(absent)} of {len(texts)} rows have none" if len(absent) > 1 else ""
-            raise InputError(f"{path}, {place(absent[0])}: the target {name!r} is missing{many}")
+            raise missing_target(path, place(absent[0]), name, len(absent), len(texts))
         if not is_plain("".join(texts)):
             return tuple(texts)
         try:
@@ -202,9 +207,10 @@ def _as_target(path: Path, values: Sequence[str] | Array, name: str, place: Call
     return numbers
 
 
-def as_text(label: Any) -> str:
-    """Return a label as it is written in files: 1.0 becomes 1."""
-    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+def missing_target(path: str | Path, place: str, name: str, count: int, of: int) -> InputError:
+    """Return the error for rows without a target, of which `place` is the first."""
+    many = f"; {count} of {of} rows have none" if count > 1 else ""
+    return InputError(f"{path}, {place}: the target {name!r} is missing{many}")
 
 
 def _refuse_missing(path: Path, place: str, found: str, rows: int, of: int) -> InputError:
@@ -219,7 +225,7 @@ def _refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
     name, holds = next(iter(columns.items()))
     verb, them = ("holds", "it") if len(columns) == 1 else ("hold", "them")
     return InputError(
-        f"{path}: {_listed(columns)} {verb} no numbers ({name!r}: {holds}); "
+        f"{path}: {listed(list(columns))} {verb} no numbers ({name!r}: {holds}); "
         f"drop {them} (--drop {name!r}), or encode {them} as numbers"
     )
 
@@ -239,27 +245,133 @@ def _text(path: Path) -> Iterator[TextIO]:
 def read_csv(path: Path, wanted: Wanted) -> Table:
     """Read cells between commas, semicolons or tabs. Lines before the first row that begin with # are comments."""
     with _text(path) as file:
-        rows = _rows(path, file)
-        first, header, names = _head(path, rows, wanted)
-        features, target = wanted.divide(path, names)
-        lines, texts, blocks = array("q"), list[str](), list[Array]()
-        rows = rows if header else chain([first], rows)
+        names, header, blocks = _blocks(path, file, wanted)
+        features, target, ignored = wanted.divide(path, names)
+        lines, texts, numbers = array("q"), list[str](), list[Array]()
+        for block in blocks:
+            lines.extend(line for line, _ in block)
+            cells = [row if len(features) == len(names) else [row[j] for j in features] for _, row in block]
+            numbers.append(_numbers(cells).reshape(len(block), len(features)))
+            if target is not None:
+                texts += [row[target] for _, row in block]
+    X = numbers[0] if len(numbers) == 1 else np.concatenate(numbers)
+    if not (good := np.isfinite(X)).all():
+        raise _bad_cells(path, names, features, ~good, header)
+    labels = None if target is None else (names[target], texts)
+    return _make_table(path, X, names, features, labels, lambda i: f"line {lines[i]}", ignored=ignored)
+
+
+def frame_of_csv(path: Path, wanted: Wanted) -> Frame:
+    """Read the columns of a CSV file as they are.
+
+    A column is text if more than a twentieth of its cells are. Text in a column of numbers is an error. The file is
+    read again if the first rows of a column are numbers, and later rows show that it is text.
+    """
+    text: set[int] = set()
+    while True:
+        with _text(path) as file:
+            names, _, blocks = _blocks(path, file, wanted)
+            features, target, ignored = wanted.divide(path, names)
+            wide = features if target is None else [*features, target]
+            text |= {j for j in wide if names[j] in wanted.text}
+            columns = {j: _GrowingColumn(j in text) for j in wide}
+            lines = array("q")
+            for block in blocks:
+                lines.extend(line for line, _ in block)
+                for j, column in columns.items():
+                    column.extend([row[j] for _, row in block], first=len(lines) == len(block))
+        found = {j for j in wide if columns[j].is_text(names[j] in wanted.numbers or j == target)}
+        if found <= text | {j for j in wide if columns[j].text}:
+            break
+        text |= found
+    for j in wide:
+        if fault := columns[j].fault(chosen=names[j] in wanted.text | wanted.numbers or j == target):
+            i, cell = fault
+            raise InputError(
+                f"{path}, line {lines[i]}, {_column_text(j, names)} is a number in most rows and {cell!r} here; "
+                f"correct this cell, or read the column as categories (--categorical {names[j]!r})"
+            )
+    return Frame(
+        {names[j]: columns[j].cells() for j in features},
+        None if target is None else columns[target].cells(),
+        "" if target is None else names[target],
+        str(path),
+        lambda i: f"line {lines[i]}",
+        ignored,
+    )
+
+
+class _GrowingColumn:
+    """Cells of one column of a CSV file, as numbers or as text, which grow by blocks."""
+
+    def __init__(self, text: bool) -> None:
+        self.text = text  # Whether the cells are kept as text.
+        self._blocks: list[Array] = []
+        self._present = 0  # Cells that are not missing.
+        self._texts = 0  # Cells that are neither missing nor numbers.
+        self._first: tuple[int, str] | None = None  # Row and content of the first cell of text.
+        self._length = 0
+
+    def extend(self, cells: list[str], first: bool) -> None:
+        """Add a block of cells. The first one decides whether the cells are kept as text."""
+        numbers = None if self.text else self._as_numbers(cells)
+        if first and not self.text and self.is_text(False):
+            self.text, self._blocks = True, []
+        self._blocks.append(text_column(cells) if self.text or numbers is None else numbers)
+        if numbers is None:
+            self._count(cells)
+        self._length += len(cells)
+
+    def _as_numbers(self, cells: list[str]) -> Array:
+        try:
+            if is_plain("".join(cells)):
+                numbers = np.array(cells, dtype=np.float64)
+                self._present += int(np.count_nonzero(~np.isnan(numbers)))
+                return numbers
+        except ValueError:
+            pass
+        self._count(cells)
+        values = (None if cell.lower() in MISSING else parsed(cell) for cell in cells)
+        return np.array([np.nan if value is None else value for value in values])
+
+    def _count(self, cells: list[str]) -> None:
+        for i, cell in enumerate(cells):
+            if cell.lower() not in MISSING:
+                self._present += 1
+                if parsed(cell) is None:
+                    self._texts += 1
+                    self._first = self._first or (self._length + i, cell)
+
+    def is_text(self, chosen: bool) -> bool:
+        """Return whether the column is text. A chosen column is text if any cell is."""
+        return self._texts > (0 if chosen else _TEXT_SHARE * self._present)
+
+    def fault(self, chosen: bool) -> tuple[int, str] | None:
+        """Return row and content of the first cell of text in a column of numbers."""
+        return None if chosen or self.is_text(False) else self._first
+
+    def cells(self) -> Array:
+        """Return the cells as a column of a frame."""
+        return np.concatenate(self._blocks)
+
+
+def _blocks(path: Path, file: TextIO, wanted: Wanted) -> tuple[list[str], bool, Iterator[list[Row]]]:
+    """Return the names of the columns, whether the file has them, and the rows in blocks."""
+    rows = _rows(path, file)
+    first, header, names = _head(path, rows, wanted)
+
+    def blocks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+        count = 0
         while block := list(islice(rows, max(1, _CELLS // len(names)))):
             for line, row in block:
                 if len(row) != len(names):
                     raise InputError(f"{path}, line {line} has {len(row)} cells, where the first row has {len(names)}")
-            lines.extend(line for line, _ in block)
-            cells = [row if len(features) == len(names) else [row[j] for j in features] for _, row in block]
-            blocks.append(_numbers(cells).reshape(len(block), len(features)))
-            if target is not None:
-                texts += [row[target] for _, row in block]
-    if not blocks:
-        raise InputError(f"{path} has no rows, only column names")
-    X = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    if not (good := np.isfinite(X)).all():
-        raise _bad_cells(path, names, features, ~good, header)
-    labels = None if target is None else (names[target], texts)
-    return _make_table(path, X, names, features, labels, lambda i: f"line {lines[i]}")
+            count += len(block)
+            yield block
+        if not count:
+            raise InputError(f"{path} has no rows, only column names")
+
+    return names, header, blocks(rows if header else chain([first], rows))
 
 
 def _bad_cells(path: Path, names: Sequence[str], features: Sequence[int], bad: Array, header: bool) -> InputError:
@@ -317,7 +429,7 @@ def _rows(path: Path, file: TextIO) -> Iterator[Row]:
     try:
         for cells in reader:
             if len(cells) > 1 or any(cells):
-                yield skipped + reader.line_num, [cell.strip(_BLANKS) for cell in cells]
+                yield skipped + reader.line_num, [cell.strip(BLANKS) for cell in cells]
     except csv.Error as error:
         line = skipped + reader.line_num
         raise InputError(f"{path}, line {line}: {error}; is a quotation mark left open?") from error
@@ -372,10 +484,10 @@ def read_libsvm(path: Path, wanted: Wanted) -> Table:
     lines, indices, values, ends = array("q"), array("q"), array("d"), array("q", [0])
     with _text(path) as file:
         for number, line in enumerate(file, 1):
-            content = line.partition("#")[0].strip(_BLANKS)
+            content = line.partition("#")[0].strip(BLANKS)
             if not content:
                 continue
-            label, *pairs = content.split() if content.isascii() else re.split(f"[{_BLANKS}]+", content)
+            label, *pairs = content.split() if content.isascii() else re.split(f"[{BLANKS}]+", content)
             if ":" in label:
                 raise InputError(f"{path}, line {number} must begin with a label; it begins with {label!r}")
             pairs = [pair for pair in pairs if not pair.startswith("qid:")]
@@ -507,6 +619,38 @@ def _matrix(path: Path, wanted: Wanted, matrix: Any, names: Any = None, labels: 
 
 def read_parquet(path: Path, wanted: Wanted) -> Table:
     """Read columns of integers, floating-point numbers, decimals or Booleans; the target may be text."""
+    stored, (features, target, ignored) = _stored(path, wanted)
+    names = stored.column_names
+
+    def numbers(j: int) -> Array:
+        values = stored.column(j).to_numpy()
+        if values.dtype == object:
+            values = np.array([np.nan if value is None else value for value in values], float)
+        return values.astype(float)
+
+    if text := [(names[j], str(stored.schema.field(j).type)) for j in features if not _is_numeric(stored, j)]:
+        raise _refuse_text(path, text)
+    X = np.column_stack([numbers(j) for j in features]) if features else np.zeros((stored.num_rows, 0))
+    labels: Labels | None = None
+    if target is not None and _is_numeric(stored, target):
+        labels = names[target], numbers(target)
+    elif target is not None:
+        labels = names[target], ["" if cell is None else str(cell) for cell in stored.column(target).to_pylist()]
+    return _make_table(path, X, names, features, labels, ignored=ignored)
+
+
+def frame_of_parquet(path: Path, wanted: Wanted) -> Frame:
+    """Read the columns of a Parquet file as they are."""
+    stored, (features, target, ignored) = _stored(path, wanted)
+    columns = {stored.column_names[j]: arrow_column(stored.column(j)) for j in features}
+    if target is None:
+        return Frame(columns, source=str(path), ignored=ignored)
+    cells = arrow_column(stored.column(target))
+    return Frame(columns, cells, stored.column_names[target], str(path), ignored=ignored)
+
+
+def _stored(path: Path, wanted: Wanted) -> tuple[Any, Division]:
+    """Return a Parquet file as an Arrow table, and the division of its columns."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -515,8 +659,7 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
     with seekable(path) as source:
         try:
             file = pq.ParquetFile(source)
-            names = file.schema_arrow.names
-            features, target = wanted.divide(path, names)
+            division = wanted.divide(path, file.schema_arrow.names)
             metadata = file.metadata
             pages = sum(metadata.row_group(g).total_byte_size for g in range(metadata.num_row_groups))
             # In memory a number takes eight bytes, also if its encoding in the file is shorter.
@@ -526,23 +669,11 @@ def read_parquet(path: Path, wanted: Wanted) -> Table:
             raise InputError(f"{path} is not a Parquet file that can be read: {error}") from error
     if not stored.num_rows:
         raise InputError(f"{path} has no rows, only column names")
+    return stored, division
 
-    def numeric(j: int) -> bool:
-        kind, types = stored.schema.field(j).type, pa.types
-        return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
 
-    def numbers(j: int) -> Array:
-        values = stored.column(j).to_numpy()
-        if values.dtype == object:
-            values = np.array([np.nan if value is None else value for value in values], float)
-        return values.astype(float)
+def _is_numeric(stored: Any, j: int) -> bool:
+    import pyarrow as pa
 
-    if text := [(names[j], str(stored.schema.field(j).type)) for j in features if not numeric(j)]:
-        raise _refuse_text(path, text)
-    X = np.column_stack([numbers(j) for j in features]) if features else np.zeros((stored.num_rows, 0))
-    labels: Labels | None = None
-    if target is not None and numeric(target):
-        labels = names[target], numbers(target)
-    elif target is not None:
-        labels = names[target], ["" if cell is None else str(cell) for cell in stored.column(target).to_pylist()]
-    return _make_table(path, X, names, features, labels)
+    kind, types = stored.schema.field(j).type, pa.types
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)

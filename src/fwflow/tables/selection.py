@@ -1,0 +1,332 @@
+"""Choice of the radius of a constraint set by cross-validation, for models of tables.
+
+The preparation of the table is fitted inside each fold, so that held-out rows have no influence on it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+import fwflow as fw
+from fwflow._numerics import dot
+from fwflow._validation import Array, InputError, one_line, suggest, whole
+from fwflow.objectives.losses import find_loss
+from fwflow.run.paths import chosen_radii
+from fwflow.sklearn.paths import best_radius
+from fwflow.tables.frames import as_text
+from fwflow.tables.model_files import RULES, FittedModel, HeldOut
+from fwflow.tables.problem import TableProblem, family
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Radius that cross-validation chose, with the path of all rows and the scores of the folds.
+
+    Attributes
+    ----------
+    problem, constraint : TableProblem, str
+        Table, and the name of the set.
+    held_out : HeldOut
+        Radii, mean scores, standard errors and the chosen radius.
+    scores : (folds, m) array
+        Held-out score of each fold, for each radius.
+    fold : (rows,) array of int
+        Fold in which each row is held out.
+    path : PathResult
+        Runs with all rows, for all radii.
+    result : Result
+        Run with all rows, for the chosen radius.
+
+    See Also
+    --------
+    select : Returns this object.
+    fwflow.tables.model_files.FittedModel : Model in a file.
+
+    Examples
+    --------
+    >>> from fwflow.tables.problem import read_problem
+    >>> table = {"x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "y": [1.1, 1.9, 3.2, 3.9, 5.1, 6.0]}
+    >>> chosen = select(read_problem(table, "y"), "l1", folds=3, radii=[0.1, 1.0])
+    >>> chosen.held_out.radius, chosen.scores.shape, sorted(chosen.fold.tolist())
+    (1.0, (3, 2), [0, 0, 1, 1, 2, 2])
+    """
+
+    problem: TableProblem = field(repr=False)
+    constraint: str
+    held_out: HeldOut
+    scores: Array
+    fold: Array
+    path: fw.PathResult = field(repr=False)
+
+    @property
+    def result(self) -> fw.Result:
+        """Run with all rows, for the chosen radius."""
+        return self.path.results[self.held_out.place]
+
+    def model(self, **more: Any) -> FittedModel:
+        """Return the model of the chosen radius, with its path and its held-out scores.
+
+        Parameters
+        ----------
+        more
+            Further fields of `fwflow.tables.model_files.FittedModel`.
+
+        Returns
+        -------
+        FittedModel
+        """
+        stored = {"path": self.problem.model_path(self.constraint, self.path), "held_out": self.held_out}
+        return self.problem.model(self.result, f"{self.constraint}:{self.held_out.radius:.6g}", **(stored | more))
+
+
+def select(
+    problem: TableProblem,
+    constraint: str = "l1",
+    *,
+    folds: int = 5,
+    rule: str = "best",
+    score: str | None = None,
+    seed: int = 0,
+    radii: Any = "auto",
+    n_radii: int = 100,
+    rtol: float = 1e-6,
+    step: Callable[[int, int], None] = lambda done, total: None,
+    **options: Any,
+) -> Selected:
+    """Choose the radius of a constraint set by cross-validation, and fit the path of all rows.
+
+    The rows are divided into folds at random: with about the same share of each class in every fold and, if the problem
+    has groups, without dividing a group. For each fold, the preparation and the models of all radii are fitted to the
+    other rows, and the rows of the fold are scored. The kind of each column (number, category, date, left out) is that
+    of the whole table. Each model starts from the one before, as in `fwflow.path`.
+
+    Parameters
+    ----------
+    problem : TableProblem
+        Result of `fwflow.tables.problem.read_problem`.
+    constraint : str
+        Name of a set with a radius, such as ``l1``.
+    folds : int
+        Number of folds; 5 by default.
+    rule : {"best", "1se"}
+        "best", the default, chooses the radius of the best mean score, and "1se" the smallest radius whose mean score
+        is within one standard error of the best one.
+    score : str, optional
+        Name of a scorer of scikit-learn, such as "accuracy", "roc_auc", "f1" or "r2". The second class is the positive
+        one. By default the score is the loss, of which less is better.
+    seed : int
+        Seed of the random division; 0 by default.
+    radii : "auto" or array_like
+        Radii. "auto" takes those of `fwflow.path` for all rows.
+    n_radii : int
+        Number of automatic radii; 100 by default, as in glmnet. With few radii, the best one may lie between two of
+        them, and the chosen model has more columns than needed.
+    rtol : float
+        Tolerance of each model, as a fraction of the duality gap at the centre of its set.
+    step : callable
+        Function ``step(done, total)`` that is called after each model, for progress.
+    options
+        Further options of `fwflow.minimize`, such as ``method``, ``max_iter`` and ``callback``.
+
+    Returns
+    -------
+    Selected
+        The score of the chosen radius is the best of several, and therefore slightly too good.
+
+    See Also
+    --------
+    fwflow.tables.problem.read_problem : Read a table.
+    fwflow.sklearn.L1ClassifierCV : Estimator for scikit-learn.
+    fwflow.path : Path of any objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow.tables.problem import read_problem
+    >>> rng = np.random.default_rng(0)
+    >>> table = {"age": rng.normal(40, 10, 90), "city": rng.choice(["Rome", "Oslo"], 90)}
+    >>> table["spent"] = 2 * table["age"] + 5 * (table["city"] == "Oslo") + rng.normal(size=90)
+    >>> chosen = select(read_problem(table, "spent"), "l1", folds=5)
+    >>> 20 < chosen.held_out.radius < 30, chosen.scores.shape
+    (True, (5, 100))
+    >>> model = chosen.model()
+    >>> model.predict({"age": [40.0], "city": ["Rome"]}).round()
+    array([80.])
+    """
+    ball = family(constraint)
+    if rule not in RULES:
+        raise InputError(f"--rule {rule!r} is not known; {suggest(rule, RULES)}")
+    scorer = _Score(problem, score)
+    fold = divided(problem, folds, seed)
+    options = {"tol": 0.0, "rtol": rtol, **options}
+    searching = {name: value for name, value in options.items() if name not in ("tol", "rtol", "max_iter")}
+    chosen = chosen_radii(problem.f, ball, radii, n_radii, None, **searching)[0]
+    total, scores = (folds + 1) * len(chosen), np.empty((folds, len(chosen)))
+    for k in range(folds):
+        step(k * len(chosen), total)
+        test = np.flatnonzero(fold == k)
+        part = problem.on(np.flatnonzero(fold != k))
+        found = _complete(fw.path(part.f, ball, chosen, **options))
+        X = part.matrix_of(problem, test)
+        for j, result in enumerate(found.results):
+            z = np.asarray(dot(X, result.x.T) + np.asarray(part.intercept_at(result.x)))
+            scores[k, j] = scorer(z, problem.y[test])
+    step(folds * len(chosen), total)
+    path = _complete(fw.path(problem.f, ball, chosen, **options))
+    if np.isnan(scores).all(axis=0).any():
+        raise InputError(f"--score {score} is not defined for the held-out rows; choose another score, or fewer folds")
+    means, errors, best = best_radius(scorer.sign * scores, "1se" if rule == "1se" else "min")
+    dropped = problem.dropped[-1] if problem.groups is not None else ""
+    held_out = HeldOut(
+        scorer.name, rule, folds, seed, dropped, chosen, scorer.sign * means, errors, float(chosen[best])
+    )
+    return Selected(problem, constraint, held_out, scores, fold, path)
+
+
+def _complete(path: fw.PathResult) -> fw.PathResult:
+    """Return a path that was not interrupted."""
+    if len(path.results) < len(path.radii):
+        raise KeyboardInterrupt
+    return path
+
+
+def divided(problem: TableProblem, folds: int, seed: int) -> Array:
+    """Return the fold of each row, from 0 on.
+
+    Parameters
+    ----------
+    problem : TableProblem
+        Rows with their target and, perhaps, their groups.
+    folds, seed : int
+        Number of folds, and the seed of their random choice.
+
+    Returns
+    -------
+    (rows,) array of int
+
+    See Also
+    --------
+    select : Cross-validation.
+
+    Examples
+    --------
+    >>> from fwflow.tables.problem import read_problem
+    >>> problem = read_problem({"x": [1.0, 2.0, 3.0, 5.0], "y": [1.0, 2.0, 3.0, 4.0]}, "y")
+    >>> sorted(divided(problem, 2, seed=0).tolist())
+    [0, 0, 1, 1]
+    """
+    folds, seed, groups, classes = whole(folds, "--cv", 2), whole(seed, "--seed", 0), problem.groups, problem.classes
+    count = problem.rows if groups is None else len(np.unique(groups))
+    if folds > count:
+        what = "rows" if groups is None else f"groups in {problem.dropped[-1]!r}"
+        raise InputError(f"--cv {folds} needs at least {folds} {what}; there are {count}")
+    if classes is not None:
+        counts = np.bincount(problem.y, minlength=len(classes))
+        if counts.min() < 2:
+            name = classes[int(counts.argmin())]
+            raise InputError(
+                f"--cv needs at least two rows of each class; the class {name!r} has one, so leave out its row"
+            )
+    shuffled: dict[str, Any] = {"n_splits": folds, "shuffle": True, "random_state": seed}
+    if groups is not None:
+        split = (GroupKFold if classes is None else StratifiedGroupKFold)(**shuffled)
+    else:
+        split = (KFold if classes is None else StratifiedKFold)(**shuffled)
+    fold = np.empty(problem.rows, np.int64)
+    with warnings.catch_warnings():
+        # Classes of fewer rows than folds are not in every fold. Each of them is in all sets of training rows.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        try:
+            for k, (_, test) in enumerate(split.split(np.zeros(problem.rows), problem.y, groups)):
+                fold[test] = k
+        except ValueError as error:
+            raise InputError(f"--cv {folds}: {one_line(error)}") from error
+    for k in range(folds if classes is not None else 0):
+        assert classes is not None
+        absent = set(range(len(classes))) - set(problem.y[fold != k].tolist())
+        if absent or not (fold == k).any():
+            name = as_text(classes[min(absent, default=0)])
+            raise InputError(
+                f"--cv {folds}: all rows of the class {name!r} are in one fold, so a model without this fold cannot "
+                "know it; use another --seed, or groups that do not contain a whole class"
+            )
+    return fold
+
+
+class _Score:
+    """Function of scores and targets of held-out rows: the mean loss, or a scorer of scikit-learn."""
+
+    def __init__(self, problem: TableProblem, name: str | None) -> None:
+        self._problem, self.sign = problem, 1.0 if name is None else -1.0
+        self._asked, self._scorer = name, None
+        if name is not None:
+            if name not in get_scorer_names():
+                raise InputError(f"--score {name!r} is no scorer of scikit-learn; {suggest(name, get_scorer_names())}")
+            self._scorer = get_scorer(name)
+        self.name = f"{problem.loss} loss" if name is None else name
+        self._loss = find_loss(problem.loss, problem.rho, problem.quantile)
+
+    def __call__(self, z: Array, y: Array) -> float:
+        if self._scorer is None:
+            return float(self._losses(z, y).mean())
+        known = _Numbers(self._loss.mean(z)) if self._problem.classes is None else _Classes(z)
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                return float(self._scorer(known, np.arange(len(y)), y))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(f"--score {self._asked} does not suit this target: {one_line(error)}") from error
+
+    def _losses(self, z: Array, y: Array) -> Array:
+        """Return the loss of each row."""
+        if z.ndim == 2:
+            return logsumexp(z, axis=1) - z[np.arange(len(y)), y]
+        return np.asarray(self._loss.values(z, y if self._problem.classes is None else np.where(y > 0, 1.0, -1.0)))
+
+
+class _Numbers(RegressorMixin, BaseEstimator):
+    """Predictions in the form of an estimator, which scorers of scikit-learn need. The rows are given by positions."""
+
+    def __init__(self, predicted: Array) -> None:
+        self.predicted = predicted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, rows: Array) -> Array:
+        """Return the predictions of some rows."""
+        return self.predicted[rows]
+
+
+class _Classes(ClassifierMixin, BaseEstimator):
+    """Scores of classes in the form of an estimator. The classes are numbers from 0 on."""
+
+    def __init__(self, scores: Array) -> None:
+        self.scores = scores
+        self.classes_ = np.arange(2 if scores.ndim == 1 else scores.shape[1])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def decision_function(self, rows: Array) -> Array:
+        """Return the scores of some rows."""
+        return self.scores[rows]
+
+    def predict(self, rows: Array) -> Array:
+        """Return the classes of some rows."""
+        z = self.scores[rows]
+        return (z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)
+
+    def predict_proba(self, rows: Array) -> Array:
+        """Return the probabilities of the classes of some rows."""
+        z = self.scores[rows]
+        z = np.stack([np.zeros(len(z)), z], axis=1) if z.ndim == 1 else z
+        return np.exp(z - logsumexp(z, axis=1, keepdims=True))
