@@ -1,5 +1,5 @@
 # ruff: noqa: E402
-"""What does a device buy? Paths of radii, one large problem and a sparse one, against fwflow on one core and jaxopt.
+"""Gain of an accelerator: a path of radii, one large problem and a sparse one, against fwflow on one core and jaxopt.
 
 Run with ``python benchmarks/accelerator.py`` where JAX finds the device; on a CPU, and on devices with little memory,
 the problems are smaller and the table says so. Needs no network; jaxopt is left out where it is not installed. Times
@@ -15,7 +15,6 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import importlib.util
-import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from jax.experimental import sparse
 
 import fwflow as fw
 import fwflow.jax as fwj
+from record import Record
 
 DEVICE = jax.devices()[0]
 FAST = DEVICE.platform != "cpu"
@@ -44,9 +44,9 @@ class Row:
     limit: str = ""
     met: bool | None = None
 
-    def __str__(self) -> str:
-        verdict = {None: "", True: "ok", False: "MISSED"}[self.met]
-        return f"{self.name:<66}{self.figure:>26}  {self.limit:<12}{verdict}"
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        return self.name, self.figure, f"{self.limit}{' (missed)' if self.met is False else ''}"
 
 
 def seconds(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
@@ -268,23 +268,21 @@ _across = jax.jit(lambda index, entries, r: (entries * jnp.take(r, index, mode="
 PARTS = {"radii": radii_at_once, "large": one_large_problem, "sparse": sparse_data}
 
 
-def main() -> None:
+def main(record: Record) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which; all if none is named")
-    chosen = parser.parse_args().parts or list(PARTS)
-    stats = DEVICE.memory_stats() or {}
-    print(f"{DEVICE.device_kind} ({DEVICE.platform}), {1e-9 * stats.get('bytes_limit', 0):.0f} GB for JAX")
-    print(f"fwflow {fw.__version__}, JAX {jax.__version__}, NumPy {np.__version__}, Python {platform.python_version()}")
-    started = time.perf_counter()
-    for name in chosen:
+    parser.add_argument("--write", action="store_true", help="store the table in benchmarks/results")
+    record.table("measured", "result", "target")
+    for name in parser.parse_args().parts or list(PARTS):
         try:
             for row in PARTS[name]():
-                print(row, flush=True)
+                record.row(*row.cells)
         except Exception:  # the other parts are worth their time all the same
             traceback.print_exc()
-            print(f"{name}: FAILED", flush=True)
-    print(f"{time.perf_counter() - started:.0f} s in all")
+            record.row(name, "failed", "")
+    record.end_table()
 
 
 if __name__ == "__main__":
-    main()
+    with Record("accelerator", "jax", machine=f"{DEVICE.device_kind} ({DEVICE.platform})") as results:
+        main(results)

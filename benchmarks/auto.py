@@ -1,4 +1,4 @@
-"""Does leaving `method` alone ever cost much? Auto's time over that of the best explicit method, problem by problem.
+"""Cost of the default method: time of "auto" over that of the best explicit method, problem by problem.
 
 Run with ``make bench``, or ``python benchmarks/auto.py --only birkhoff``. Times are processor time on one thread, to a
 relative gap of 1e-6 unless the name of a problem says otherwise, within the default limit of iterations. An explicit
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -21,6 +19,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.datasets import load, standardize
+from record import Record, on_one_thread
 
 Array = np.ndarray[Any, Any]
 
@@ -131,8 +130,10 @@ def madelon(radius: float) -> Case:
 @case("condition 1e4, 500 x 200, L1", 1e4)
 @case("condition 1e6, 500 x 200, L1", 1e6)
 @case("condition 1e4, 500 x 200, L1 interior", 1e4, share=2.0)
-@case("condition 1e4, 500 x 200, L1 dense", 1e4, share=0.9, nonzeros=200)
-@case("condition 1e4, 500 x 200, L1 at the truth", 1e4, share=1.0, noise=1e-3)
+@case("condition 1e4, 500 x 200, L1, dense true coefficients", 1e4, share=0.9, nonzeros=200)
+@case(
+    "condition 1e4, 500 x 200, L1 ball with the norm of the true coefficients as its radius", 1e4, share=1.0, noise=1e-3
+)
 @case("condition 1e4, 500 x 200, logistic", 1e4, loss="logistic", share=30.0)
 def ill_conditioned(
     condition: float, share: float = 0.5, nonzeros: int = 20, loss: str = "squared", noise: float = 0.1
@@ -153,7 +154,7 @@ def sparse(size: tuple[int, int, float], loss: str = "squared", share: float = 0
 
 @case("wide 200 x 5000, squared, L1", (200, 5000))
 @case("wide 200 x 5000, logistic, L1", (200, 5000), loss="logistic", share=3.0)
-@case("wide 300 x 3000, dense truth, L1", (300, 3000), nonzeros=3000)
+@case("wide 300 x 3000, dense true coefficients, L1", (300, 3000), nonzeros=3000)
 @case("tall 20000 x 50, squared, L1", (20_000, 50))
 @case("tall 20000 x 50, logistic, L1", (20_000, 50), loss="logistic", share=3.0)
 @case("tall 20000 x 50, huber, L1 interior", (20_000, 50), loss="huber", share=2.0)
@@ -196,7 +197,11 @@ def sensing() -> Case:
 @case("separable 200 x 50, logistic, L1 1000", fw.L1Ball(1000.0))
 @case("separable 200 x 50, logistic, hull 1000", fw.ConvexHull(1000.0 * np.vstack([np.eye(50), -np.eye(50)])))
 @case("separable by one column, L1 1000", fw.L1Ball(1000.0), True)
-@case("separable by one column, callable 1000", lambda g: -1000.0 * np.sign(g[np.abs(g).argmax()]) * one(g), True)
+@case(
+    "separable by one column, L1 ball 1000 given by a function g -> s",
+    lambda g: -1000.0 * np.sign(g[np.abs(g).argmax()]) * one(g),
+    True,
+)
 def separable(C: Any, one_column: bool = False) -> Case:
     A = gaussian(200, 50)
     b = np.where(A @ truth(50, 10) > 0, 1.0, -1.0)
@@ -223,7 +228,7 @@ def on_simplex(size: tuple[int, int], nonzeros: int, condition: float | None = N
 
 
 @case("portfolio 400, full rank", 2000)
-@case("portfolio 400, rank 100 and a little", 100)
+@case("portfolio 400, rank 100 plus a small multiple of the identity", 100)
 def portfolio(observations: int) -> Case:
     returns = gaussian(observations, 400) @ np.diag(np.linspace(0.5, 2, 400))
     H = returns.T @ returns / observations + 1e-4 * np.eye(400)
@@ -358,7 +363,8 @@ def register_black_boxes() -> None:
     sizes = {"simplex": 200, "L1 ball": 500, "box": 100, "hull": 40, "polytope": 30, "callable": 60, "Birkhoff": 100}
     for name, n in sizes.items():
         for curved in (False, True):
-            case(f"black box, {name} {n}" + curved * ", hess_product", name, n, curved)(black_box)
+            label = f"L1 ball given by a function g -> s, {n}" if name == "callable" else f"{name} {n}"
+            case(f"black box, {label}" + curved * ", hess_product", name, n, curved)(black_box)
     for name, n in (("hull", 12), ("simplex", 500)):
         case(f"black box, {name} {n}", name, n, False)(black_box)
 
@@ -470,12 +476,11 @@ class Row(NamedTuple):
             return min(1.0, self.seconds / self.best_seconds)
         return self.seconds / self.best_seconds
 
-    def __str__(self) -> str:
-        auto = f"{self.seconds:9.4f}" if self.solved else " unsolved"
-        return (
-            f"{self.name:<54}{auto} {self.best_seconds:9.4f} {self.ratio:6.2f}  {self.best:<17}"
-            f"{self.method}: {self.method.why}"
-        )
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of the table."""
+        auto = f"{self.seconds:.4f}" if self.solved else "unsolved"
+        return self.name, auto, f"{self.best_seconds:.4f}", f"{self.ratio:.2f}", self.best, str(self.method)
 
 
 def measured(name: str) -> Row:
@@ -486,25 +491,33 @@ def measured(name: str) -> Row:
     return Row(name, outcome.seconds, outcome.solved, best, seconds, outcome.result.method)
 
 
-def main() -> None:
+def main(record: Record) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="PATTERN", help="problems whose names contain this, or match this glob")
     parser.add_argument("--quick", action="store_true", help="every fourth problem")
+    parser.add_argument("--write", action="store_true", help="store the table in benchmarks/results")
     arguments = parser.parse_args()
     names = [n for n in CASES if arguments.only is None or arguments.only in n or fnmatch.fnmatch(n, arguments.only)]
-    print(f"{'':<54}{'auto, s':>9} {'best, s':>9} {'ratio':>6}  {'best':<17}auto ran", flush=True)
+    record.table("problem", "auto, s", "best, s", "ratio", "best method", "auto ended with")
     rows = []
     for name in names[:: 4 if arguments.quick else 1]:
         rows.append(measured(name))
-        print(rows[-1], flush=True)
+        record.row(*rows[-1].cells)
+    record.end_table()
     ratios = np.array([row.ratio for row in rows if not np.isnan(row.ratio)])
     unsolved = [row.name for row in rows if not row.solved and np.isfinite(row.best_seconds)]
-    print(f"{len(rows)} problems: median {np.median(ratios):.2f}, worst {ratios.max():.2f}")
-    print(f"left unsolved though a method solves it: {len(unsolved)}" + "".join(f"\n  {name}" for name in unsolved))
+    record.say(
+        f"There are {len(rows)} problems. The median ratio is {np.median(ratios):.2f}, and the largest ratio is "
+        f"{ratios.max():.2f}. "
+        + (
+            f'"auto" does not solve these problems, which another method solves: {", ".join(unsolved)}.'
+            if unsolved
+            else '"auto" solves every problem that at least one other method solves.'
+        )
+    )
 
 
 if __name__ == "__main__":
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
-    main()
+    on_one_thread()
+    with Record("auto") as results:
+        main(results)

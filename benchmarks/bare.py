@@ -1,4 +1,4 @@
-"""What does the machinery cost? ``fw.minimize`` against sixty bare lines of NumPy, to the same verified gap.
+"""Cost of the machinery: ``fw.minimize`` against sixty bare lines of NumPy, to the same verified gap.
 
 Run with ``make bench``, or ``python benchmarks/bare.py --only Madelon``. The bare lines are accelerated projected
 gradient with restarts, on all columns and on working sets; the better of the two counts. Each cell is the processor
@@ -8,8 +8,6 @@ time of the whole call of fwflow less 0.4 ms for its fixed cost, over that of th
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +19,7 @@ from scipy.special import expit
 
 import fwflow as fw
 from fwflow.datasets import load, standardize
+from record import Record, on_one_thread
 
 Array = np.ndarray[Any, Any]
 LEVELS = (1e-2, 1e-4, 1e-6)
@@ -158,13 +157,17 @@ def compared(data: Data, level: float) -> tuple[float, float]:
     return ours, min(fastest(partial(solved, data, rows, transpose, level, w)) for w in (True, False))
 
 
-def main() -> None:
+def main(record: Record) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="problems whose names contain this")
+    parser.add_argument("--write", action="store_true", help="store the table in benchmarks/results")
     arguments = parser.parse_args()
-    print(
-        f"{'milliseconds of fwflow / of the bare lines = ratio':<50}" + "".join(f"{level:>26.0e}" for level in LEVELS)
+    record.say(
+        "Each cell has three numbers: the milliseconds of fwflow, the milliseconds of the NumPy code, and their ratio "
+        "after the colon. Before the ratio is computed, 0.4 ms (the fixed cost of one call) is subtracted from the "
+        "time of fwflow:"
     )
+    record.table("problem", *(f"relative gap {level:.0e}" for level in LEVELS))
     worst = 0.0
     for name, build in PROBLEMS.items():
         if arguments.only not in name:
@@ -174,13 +177,13 @@ def main() -> None:
             ours, bare = compared(data, level)
             ratio = max(0.0, ours - FIXED) / bare
             worst = max(worst, ratio)
-            cells.append(f"{1e3 * ours:9.2f} /{1e3 * bare:9.2f} ={ratio:5.2f}")
-        print(f"{name:<50}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
+            cells.append(f"{1e3 * ours:.2f} / {1e3 * bare:.2f}: {ratio:.2f}")
+        record.row(name, *cells)
+    record.end_table()
     print(f"worst ratio {worst:.2f}; limit {LIMIT}: {'ok' if worst <= LIMIT else 'MISSED'}")
 
 
 if __name__ == "__main__":
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
-    main()
+    on_one_thread()
+    with Record("bare") as results:
+        main(results)

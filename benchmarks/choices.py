@@ -1,12 +1,7 @@
-"""What do the defaults buy? Screening against none, and polishing against its two halves.
-
-Run with ``make bench``. The figures of docs/methods.md come from here.
-"""
+"""Effect of two defaults: screening against none, and polishing against its two halves. Run with ``make bench``."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from typing import Any
 
@@ -14,6 +9,7 @@ import numpy as np
 
 import fwflow as fw
 from problems import PROBLEMS
+from record import on_one_thread
 
 REPEATS = 5
 
@@ -53,8 +49,6 @@ def polishing() -> None:
 
 
 if __name__ == "__main__":
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
+    on_one_thread()
     screening()
     polishing()

@@ -1,4 +1,4 @@
-"""What does a cluster cost, and what does it buy? Passes over a Dask array on 1, 2, 4 workers, and runs by method.
+"""Cost and gain of a cluster: passes over a Dask array on 1, 2, 4 workers, and runs by method.
 
 Run with ``python benchmarks/cluster.py``: a `LocalCluster` on this machine, with as many workers as it has cores, up to
 four, and one thread for each. Passes are compared with Dask's own ``r @ A`` on the same chunks and with NumPy on one
@@ -24,6 +24,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 
 import fwflow as fw  # noqa: E402
 from fwflow.designs import Distributed  # noqa: E402
+from record import Record  # noqa: E402
 
 METHODS = ("auto", "corrective", "flow", "apg", "blended-pairwise", "rk44")
 
@@ -57,36 +58,41 @@ def passes(workers: int, m: int, n: int, chunks: int) -> tuple[float, ...]:
         )
 
 
-def main() -> None:
+def main(record: Record) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", type=int, nargs=2, default=(100_000, 500))
     parser.add_argument("--chunks", type=int, default=16)
     parser.add_argument("--workers", type=int, nargs="*", default=[w for w in (1, 2, 4) if w <= (os.cpu_count() or 1)])
+    parser.add_argument("--write", action="store_true", help="store the tables in benchmarks/results")
     arguments = parser.parse_args()
     logging.getLogger("distributed").setLevel(logging.ERROR)
     (m, n), chunks = arguments.shape, arguments.chunks
     A = matrix(m, n, chunks).compute()
     r = np.random.default_rng(1).standard_normal(m)
     alone = seconds(lambda: r @ A)
-    print(f"{m} x {n} ({A.nbytes / 1e6:.0f} MB) in {chunks} chunks of rows; milliseconds of a pass, seconds of a run\n")
-    print(f"{'workers':>9}{'pass':>9}{'Dask r @ A':>12}{'round trip':>12}{'speed-up':>10}{'run':>8}")
-    print(f"{'NumPy':>9}{1e3 * alone:>9.1f}")
+    record.say(f"A matrix of {m} x {n} ({A.nbytes / 1e6:.0f} MB) in {chunks} chunks of rows, one thread per worker:")
+    record.table("", "one pass, ms", "Dask's `r @ A`, ms", "round trip, ms", "speed-up of a pass", "logistic fit, s")
+    record.row("NumPy", f"{1e3 * alone:.1f}", "", "", "", "")
     first = None
     for workers in arguments.workers:
         ours, dasks, trip, run = passes(workers, m, n, chunks)
         first = first or ours
-        numbers = f"{1e3 * ours:>9.1f}{1e3 * dasks:>12.1f}{1e3 * trip:>12.1f}{first / ours:>10.2f}{run:>8.2f}"
-        print(f"{workers:>9}{numbers}", flush=True)
+        times = (f"{1e3 * seconds:.1f}" for seconds in (ours, dasks, trip))
+        record.row(f"workers: {workers}", *times, f"{first / ours:.2f}", f"{run:.2f}")
+    record.end_table()
     b = np.sign(A[:, :20].sum(axis=1) + r)
     f = fw.LinearModel(
         Distributed(da.from_array(A[: m // 10], chunks=(-(-m // 10 // chunks), n))), b[: m // 10], "logistic"
     )
-    print(f"\npasses until the gap is 1e-6: logistic regression, L1 ball, {m // 10} x {n}\n")
+    record.say(f"Logistic regression over an L1 ball, {m // 10} x {n}, to a gap of 1e-6:")
+    record.table("method", "passes over the data", "gap")
     for method in METHODS:
         result = fw.minimize(f, fw.L1Ball(5.0), method=method, tol=1e-6, max_iter=1000, max_time=15)
-        reached = "" if result.success else f"   not reached: the gap is {result.gap:.1e}"
-        print(f"{method:>18}{result.n_design:>9.0f}{reached}", flush=True)
+        stopped = "" if result.success else " (stopped)"
+        record.row(f'`"{method}"`', f"{result.n_design:.0f}{stopped}", f"{result.gap:.0e}")
+    record.end_table()
 
 
 if __name__ == "__main__":
-    main()
+    with Record("cluster", "dask", "distributed") as results:
+        main(results)

@@ -1,4 +1,4 @@
-"""How soon is traffic in equilibrium? fwflow and AequilibraE on the same networks, in one run and on one core.
+"""Time to traffic equilibrium: fwflow and AequilibraE on the same networks, in one run and on one core.
 
 Run with ``make bench NETWORKS="folder ..."``, or ``python benchmarks/networks.py folder ...`` with folders that hold
 networks in the TNTP format; Sioux Falls and generated networks come along. Printed are the calls of the all-or-nothing
@@ -15,10 +15,8 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB_MAXIMUM", "RAYO
 os.environ |= {f"{library}_NUM_THREADS": "1" for library in THREADS} | {"AEQ_SHOW_PROGRESS": "FALSE"}
 
 import argparse  # noqa: E402
-import importlib.metadata  # noqa: E402
 import importlib.util  # noqa: E402
 import logging  # noqa: E402
-import platform  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -27,6 +25,7 @@ import numpy as np  # noqa: E402
 
 import fwflow as fw  # noqa: E402
 from fwflow.networks import Network, read_tntp, road_grid, sioux_falls  # noqa: E402
+from record import Record  # noqa: E402
 
 LEVELS = (1e-4, 1e-6, 1e-8)
 MOST = 2000  # calls
@@ -96,13 +95,12 @@ def aequilibrae(network: Network) -> tuple[str, Rows]:
     return "AequilibraE bfw", [(int(calls), float(seconds), float(gap)) for calls, seconds, gap in rows]
 
 
-def show(solver: str, rows: Rows, one: float) -> None:
+def show(record: Record, solver: str, rows: Rows, one: float) -> None:
     cells = []
     for level in LEVELS:
         reached = next(((calls, seconds) for calls, seconds, gap in rows if gap <= level), None)
-        cell = "-" if reached is None else f"{reached[0]} {reached[1]:9.3f} {reached[1] / one:6.0f}"
-        cells.append(f"{cell:>24}")
-    print(f"  {solver:<36}" + "".join(cells), flush=True)
+        cells.append("not reached" if reached is None else f"{reached[0]}, {reached[1]:.3f} ({reached[1] / one:.0f})")
+    record.row(solver, *cells)
 
 
 def networks(folders: list[Path], large: bool) -> Iterator[tuple[str, Network]]:
@@ -125,27 +123,31 @@ def seconds_per_call(network: Network, repeats: int = 9) -> float:
     return float(np.median(spent))
 
 
-def main() -> None:
+def main(record: Record) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", nargs="*", type=Path, help="folders with NAME_net.tntp and NAME_trips.tntp")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds for each of our runs")
     parser.add_argument("--large", action="store_true", help="also 1000 zones and 20000 links")
+    parser.add_argument("--write", action="store_true", help="store the tables in benchmarks/results")
     arguments = parser.parse_args()
     peer = importlib.util.find_spec("aequilibrae") is not None
-    with_peer = f"AequilibraE {importlib.metadata.version('aequilibrae')}" if peer else "AequilibraE is not installed"
-    print(f"{with_peer}; fwflow {fw.__version__}; {platform.machine()}, one thread each")
+    record.say(
+        "Each cell shows the number of all-or-nothing assignments, the seconds, and, in brackets, the seconds divided "
+        "by the time of one assignment. All runs use one thread:"
+    )
     for name, network in networks(arguments.folders, arguments.large):
         one = seconds_per_call(network)
-        print(f"\n{name}: {network.flows!r}, {1e3 * one:.2f} ms per all-or-nothing assignment")
-        print(f"  {'relative gap: calls, seconds, ratio':<36}" + "".join(f"{level:>24.0e}" for level in LEVELS))
+        record.table(f"{name}, {1e3 * one:.2f} ms per assignment", *(f"relative gap {level:.0e}" for level in LEVELS))
         for method in ("auto", "corrective"):
-            show(*fwflow(network, method, arguments.limit), one)
+            show(record, *fwflow(network, method, arguments.limit), one)
         if peer:
             try:
-                show(*aequilibrae(network), one)
+                show(record, *aequilibrae(network), one)
             except Exception as error:  # a peer that fails is named, and does not end the run
-                print(f"  AequilibraE bfw failed: {type(error).__name__}: {error}")
+                record.row(f"AequilibraE failed: {type(error).__name__}", *("" for _ in LEVELS))
+        record.end_table()
 
 
 if __name__ == "__main__":
-    main()
+    with Record("networks", "aequilibrae") as results:
+        main(results)

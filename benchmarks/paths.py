@@ -1,22 +1,21 @@
-"""Do paths and searches over radii keep up with scikit-learn's over penalties, for the same certified accuracy?
+"""Paths and searches over radii, compared with scikit-learn's over penalties for the same certified accuracy.
 
-Run with ``make bench``, or ``python benchmarks/paths.py --only madelon``. Both sides fit the same models on the same
-folds: the penalties are the multipliers of the constraint at our radii, which span the automatic path. Gaps are shares
-of the loss without coefficients, and each is the largest of a path on the first fold, over the ball through the model.
-scikit-learn gets the largest of its tolerances 1e-2, 3e-3, 1e-3, ... at which its gap is at most the asked one; a row
-with a larger gap says that none in time was. liblinear penalises its intercept, so that models without one are compared
-there.
+Run with ``make bench``, or ``python benchmarks/paths.py --only madelon``. fwflow and scikit-learn fit the same models
+on the same folds. The penalties of scikit-learn are the Lagrange multipliers of the constraint at the radii of fwflow,
+which span the automatic path. Gaps are divided by the loss at zero coefficients. The gap of a row is the largest gap of
+a path on the first fold, over the ball through the model. scikit-learn runs with the tolerances 1e-2, 3e-3, 1e-3, ...
+A row shows the first run whose gap is at most the requested gap. If no run within the time limit has such a gap, the
+row shows a larger gap. liblinear penalises its intercept, so it is compared on models without an intercept.
 
-The columns "cold" and "radii" are ratios too: of the time of single fits without a warm start to that of our path, and
-of the time that the automatic radii take to that of our path. Seconds are those of the processor in user mode, on one
-thread: the best of three for paths, and searches, which are several paths, run once.
+The last two columns are also ratios: the time of single fits without a warm start, and the time to choose the radii,
+both divided by the time of the path of fwflow. Seconds are processor time in user mode, on one thread. A path is
+measured three times, and the shortest time counts. A search, which consists of several paths, is measured once.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -31,9 +30,21 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from fwflow.datasets import load, standardize
 from fwflow.sklearn import L1Classifier, L1ClassifierCV, L1Regression, L1RegressionCV, radius_path
+from record import Record, on_one_thread
 
 Array = np.ndarray[Any, Any]
-HEADER = ("problem", "asked gap", "scikit-learn", "its gap", "fwflow", "its gap", "ratio", "our path", "cold", "radii")
+HEADER = (
+    "problem",
+    "requested gap",
+    "scikit-learn",
+    "its gap",
+    "fwflow",
+    "its gap",
+    "ratio",
+    "path",
+    "cold fits / path",
+    "choice of radii / path",
+)
 # Seconds after which no smaller tolerance of scikit-learn is tried.
 PATIENCE = 60.0
 
@@ -166,7 +177,7 @@ def peer(case: Case, multipliers: Array, tol: float) -> tuple[float, float]:
     return seconds, max(map(fold.gap, np.stack(paths, axis=1)))
 
 
-def compared(name: str, case: Case, alone: bool) -> None:
+def compared(record: Record, name: str, case: Case, alone: bool) -> None:
     radii_time, path = clock(
         partial(radius_path, case.X, case.y, n_radii=case.count, eps=case.eps, estimator=case.model), 3
     )
@@ -187,18 +198,19 @@ def compared(name: str, case: Case, alone: bool) -> None:
         if their_gap <= case.tol or theirs > PATIENCE:
             break
     cells = (name, f"{case.tol:.0e}", f"{theirs:.2f} s", f"{their_gap:.0e}", f"{search_time:.2f} s", f"{gap:.0e}")
-    print("| " + " | ".join((*cells, f"{theirs / search_time:.1f}", *ratios)) + " |", flush=True)
+    record.row(*cells, f"{theirs / search_time:.1f}", *ratios)
 
 
 if __name__ == "__main__":
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
+    on_one_thread()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=CASES, help="one problem")
     parser.add_argument("--alone", action="store_true", help="without scikit-learn")
+    parser.add_argument("--write", action="store_true", help="store the table in benchmarks/results")
     chosen = parser.parse_args()
-    print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}")
-    for name, make in CASES.items():
-        if chosen.only in (None, name):
-            compared(name, make(), chosen.alone)
+    with Record("paths", "scikit-learn") as results:
+        results.table(*HEADER)
+        for name, make in CASES.items():
+            if chosen.only in (None, name):
+                compared(results, name, make(), chosen.alone)
+        results.end_table()

@@ -1,4 +1,4 @@
-"""Who is fastest to a certified solution? fwflow against its peers on the same data, in the same run, on one core.
+"""Time to a certified solution: fwflow and other packages on the same data, in the same run, on one core.
 
 Run with ``make bench``, or ``python benchmarks/peers.py --problems P2 P4 --limit 5``. Everybody is judged by one
 measure, computed here in plain NumPy while the clock stands still: the Frank-Wolfe gap relative to that of the start.
@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import importlib.metadata
 import io
 import os
-import platform
 import sys
 import time
 import warnings
@@ -26,16 +23,13 @@ from typing import Any
 import numpy as np
 
 from problems import PROBLEMS, Array, Problem
+from record import RESULTS, THREADS, circumstances
 from solvers import SOLVERS, Run, Skipped, Solver
 
 LEVELS = (1e-2, 1e-4, 1e-6)
 VALUE = 1e-4
 HERE = Path(__file__).parent
-PACKAGES = (
-    *("fwflow", "numpy", "scipy", "copt", "jaxopt", "jax", "scikit-learn"),
-    *("celer", "skglm", "numba", "cvxpy", "clarabel"),
-)
-THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB_MAXIMUM", "RAYON")
+PACKAGES = ("copt", "jaxopt", "jax", "scikit-learn", "celer", "skglm", "numba", "cvxpy", "clarabel")
 
 
 @dataclass
@@ -102,7 +96,7 @@ def attempt(solver: Solver, problem: Problem, limit: float, most: int) -> Outcom
     try:
         run = solver.prepare(problem)
     except Skipped as reason:
-        return Outcome(solver, note=f"no part: {reason}")
+        return Outcome(solver, note=f"not run ({reason})")
     except ModuleNotFoundError as error:
         return Outcome(solver, note=f"not installed: {error}")
     except Exception as error:
@@ -174,7 +168,7 @@ def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
     columns = [(level, 1) for level in LEVELS] + ([] if doubt else [(target, 2)])
     least = [min(o.seconds(*column) for o in ran) for column in columns]
     header = ["solver", *(f"gap {level:.0e}" for level in LEVELS), *([] if doubt else [f"value {VALUE:.0e}"])]
-    lines = [[*header, "last gap", "warm-up"]]
+    lines = [[*header, "smallest gap", "warm-up"]]
     lines.append(["---"] * len(lines[0]))
     for o in ran:
         cells = [cell(o, o.seconds(*column), floor) for column, floor in zip(columns, least, strict=True)]
@@ -185,7 +179,7 @@ def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
     notes = [f"* {o.solver.name}: {o.note}" for o in outcomes if o.note]
     return "\n".join(
         [
-            f"## {problem.name}: {problem.title}",
+            f"### {problem.name}: {problem.title}",
             "",
             problem.source,
             "",
@@ -199,9 +193,9 @@ def table(problem: Problem, outcomes: Sequence[Outcome]) -> str:
 
 
 def digest(results: Sequence[tuple[Problem, Sequence[Outcome]]]) -> str:
-    """What a whole call of fwflow takes to a verified gap, and what the quickest peer takes: the README's table."""
+    """Return the README's table: seconds of a whole call of fwflow, and of the fastest other package."""
     level = 1e-4
-    lines = ["| problem | fwflow | quickest peer | times as fast |", "| --- | --- | --- | --- |"]
+    lines = ["| problem | fwflow | fastest other solver | ratio of times |", "| --- | --- | --- | --- |"]
     for problem, outcomes in results:
         ran = [o for o in outcomes if o.repeats]
         peers = {o.solver.name: o.seconds(level) for o in ran if o.solver.package != "fwflow"}
@@ -210,7 +204,8 @@ def digest(results: Sequence[tuple[Problem, Sequence[Outcome]]]) -> str:
         said, times = f"{name}, {peers[name]:.2g} s", f"{peers[name] / ours:.2g}"
         if not np.isfinite(peers[name]):
             waited = max(o.elapsed for o in ran if o.solver.name in peers)
-            said, times = f"none of {len(peers)} in {waited:.2g} s", f"> {waited / ours:.2g}"
+            said = f"none within {waited:.2g} s"
+            times = f"> {waited / ours:.2g}"
         lines.append(f"| {problem.title} | {ours:.2g} s | {said} | {times} |")
     return "\n".join(lines)
 
@@ -230,7 +225,7 @@ def value_target(problem: Problem, rows: Array) -> tuple[float, str]:
     first, first_gap = problem.measure(problem.x0)
     best, bound = float(rows[:, 2].min()), float((rows[:, 2] - first_gap * rows[:, 1]).max())
     unknown = (best - bound) / (first - best)
-    doubt = f"* No times to a value: f* is known only to {unknown:.0e} of f(start) - f*."
+    doubt = f"* No times to a value, because f* is known only to {unknown:.0e} of f(start) - f*."
     return best + VALUE * (first - best), doubt if unknown > VALUE / 2 else ""
 
 
@@ -261,44 +256,31 @@ def plot(problem: Problem, outcomes: Sequence[Outcome], folder: Path) -> None:
     ax.grid(alpha=0.3)
     ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / f"{problem.name}.png", dpi=120)
+    figure.savefig(folder / f"{problem.name}.png", dpi=120, transparent=True)
     plt.close(figure)
 
 
 def setting(arguments: argparse.Namespace) -> str:
-    """Date, machine, versions and how to read the tables."""
-    installed = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    return f"""{datetime.date.today()}, Python {platform.python_version()}, {installed}.
+    """Return date, machine, versions and how to read the tables."""
+    return f"""Measured by `python benchmarks/peers.py --write` on {circumstances(PACKAGES)}
+One core is used, with one thread.
 
-{processor()}, {os.cpu_count()} cores, of which one is used with one thread.
+The cells are seconds (medians of repeats), with the ratio to the best of the column in brackets. `>` means that the
+solver did not reach the accuracy in that time.
 
-Seconds, medians of repeats, in brackets the ratio to the best of the column; `>`: not reached in that time. A solver
-may take {arguments.limit:g} s, and beyond 3 s no more than {arguments.patience:g} times the best time to a gap of 1e-4
-so far, nor four even shares of what is left of the whole run's {arguments.total:g} s.
-
-* Gap: the Frank-Wolfe gap relative to that of the start. Value: f - f* relative to that of the start, with f* the best
-  value that anybody found.
-* Peers marked (λ) are given the lambda at which the penalised solution has the L1 norm of ours (where the ball does not
-  bind: so small that it costs at most half of the accuracy asked for), and are run from scratch with tighter and
-  tighter tolerances; the quickest run that gets there counts.
-* `whole call` is `fw.minimize(rtol=...)` from start to verified result.
-* Warm-up (compilation, copies of the data, canonicalisation, lambda) is not part of the times.
+* Gap: the Frank-Wolfe gap, divided by the gap at the starting point. Value: f - f*, divided by f - f* at the starting
+  point. Here f* is the best value that any solver found.
+* Time limits: the limit of a solver is the smaller of two numbers. The first is {arguments.patience:g} times the
+  time in which the best solver so far reached a gap of 1e-4. The second is 4 T, where T is the remaining time of the
+  whole benchmark ({arguments.total:g} s in total), divided by the number of remaining runs. The limit is never below
+  3 s and never above {arguments.limit:g} s.
+* Solvers marked (λ) minimise a penalised problem. They are given the penalty λ at which the penalised solution has the
+  same L1 norm as the solution of fwflow. If the constraint is not active at the solution, λ is so small that the
+  penalty changes the value by at most half of the requested accuracy. These solvers run from scratch with smaller and
+  smaller tolerances, and the fastest run that reaches the accuracy counts.
+* `whole call` is `fw.minimize(rtol=...)` from the start to the verified result.
+* Warm-up (compilation, copies of the data, canonicalisation, the choice of λ) is not part of the times.
 """
-
-
-def version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
-
-
-def processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def on_one_core() -> None:
@@ -307,7 +289,7 @@ def on_one_core() -> None:
         return
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    one = {f"{library}_NUM_THREADS": "1" for library in THREADS}
+    one = {f"{library}_NUM_THREADS": "1" for library in (*THREADS, "RAYON")}
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
     os.execve(
         sys.executable,
@@ -320,14 +302,14 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS), metavar="P1")
     parser.add_argument("--limit", type=float, default=20.0, help="seconds per solver and problem")
-    parser.add_argument("--patience", type=float, default=30.0, help="stop at so many times the best to 1e-4")
-    parser.add_argument("--total", type=float, default=480.0, help="seconds of the whole run, roughly")
-    parser.add_argument("--repeats", type=int, default=5, help="most repeats of quick runs")
-    parser.add_argument("--quick", action="store_true", help="2 seconds per solver and problem, no repeats")
     parser.add_argument(
-        "--write", action="store_true", help="write benchmarks/RESULTS.md, its figures, the README's table"
+        "--patience", type=float, default=30.0, help="stop a solver after this multiple of the best time to 1e-4"
     )
-    parser.add_argument("--out", type=Path, help="folder of the plots; build/bench unless told")
+    parser.add_argument("--total", type=float, default=480.0, help="seconds of the whole run, roughly")
+    parser.add_argument("--repeats", type=int, default=5, help="largest number of repeats of a quick run")
+    parser.add_argument("--quick", action="store_true", help="2 seconds per solver and problem, no repeats")
+    parser.add_argument("--write", action="store_true", help="store the tables, also the table in the README")
+    parser.add_argument("--out", type=Path, help="folder of the plots (default: build/bench)")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.limit, arguments.repeats = min(arguments.limit, 2.0), 1
@@ -355,8 +337,8 @@ def main() -> None:
     print(short)
     print(f"Plots: {os.path.relpath(out)}")
     if arguments.write:
-        (HERE / "RESULTS.md").write_text("\n".join(["# fwflow and its peers", "", head, *sections]), encoding="utf-8")
-        into_readme(short)
+        (RESULTS / "peers.md").write_text("\n".join([head, *sections]), encoding="utf-8")
+        into_readme(f"{short}\n\n{circumstances(PACKAGES)}")
 
 
 if __name__ == "__main__":

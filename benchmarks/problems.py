@@ -173,13 +173,15 @@ def gisette(name: str, radius: float) -> Problem:
     """P1: 2000 rows like Gisette's, at two radii."""
     try:
         data = load("gisette", split="train-reconstructed", stand_in=False)
-        A, b, source = data["A"][:2000], data["b"][:2000], f"The first 2000 rows of: {data.source}"
+        A, b, source = data["A"][:2000], data["b"][:2000], f"{data.source} The benchmark uses its first 2000 rows."
     except DataError:
         rng = np.random.default_rng(0)
         factors = rng.standard_normal((2000, 50))
         A = np.maximum(factors @ rng.standard_normal((50, 5000)) + 3 * rng.standard_normal((2000, 5000)), 0.0)
         b = np.where(factors[:, :5].sum(axis=1) + rng.standard_normal(2000) > 0, 1.0, -1.0)
-        source = "A generated stand-in, 2000 x 5000: 50 factors and noise, cut off at zero, seed 0."
+        source = (
+            "The data is generated with seed 0, 2000 x 5000: 50 factors plus noise, with negative entries set to zero."
+        )
     title = f"Gisette-like, L1 ball {radius:g}, logistic"
     return linear(name, title, source, standardize(A), b, "logistic", fw.L1Ball(radius))
 

@@ -1,14 +1,13 @@
-"""What does each variant save? Each against plain Frank-Wolfe, or the method it should beat, in one run.
+"""Savings of each variant, compared with plain Frank-Wolfe or with the method that it should beat.
 
-Run with ``python benchmarks/variants.py``. Seconds are processor time; the limits are those that the project has set
-itself. Then every variant on a problem of its own: where it converges linearly its distance from CVXPY's optimum, and
-else the exponent a of a fit of error = C / k^a. Last, how the costs of oracles grow with their dimension.
+Run with ``python benchmarks/variants.py``; ``--write`` stores the first table. Seconds are processor time. The limits
+are targets of the project. Then every variant runs on a problem of its own. If the variant converges linearly, its
+distance from CVXPY's optimum is printed, and otherwise the exponent a of a fit of error = C / k^a. The last table shows
+how the costs of oracles grow with the dimension.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from oracles import oracle_costs
+from record import Record, on_one_thread
 
 MAX_TIME = 120.0
 
@@ -31,12 +31,24 @@ def timed(
     return result, time.process_time() - started
 
 
-def verdict(what: str, ours: float, peer: float, least: float, done: bool) -> None:
-    met = "ok" if done and peer >= least * ours else "MISSED"
-    print(f"{what:<92}{ours:>10.4g}{peer:>10.4g}{peer / ours:>8.1f}  >= {least:<5g}{met}", flush=True)
+class Savings:
+    """Table of counts or seconds of a variant and of another method."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        record.table("method", "problem", "measured", "this method", "other method", "ratio")
+
+    def add(
+        self, method: str, problem: str, what: str, ours: float, other: str, theirs: float, least: float, done: bool
+    ) -> None:
+        """Add a row, marked if the ratio is below its limit."""
+        missed = "" if done and theirs >= least * ours else f" (below {least:g})"
+        self.record.row(
+            f'`"{method}"`', problem, what, f"{ours:.4g}", f'`"{other}"`: {theirs:.4g}', f"{theirs / ours:.1f}{missed}"
+        )
 
 
-def lazy() -> None:
+def lazy(table: Savings) -> None:
     """Assignment: the oracle solves an assignment problem of 150 rows."""
     n = 150
     rng = np.random.default_rng(0)
@@ -45,15 +57,17 @@ def lazy() -> None:
     eager, eager_time = timed(f, C, "fw", tol=0, rtol=1e-2)
     ours, ours_time = timed(f, C, "lazy-fw", tol=0, rtol=1e-2)
     done = ours.success and eager.success
-    verdict("lazy-fw, Birkhoff 150, rtol 1e-2: oracle calls, ours and fw", ours.n_lmo, eager.n_lmo, 2, done)
-    verdict("  seconds", ours_time, eager_time, 1, done)
+    problem = "Birkhoff polytope 150 x 150, relative gap 1e-2"
+    table.add("lazy-fw", problem, "oracle calls", ours.n_lmo, "fw", eager.n_lmo, 2, done)
+    table.add("lazy-fw", problem, "seconds", ours_time, "fw", eager_time, 1, done)
     tableau = fw.LazyFrankWolfe(fw.tableaus["rk44"])
     ours, _ = timed(f, C, tableau, tol=0, rtol=1e-2)
     eager, _ = timed(f, C, "rk44", tol=0, rtol=1e-2)
-    verdict("  the same with RK44", ours.n_lmo, eager.n_lmo, 2, ours.success and eager.success)
+    done = ours.success and eager.success
+    table.add("lazy-fw, RK44", problem, "oracle calls", ours.n_lmo, "rk44", eager.n_lmo, 2, done)
 
 
-def sliding() -> None:
+def sliding(table: Savings) -> None:
     rng = np.random.default_rng(1)
     A = rng.standard_normal((1000, 400)) / np.arange(1, 401) ** 0.5
     f = fw.LinearModel(A, A[:, :20].sum(axis=1) + 0.1 * rng.standard_normal(1000))
@@ -61,11 +75,12 @@ def sliding() -> None:
     ours, _ = timed(f, C, "sliding", tol=0, rtol=1e-4)
     for peer in ("fw", "blended-pairwise"):
         other, _ = timed(f, C, peer, tol=0, rtol=1e-4)
-        name = f"sliding, least squares 1000 x 400, rtol 1e-4: gradients, ours and {peer}"
-        verdict(name, ours.n_grad, other.n_grad, 2 if peer == "fw" else 1, ours.success and other.success)
+        problem, least = "least squares 1000 x 400, L1 ball, relative gap 1e-4", 2 if peer == "fw" else 1
+        done = ours.success and other.success
+        table.add("sliding", problem, "gradients", ours.n_grad, peer, other.n_grad, least, done)
 
 
-def block() -> None:
+def block(table: Savings) -> None:
     rng = np.random.default_rng(2)
     A = rng.standard_normal((500, 2000))
     f = fw.LinearModel(A, A @ rng.dirichlet(np.ones(10), 200).reshape(-1) + rng.standard_normal(500))
@@ -73,11 +88,11 @@ def block() -> None:
     batch, _ = timed(f, C, "fw", tol=0, rtol=1e-3)
     for order in ("cyclic", "random", "gap"):
         ours, _ = timed(f, C, fw.BlockCoordinate(order), tol=0, rtol=1e-3)
-        name = f"block ({order}), 200 simplices, rtol 1e-3: passes, ours and fw"
-        verdict(name, ours.n_design, batch.n_design, 3, ours.success and batch.success)
+        problem, done = "least squares over 200 simplices, relative gap 1e-3", ours.success and batch.success
+        table.add(f"block, {order}", problem, "passes", ours.n_design, "fw", batch.n_design, 3, done)
 
 
-def invariant() -> None:
+def invariant(table: Savings) -> None:
     n, k = 10_000, 500
     rng = np.random.default_rng(3)
     centre, curvature = rng.uniform(0, 2 * k / n, n), rng.uniform(1, 4, n)
@@ -88,23 +103,22 @@ def invariant() -> None:
     (ours, *_), (peer, *_) = ([result for result, _ in some] for some in runs)
     ours_time, peer_time = (float(np.median([seconds for _, seconds in some])) for some in runs)
     used = int((ours.x > 0).sum())
-    name = f"decomposition-invariant, hypersimplex 10000, {used} non-zeros, rtol 1e-4: seconds, and blended-pairwise"
-    verdict(name, ours_time, peer_time, 1, ours.success and peer.success)
+    problem, done = f"hypersimplex of 10000 entries, {used} nonzero, relative gap 1e-4", ours.success and peer.success
+    table.add("decomposition-invariant", problem, "seconds", ours_time, "blended-pairwise", peer_time, 1, done)
 
 
-def stochastic() -> None:
+def stochastic(table: Savings) -> None:
     m, n = 10**6, 100
     rng = np.random.default_rng(4)
     A = rng.standard_normal((m, n), dtype=np.float32)
     b = np.where(A[:, :10].sum(axis=1) + 2 * rng.standard_normal(m, dtype=np.float32) > 0, 1, -1).astype(np.float32)
     f, C = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(5.0)
     peer, peer_time = timed(f, C, "fw", tol=1e-3, max_iter=1000)
-    if not peer.success:
-        print(f"(fw is given up at a gap of {peer.gap:.1e} after {peer.nit} steps: it would take longer than that)")
+    other = "fw" if peer.success else f"fw, stopped at a gap of {peer.gap:.1e}"
     for estimator in ("spider", "saga"):
         ours, ours_time = timed(f, C, fw.Stochastic(1000, estimator), tol=1e-3)
-        name = f"stochastic ({estimator}), logistic 1e6 x 100, gap 1e-3: seconds, ours and fw"
-        verdict(name, ours_time, peer_time, 1, ours.success)
+        problem = "logistic regression 1000000 x 100, gap 1e-3"
+        table.add(f"stochastic, {estimator}", problem, "seconds", ours_time, other, peer_time, 1, ours.success)
 
 
 def optimum(f: Callable[[Any], Any], constraints: Callable[[Any], list[Any]], n: int) -> float:
@@ -160,11 +174,11 @@ def optima() -> None:
 
 
 if __name__ == "__main__":
-    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # NumPy has read them already
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | threads)
-    print(f"{'':<92}{'ours':>10}{'peer':>10}{'ratio':>8}")
-    chosen = [lazy, sliding, block, invariant, stochastic, optima, oracle_costs]
-    for part in chosen:
-        if len(sys.argv) == 1 or part.__name__ in sys.argv[1:]:
-            part()
+    on_one_thread()
+    with Record("variants", "cvxpy") as results:
+        savings = Savings(results)
+        for part in (lazy, sliding, block, invariant, stochastic):
+            part(savings)
+        results.end_table()
+    optima()
+    oracle_costs()

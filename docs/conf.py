@@ -24,21 +24,24 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "catalogue",
+    "commands",
     "drawn",
+    "generated",
     "mathml",
     "repository_links",
+    "two_themes",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["colon_fence", "dollarmath", "deflist"]
+myst_enable_extensions = ["colon_fence", "dollarmath", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fwflow"
 html_static_path = ["_static"]
-html_css_files = ["site.css"]
+html_css_files = ["site.css", "reference.css"]
 html_math_renderer = "mathml"
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
@@ -54,17 +57,17 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-# Pages without pages below them have nothing to list beside them.
-html_sidebars = {page.stem: [] for page in HERE.glob("*.md")}
+# These pages have no pages below them, so a list of pages would only take room from their code.
+html_sidebars = {page.stem: [] for page in HERE.glob("*.md")} | {"gallery/*": []}
 
 # Where examples live in the repository, and which page of the site stands for a file of it.
 repository_pages = {
     r"\.\./examples/(\w+)\.py": r"gallery/\1.rst",
-    r"\.\./benchmarks/RESULTS\.md": "measurements.md",
 }
 
 autosummary_generate = True
 autosummary_context = {"shown": MEMBERS}
+autodoc_preserve_defaults = True
 autodoc_typehints = "none"  # the sections on parameters say it in words
 autodoc_member_order = "bysource"
 add_module_names = False
@@ -84,7 +87,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,
-    "image_scrapers": ("matplotlib",),
+    "image_scrapers": ("two_themes",),
+    "reset_modules": ("two_themes.reset",),
     "matplotlib_animations": False,
     "plot_gallery": True,
     "capture_repr": (),

@@ -1,15 +1,12 @@
 """
-A set of your own
-=================
+Custom constraint set: isotonic regression
+==========================================
 
-A set is its oracle. Here are the increasing functions between 0 and 1, whose vertices are steps: with the squared loss
-that is isotonic regression, and SciPy knows the answer. You learn to write a set and a vertex that stays small, to
-check them, and that every objective and method then works on them: also a loss that shrugs at outliers.
+A constraint set of your own needs a linear minimisation oracle and three short methods. This example defines
+the set of increasing sequences between 0 and 1. With the squared loss, the problem is isotonic regression,
+and SciPy confirms the result. You learn to write and check a set. The losses of the library, such as
+the robust Huber loss, and its methods then work with the new set.
 """
-
-from __future__ import annotations
-
-from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,99 +14,131 @@ from scipy.optimize import isotonic_regression
 
 import fwflow as fw
 
-plt.style.use(["seaborn-v0_8-colorblind", {"font.size": 9, "axes.titlesize": 9, "legend.frameon": False}])
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
+MEASUREMENTS = 200
+SEED = 0
 
 # %%
-# A vertex is zero up to a place and one from there on. It is kept as that place: adding it to x is the only thing
-# that takes as long as x.
+# Problem
+# -------
+# A response grows with a dose, and its measurements :math:`b_i` are sorted by dose. The fitted response must
+# grow as well:
+#
+# .. math::
+#
+#    \min_{x} \; \frac{1}{n} \sum_{i=1}^{n} \ell(x_i - b_i)
+#    \quad \text{subject to} \quad 0 \le x_1 \le x_2 \le \dots \le x_n \le 1 ,
+#
+# where the loss :math:`\ell` is the squared loss or the Huber loss.
+
+# %%
+# Data
+# ----
+# The true curve is a logistic function. About 15 % of the measurements are outliers, and most outliers are
+# too low.
+rng = np.random.default_rng(SEED)
+dose = np.linspace(0, 10, MEASUREMENTS)
+truth = 1 / (1 + np.exp(4 - dose))
+outlier = rng.random(MEASUREMENTS) < 0.15
+noisy = truth + 0.08 * rng.standard_normal(MEASUREMENTS)
+b = np.where(outlier, rng.uniform(-0.5, 0.2, MEASUREMENTS), noisy)
+print(f"{MEASUREMENTS} measurements, {outlier.sum()} outliers")
+
+# %%
+# Vertices
+# --------
+# A vertex of this set is a step: zeros, followed by ones. The class ``Step`` stores only the index of the
+# first 1. A vertex needs two operations: adding a multiple of itself to an array, and an inner product. A
+# class for vertices is optional, since an oracle may also return an array.
 
 
-@dataclass(frozen=True, eq=False)
 class Step(fw.Vertex):
-    """Zero up to a place, and one from there on."""
+    """Vector with zeros before `first` and ones from there on."""
 
-    place: int
-    shape: tuple[int, ...]
+    storage = 1  # numbers in memory
 
-    storage = 1  # numbers that are kept
+    def __init__(self, first, shape):
+        self.first, self.shape = first, shape
 
-    def add_to(self, x: np.ndarray, weight: float) -> None:
-        x[self.place :] += weight
+    def add_to(self, x, weight):
+        x[self.first :] += weight
 
-    def dot(self, g: np.ndarray) -> float:
-        return float(g[self.place :].sum())
+    def dot(self, g):
+        return float(g[self.first :].sum())
 
 
 # %%
-# The oracle looks for the step along which the gradient sums to least: one cumulative sum.
+# Constraint set
+# --------------
+# The oracle returns the step with the smallest inner product with g. All inner products are sums of the last
+# entries of g, so one cumulative sum is enough.
 
 
 class Increasing(fw.ConstraintSet):
-    """Vectors with ``0 <= x[0] <= x[1] <= ... <= 1``."""
+    """Vectors with 0 <= x[0] <= x[1] <= ... <= 1."""
 
     polytope = True
 
-    def lmo(self, g: np.ndarray, hint: fw.Vertex | None = None) -> Step:
-        tails = np.append(np.cumsum(g[::-1])[::-1], 0.0)
-        return Step(int(tails.argmin()), g.shape)
+    def lmo(self, g, hint=None):
+        sums = np.append(np.cumsum(g[::-1])[::-1], 0.0)
+        return Step(int(sums.argmin()), g.shape)
 
-    def start(self, shape: tuple[int, ...] | None = None, dtype: type = np.float64) -> np.ndarray:
+    def start(self, shape=None, dtype=float):
         return np.zeros(shape, dtype)
 
-    def contains(self, x: np.ndarray, tol: float = 1e-9) -> bool:
+    def contains(self, x, tol=1e-9):
         return bool((np.diff(x, prepend=0.0, append=1.0) >= -tol).all())
 
-    def diameter(self, shape: tuple[int, ...] | None = None) -> float:
+    def diameter(self, shape=None):
         return float(np.sqrt(shape[0]))
 
 
 # %%
-# How much of a dose works? Noisy measurements of an increasing curve, some of them quite wrong.
+# Check of the oracle
+# -------------------
+# ``fw.checks.lmo_excess`` compares the oracle with given members of the set. A positive number would show an
+# error: a member would have a smaller inner product than the vertex of the oracle.
+C = Increasing()
+members = np.sort(rng.random((100, MEASUREMENTS)), axis=1)
+excess = fw.checks.lmo_excess(C, b, members)
+print(f"excess of the oracle over 100 random members: {excess:.2f}")
 
+# %%
+# Solution
+# --------
+# A linear model with the identity matrix compares x with the measurements.
+identity = np.eye(MEASUREMENTS)
+squared = fw.minimize(fw.LinearModel(identity, b, loss="squared"), C)
+huber = fw.minimize(fw.LinearModel(identity, b, loss="huber", rho=0.05), C)
+for name, r in {"squared": squared, "Huber": huber}.items():
+    error = np.abs(r.x - truth).mean()
+    print(f"{name:>7} loss: gap {r.gap:.0e}, mean distance from the truth {error:.3f}")
 
-def responses(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Doses, the true curve, and what was measured."""
-    rng = np.random.default_rng(seed)
-    dose = np.linspace(0, 10, n)
-    truth = 1 / (1 + np.exp(4 - dose))
-    wrong, noise = rng.uniform(-0.5, 0.2, n), 0.08 * rng.standard_normal(n)
-    return dose, truth, np.where(rng.random(n) < 0.15, wrong, truth + noise)
+# %%
+# Check against an independent solver
+# -----------------------------------
+# SciPy solves isotonic regression without bounds. For the squared loss, clipping SciPy's result to [0, 1]
+# gives the solution with bounds.
+other = np.clip(isotonic_regression(b).x, 0, 1)
+difference = np.abs(squared.x - other).max()
+print(f"largest difference from SciPy's result: {difference:.0e}")
 
+# %%
+# The outliers pull the fit with the squared loss down. The Huber loss grows linearly for large residuals, so
+# the outliers have little effect.
+fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
+ax.plot(dose, b, ".", color="0.6", markersize=4, label="measured")
+ax.plot(dose, truth, "--", color="0.1", linewidth=1, label="truth")
+ax.step(dose, squared.x, where="mid", color="C2", label="squared loss")
+ax.plot(dose[::8], other[::8], "o", color="C2", mfc="none", label="squared loss, SciPy")
+ax.step(dose, huber.x, where="mid", color="C0", label="Huber loss")
+ax.set(xlabel="dose, mg", ylabel="response", ylim=(-0.55, 1.25))
+ax.legend(loc="upper left")
+plt.show()
 
-def draw(dose: np.ndarray, truth: np.ndarray, measured: np.ndarray, fits: dict[str, fw.Result]) -> None:
-    """The fits, and how soon they were found."""
-    scipy = np.clip(isotonic_regression(measured).x, 0, 1)
-    left, right = plt.subplots(1, 2, figsize=(7.2, 3.0), layout="constrained", width_ratios=[1.5, 1])[1]
-    left.plot(dose, measured, ".", color="0.7", markersize=4, label="measured")
-    left.plot(dose, truth, "--", color="black", linewidth=0.8, label="truth")
-    for colour, (loss, r) in zip(("C2", "C0"), fits.items(), strict=True):
-        left.step(dose, r.x, where="mid", color=colour, label=f"{loss} loss")
-        right.semilogy(r.trace["gap"], color=colour, label=f"{loss} loss")
-    left.plot(dose[::8], scipy[::8], "o", color="C2", fillstyle="none", markersize=5, label="squared loss, by SciPy")
-    left.set(xlabel="dose, mg", ylabel="response", ylim=(-0.55, 1.25))
-    left.legend(loc="upper left", fontsize=7.5)
-    right.set(xlabel="iteration", ylabel="certified gap")
-
-
-def main(n: int = 200) -> dict[str, float]:
-    """Check the set, fit twice, and compare."""
-    dose, truth, measured = responses(n)
-    members = np.sort(np.random.default_rng(1).random((100, n)), axis=1)
-    excess = fw.checks.lmo_excess(Increasing(), measured, members)
-    print(f"the best of {len(members)} random members is worse than the oracle's vertex by {-excess:.2f}")
-    losses = {"squared": {"loss": "squared"}, "Huber": {"loss": "huber", "rho": 0.05}}
-    models = {name: fw.LinearModel(np.eye(n), measured, **loss) for name, loss in losses.items()}
-    fits = {name: fw.minimize(f, Increasing()) for name, f in models.items()}
-    difference = float(np.abs(fits["squared"].x - np.clip(isotonic_regression(measured).x, 0, 1)).max())
-    print(f"squared loss: SciPy's answer up to {difference:.0e}, by {fits['squared'].method}")
-    errors = {name: float(np.abs(r.x - truth).mean()) for name, r in fits.items()}
-    for name, r in fits.items():
-        print(f"{name} loss: {errors[name]:.3f} from the truth on average; gap {r.gap:.0e}, verified: {r.success}")
-    draw(dose, truth, measured, fits)
-    return {"excess": excess, "difference": difference, **errors}
-
-
-if __name__ == "__main__":
-    main()
-    plt.show()
+# %%
+# Summary
+# -------
+# Four short methods define a set, and ``fw.checks`` tests its oracle. The results have a verified gap, as for
+# the sets of the library. The default method chooses an algorithm from the properties of the set and of the
+# objective; ``squared.method.why`` contains the reason.
+print(f"method: {squared.method}")

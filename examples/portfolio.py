@@ -1,13 +1,12 @@
 """
-A portfolio, and what it costs to get there
-===========================================
+Portfolio optimisation with market impact
+=========================================
 
-Weights on the simplex: risk, less the expected return, plus market impact, which grows as the power 3/2 of what is
-traded. The Hessian of that power is infinite at no trade: nothing that wants second derivatives is comfortable with it.
-You learn that values and gradients are enough, and how to follow a solution as a parameter grows.
+An investor holds a portfolio and wants a better one. The new weights are non-negative and sum to one. They
+balance risk, expected return and the cost of trading. This cost grows faster than the traded amount. You
+learn to minimise your own function over the simplex with values and gradients only, to verify the result,
+and to follow the solution while a parameter changes.
 """
-
-from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,96 +14,149 @@ import scipy.optimize
 
 import fwflow as fw
 
-plt.style.use(["seaborn-v0_8-colorblind", {"font.size": 9, "axes.titlesize": 9, "legend.frameon": False}])
-plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
+N = 60  # assets
+FACTORS = 5  # common causes of risk
+SEED = 0  # of the market
+RISK = 5.0  # weight of the variance
+RETURN = 0.5  # weight of the expected return
+IMPACT = 0.02  # price of trading
+POINTS = 15  # on each curve of the second figure
 
 # %%
-# A market with five factors, and somebody who holds a portfolio already.
+# Problem
+# -------
+# The assets have the covariance matrix :math:`\Sigma` and the expected returns :math:`\mu`. The investor
+# holds the weights :math:`h` and looks for weights :math:`w`:
+#
+# .. math::
+#
+#    \min_w \; \frac{\rho}{2}\, w^T \Sigma w - \tau\, \mu^T w + \kappa \sum_{i=1}^{n} |w_i - h_i|^{3/2}
+#    \quad \text{subject to} \quad w \ge 0, \; \sum_{i=1}^{n} w_i = 1 .
+#
+# The three terms are risk, return and market impact. Impact means that a large order moves the price
+# against the investor, and the power 3/2 is a common model of it. The second derivative of this power is
+# infinite at :math:`w_i = h_i`, so methods that need a Hessian have difficulties there. fwflow needs values
+# and gradients only.
+#
+# Data
+# ----
+# The market is generated. A few factors drive all assets, and every asset has some risk of its own.
 
-RETURN, IMPACT = 0.5, 0.02
-
-
-def market(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Covariance, expected returns and the weights held today."""
-    rng = np.random.default_rng(seed)
-    factors = rng.standard_normal((n, 5)) / 5
-    held = rng.random(n) ** 4
-    return factors @ factors.T + np.diag(rng.uniform(0.01, 0.1, n)), 0.1 * rng.standard_normal(n), held / held.sum()
-
+rng = np.random.default_rng(SEED)
+factors = rng.standard_normal((N, FACTORS)) / 5
+held = rng.random(N) ** 4
+held /= held.sum()
+covariance = factors @ factors.T + np.diag(rng.uniform(0.01, 0.1, N))
+returns = 0.1 * rng.standard_normal(N)
+print(f"{N} assets; the largest weight held is {held.max():.1%}")
 
 # %%
-# The function and its gradient, from which `fw.minimize` makes a certified answer.
+# Model
+# -----
+# :class:`~fwflow.Smooth` combines the function and its gradient. The function ``problem`` builds the
+# objective for given parameters, because the parameters vary below.
 
 
-def problem(
-    covariance: np.ndarray, returns: np.ndarray, held: np.ndarray, risk: float = 5.0, impact: float = IMPACT
-) -> fw.Smooth:
-    """What a portfolio costs one who holds another."""
+def problem(risk=RISK, impact=IMPACT):
+    """Return the objective for given weights of risk and impact."""
 
-    def fun(w: np.ndarray) -> float:
-        cost = impact * (np.abs(w - held) ** 1.5).sum()
-        return float(0.5 * risk * w @ covariance @ w - RETURN * returns @ w + cost)
+    def fun(w):
+        trading = impact * (np.abs(w - held) ** 1.5).sum()
+        return risk / 2 * w @ covariance @ w - RETURN * returns @ w + trading
 
-    def grad(w: np.ndarray) -> np.ndarray:
-        traded = w - held
-        return risk * covariance @ w - RETURN * returns + 1.5 * impact * np.sign(traded) * np.sqrt(np.abs(traded))
+    def grad(w):
+        slope = 1.5 * np.sign(w - held) * np.sqrt(np.abs(w - held))
+        return risk * covariance @ w - RETURN * returns + impact * slope
 
     return fw.Smooth(fun, grad)
 
 
-def independent(f: fw.Smooth, held: np.ndarray) -> float:
-    """The optimal value by sequential quadratic programming, which knows nothing of Frank-Wolfe."""
-    total = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
-    options = {"ftol": 1e-13, "maxiter": 1000}
-    bounds = len(held) * [(0, 1)]
-    r = scipy.optimize.minimize(f.fun, held, jac=f.grad, bounds=bounds, constraints=total, options=options)
-    return float(r.fun)
+# %%
+# Solution
+# --------
+# :class:`~fwflow.Simplex` is the set of non-negative weights that sum to one. The run starts from the
+# weights held. The verified gap is a bound: no other portfolio improves the objective by more than the gap.
 
+f = problem()
+r = fw.minimize(f, fw.Simplex(), held, tol=1e-8)
+trades = r.x - held
+print(f"objective {r.fun:.9f}, gap {r.gap:.1e}, {r.n_grad} gradients")
+print(f"{np.count_nonzero(r.x > 1e-6)} of {N} assets in the new portfolio")
+print(f"turnover {np.abs(trades).sum() / 2:.1%}")
 
 # %%
-# Impact decides how far one goes: from the portfolio held today, where trading is dear, to the efficient frontier,
-# where it is free. Each solve begins where the one before has ended.
+# The figure shows the trades in ascending order. The investor sells most positions and buys a few assets.
+
+fig, ax = plt.subplots(figsize=(6.4, 3), layout="constrained")
+ordered = 100 * np.sort(trades)
+ax.bar(np.arange(N), ordered, color=np.where(ordered > 0, "C0", "C2"))
+ax.axhline(0, color="0.3", linewidth=0.8)
+ax.text(0.3, 0.08, "sold", transform=ax.transAxes)
+ax.text(0.85, 0.6, "bought", transform=ax.transAxes, ha="right")
+ax.set(xlabel="assets, in the order of the trades", ylabel="trade, in % of the total")
+ax.set_xticks([])
+plt.show()
+
+# %%
+# Check against an independent solver
+# -----------------------------------
+# SciPy's SLSQP (sequential quadratic programming) solves the same problem with bounds and one equality
+# constraint.
+
+slsqp = scipy.optimize.minimize(
+    f.fun,
+    held,
+    jac=f.grad,
+    method="SLSQP",
+    bounds=N * [(0, 1)],
+    constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+    options={"ftol": 1e-13, "maxiter": 1000},
+)
+print(f"fwflow {r.fun:.9f}, SLSQP {slsqp.fun:.9f}")
+print(f"largest difference of a weight: {np.abs(r.x - slsqp.x).max():.1e}")
+
+# %%
+# Efficient frontier and the effect of impact
+# -------------------------------------------
+# Two series of problems show how the parameters act. The first series has no impact and varies the weight
+# of risk; its solutions form the efficient frontier. The second series keeps the weight of risk and lowers
+# the price of impact. Each run starts from the solution of the previous run (a warm start).
 
 
-def path(data: tuple[np.ndarray, ...], settings: list[dict[str, float]]) -> np.ndarray:
-    """Volatility, expected return and turnover of the best portfolios in per cent, one row per setting."""
-    covariance, returns, held = data
+def follow(problems):
+    """Return volatility, expected return and turnover of each solution, in per cent."""
     w, found = held, []
-    for setting in settings:
-        w = fw.minimize(problem(*data, **setting), fw.Simplex(), w, tol=1e-7).x
-        found.append((np.sqrt(w @ covariance @ w), returns @ w, np.abs(w - held).sum() / 2))
+    for f in problems:
+        w = fw.minimize(f, fw.Simplex(), w, tol=1e-7).x
+        turnover = np.abs(w - held).sum() / 2
+        found.append((np.sqrt(w @ covariance @ w), returns @ w, turnover))
     return 100 * np.array(found)
 
 
-def draw(traded: np.ndarray, frontier: np.ndarray, rebalanced: np.ndarray, impacts: np.ndarray) -> None:
-    """What is bought and sold, and how far one goes."""
-    left, right = plt.subplots(1, 2, figsize=(7.2, 3.2), layout="constrained")[1]
-    left.bar(np.arange(len(traded)), 100 * np.sort(traded), color=np.where(np.sort(traded) > 0, "C1", "C2"))
-    left.axhline(0, color="0.3", linewidth=0.7)
-    left.set(xlabel="assets, in order", ylabel="traded, % of the portfolio", xticks=[], title="What to trade")
-    right.plot(*frontier[:, :2].T, color="0.6", label="efficient frontier (no impact)")
-    right.plot(*rebalanced[:, :2].T, color="C0", marker=".", label="rebalanced, by price of impact")
-    for (volatility, gain, turnover), impact in list(zip(rebalanced, impacts, strict=True))[::4]:
-        note = f"{impact:.2g}: {turnover:.0f}% traded"
-        right.annotate(note, (volatility, gain), (6, -3), textcoords="offset points", fontsize=7, color="C0")
-    right.set(xlabel="volatility, %", ylabel="expected return, %", title="How far to go")
-    right.legend(loc="center right")
+frontier = follow(problem(risk, 0.0) for risk in np.geomspace(0.5, 50, POINTS))
+impacts = np.geomspace(5, 0.01, POINTS)
+rebalanced = follow(problem(RISK, impact) for impact in impacts)
 
+# %%
+# With a high price of impact the investor stays near the portfolio held. As the price falls, the solution
+# moves towards the efficient frontier, and the turnover grows. The labels give the price of impact and the
+# turnover of three solutions.
 
-def main(n: int = 60, points: int = 15) -> dict[str, float]:
-    """Rebalance, and compare with SciPy."""
-    data = market(n)
-    f, held = problem(*data), data[2]
-    r = fw.minimize(f, fw.Simplex(), held, tol=1e-8)
-    other = independent(f, held)
-    print(f"{n} assets, {int((r.x > 1e-6).sum())} in the portfolio; traded {np.abs(r.x - held).sum() / 2:.1%}")
-    print(f"value {r.fun:.9f}, by SciPy {other:.9f}; gap {r.gap:.1e} by {r.method} ({r.n_grad} gradients)")
-    frontier = path(data, [{"risk": risk, "impact": 0.0} for risk in np.geomspace(0.5, 50, points)])
-    impacts = np.geomspace(5, 0.01, points)
-    draw(r.x - held, frontier, path(data, [{"impact": impact} for impact in impacts]), impacts)
-    return {"value": r.fun, "independent": other, "gap": r.gap}
+fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+ax.plot(*frontier[:, :2].T, color="0.5", label="efficient frontier, no impact")
+ax.plot(*rebalanced[:, :2].T, "o-", color="C0", label="solutions, by price of impact")
+for i in range(0, POINTS - 3, 4):
+    volatility, gain, turnover = rebalanced[i]
+    note = f"impact {impacts[i]:.2g}, turnover {turnover:.0f}%"
+    ax.annotate(note, (volatility, gain), (7, 3), textcoords="offset points")
+ax.set(xlabel="volatility in %", ylabel="expected return in %")
+ax.legend(loc="center right")
+plt.show()
 
-
-if __name__ == "__main__":
-    main()
-    plt.show()
+# %%
+# Summary
+# -------
+# * A portfolio problem needs a function, its gradient and :class:`~fwflow.Simplex`. Second derivatives are
+#   not necessary.
+# * The gap proves how close the portfolio is to the optimum, and SLSQP confirms the value.
+# * Warm starts make a series of similar problems cheap.

@@ -1,89 +1,138 @@
 """
-The fairest spanning trees
-==========================
+Fair random spanning trees and the densest part of a graph
+==========================================================
 
-Draw spanning trees of a graph at random, in such a way that no edge is used more than it must be: minimise the sum of
-squares of the probabilities that an edge is in the tree. The vectors of these probabilities are the spanning tree
-polytope, which has no short list of constraints, while its oracle is a minimum spanning tree. The answer finds the
-parts of a graph that are denser than the rest (Albin, Clemens & Poggi-Corradini, 2021), and trees to draw.
+Choose a spanning tree of a graph at random, so that no edge is used more often than necessary. The possible
+vectors of edge probabilities form the spanning tree polytope. This polytope has too many constraints to list,
+but its oracle is a minimum spanning tree. You learn to minimise over a combinatorial set, and to get a
+distribution of trees from the active set.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 from scipy.spatial.distance import cdist
 
 import fwflow as fw
 
+SEED = 4
+STEPS = 300  # largest number of iterations of each method
+
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
-# A graph with parts of its own
-# -----------------------------
-# Three clusters of points, each joined to its nearest neighbours: to six of them, to three, to two. The clusters
-# themselves are joined by one edge each, which every tree must use.
-rng = np.random.default_rng(4)
-clusters = [(0.0, 0.0, 22, 6), (3.2, 0.3, 16, 3), (1.5, 2.4, 12, 2)]  # where, how many, to how many neighbours
-points = np.concatenate([[x, y] + 0.6 * rng.standard_normal((size, 2)) for x, y, size, _ in clusters])
-cluster = np.repeat(np.arange(3), [size for *_, size, _ in clusters])
+# Problem
+# -------
+# A random spanning tree contains edge e with probability :math:`x_e`. The fairest probabilities are the
+# solution of
+#
+# .. math::
+#
+#    \min_{x} \; \frac12 \sum_e x_e^2 \quad \text{subject to} \quad x \in P ,
+#
+# where the polytope :math:`P` is the convex hull of all spanning trees, written as vectors of zeros and ones.
+# The solution shows the dense parts of the graph: edges in a dense part have small probabilities, because a
+# tree can choose among many of them (Albin, Clemens and Poggi-Corradini, 2021).
+
+# %%
+# Data
+# ----
+# The graph has three clusters of points. Each point is joined to its nearest neighbours in its cluster. The
+# number of neighbours is six in the first cluster, three in the second and two in the third. Single edges
+# connect the clusters, so every tree contains these edges.
+rng = np.random.default_rng(SEED)
+centres = np.array([[0.0, 0.0], [3.2, 0.3], [1.5, 2.4]])
+counts, neighbours = [22, 16, 12], [6, 3, 2]
+cluster = np.repeat(np.arange(3), counts)
+points = centres[cluster] + 0.6 * rng.standard_normal((len(cluster), 2))
 distance = cdist(points, points)
 pairs = []
-for c, (*_, k) in enumerate(clusters):
-    inside = np.flatnonzero(cluster == c)
-    near = inside[distance[np.ix_(inside, inside)].argsort(axis=1)[:, 1 : k + 1]]
-    pairs += [(a, b) for a, row in zip(inside, near, strict=True) for b in row]
-    apart = np.where((cluster[:, None] == c) & (cluster == (c + 1) % 3), distance, np.inf)
-    pairs += [np.unravel_index(apart.argmin(), apart.shape)] * (c < 2)
+for c in range(3):
+    within = np.where(cluster == c, distance, np.inf)
+    for a in np.flatnonzero(cluster == c):
+        pairs += [(a, b) for b in within[a].argsort()[1 : neighbours[c] + 1]]
+for c in range(2):
+    between = np.where((cluster[:, None] == c) & (cluster == c + 1), distance, np.inf)
+    pairs.append(np.unravel_index(between.argmin(), between.shape))
 edges = np.unique(np.sort(pairs, axis=1), axis=0)
+
+# %%
+# Model
+# -----
+# The set takes the two ends of each edge.
 C = fw.SpanningTree(*edges.T)
+f = fw.Quadratic(np.eye(len(edges)))
 print(C)
 
 # %%
-# Fair probabilities
-# ------------------
-# Each step asks for one cheapest tree. The corrective method minimises over all that it has met.
-f = fw.Quadratic(np.eye(len(edges)))
-methods = {
-    "Frank-Wolfe": {"method": "fw", "line_search": "exact", "max_iter": 300},
-    "blended pairwise": {"method": "blended-pairwise", "max_iter": 300},
-    "corrective": {"method": "corrective", "max_iter": 300},
+# Solution
+# --------
+# Each oracle call computes one minimum spanning tree. We compare plain Frank-Wolfe with two methods that keep
+# an active set of trees. The corrective method minimises over all trees in its active set before it asks for
+# the next tree.
+options = {
+    "fw": {"line_search": "exact"},
+    "blended-pairwise": {},
+    "corrective": {},
 }
-runs = {name: fw.minimize(f, C, tol=1e-8, **options) for name, options in methods.items()}
-r = runs["corrective"]
-for name, run in runs.items():
-    print(f"{name:<18}{2 * run.fun:.8f} with a gap of {run.gap:.0e} after {run.n_lmo} trees")
+runs = {}
+for method, more in options.items():
+    r = fw.minimize(f, C, method=method, tol=1e-8, max_iter=STEPS, **more)
+    print(f"{method:>16}: value {r.fun:.8f}, gap {r.gap:.0e}, {r.n_lmo} spanning trees")
+    runs[method] = r
+x = runs["corrective"].x
 
 # %%
-# An answer from outside: the densest part of a graph has probabilities that are all the same, and with (nodes - 1) of
-# its edges in every tree they are (nodes - 1) / edges. Here they are the least:
-levels = np.unique(r.x.round(5))
-dense = r.x < levels[0] + 1e-4
+# The gap is a proven bound of the error. The figure shows the gap against the number of spanning trees.
+fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+for (method, r), colour in zip(runs.items(), ("0.5", "C0", "C2"), strict=True):
+    gap = np.maximum(r.trace["gap"], 1e-9)
+    ax.semilogy(r.trace["n_lmo"], gap, color=colour, label=method)
+ax.set(xlabel="minimum spanning trees", ylabel="gap")
+ax.legend()
+plt.show()
+
+# %%
+# Check against theory
+# --------------------
+# All edges in the densest part of the graph have the same probability. If this part has k nodes and m edges,
+# a tree contains :math:`k-1` of these edges. The probability must therefore be :math:`(k-1)/m`.
+levels = np.unique(x.round(5))
+dense = x < levels[0] + 1e-4
 nodes = np.unique(edges[dense])
 ratio = (len(nodes) - 1) / dense.sum()
-print(f"{len(levels)} levels; the densest part has {len(nodes)} nodes and {dense.sum()} edges")
-print(f"probability there {r.x[dense].mean():.6f}, (nodes - 1) / edges = {ratio:.6f}")
+print(f"{len(levels)} different probabilities")
+print(f"densest part: {len(nodes)} nodes, {dense.sum()} edges")
+print(f"probability {x[dense].mean():.6f}, theory {ratio:.6f}")
 
 # %%
-# Trees to draw
-# -------------
-# The point comes with trees and weights that mix to it: a distribution of trees with these very probabilities.
-weights = r.active_set.weights
-trees = np.array([np.asarray(tree) for tree in r.active_set.vertices])
-mixed = float(np.abs(weights @ trees - r.x).max())
-drawn = trees[rng.choice(len(trees), p=weights / weights.sum())]
-print(f"{len(trees)} trees; their mixture is off by {mixed:.0e}")
+# Distribution of trees
+# ---------------------
+# The active set contains trees and weights whose mixture is the solution. The weights are therefore the
+# probabilities of the trees.
+active = runs["corrective"].active_set
+trees = np.array([np.asarray(tree) for tree in active.vertices])
+weights = active.weights / active.weights.sum()
+error = np.abs(weights @ trees - x).max()
+drawn = trees[rng.choice(len(trees), p=weights)] > 0.5
+print(f"{len(trees)} trees, largest error of their mixture {error:.0e}")
 
 # %%
-fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained", width_ratios=[1.25, 1])
-scale = plt.Normalize(0, 1)
-for e, (a, b) in enumerate(edges):
-    left.plot(*points[[a, b]].T, color=plt.cm.viridis_r(scale(r.x[e])), lw=3.2, solid_capstyle="round", zorder=1)
-    if drawn[e]:
-        left.plot(*points[[a, b]].T, color="black", lw=0.9, zorder=2)
-left.scatter(*points.T, s=16, color="white", edgecolor="black", linewidth=0.7, zorder=3)
-left.set(aspect="equal", title="How often an edge is used, and one tree")
-left.axis("off")
-fig.colorbar(plt.cm.ScalarMappable(scale, "viridis_r"), ax=left, label="probability of the edge", shrink=0.75)
-for (name, run), colour in zip(runs.items(), ("#7F7F7F", "#0072B2", "#D55E00"), strict=True):
-    right.semilogy(run.trace["n_lmo"], np.maximum(run.trace["gap"], 1e-9), color=colour, label=name)
-right.set(xlabel="minimum spanning trees", ylabel="gap", title="Proved distance to the least sum of squares")
-right.legend(frameon=False)
-right.spines[["top", "right"]].set_visible(False)
+# The colour of an edge is its probability. Black lines show one tree that was drawn from the distribution.
+fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+shades = ListedColormap(plt.cm.viridis_r(np.linspace(0.1, 0.75, 256)))
+for (a, b), colour, in_tree in zip(edges, shades(x), drawn, strict=True):
+    ax.plot(*points[[a, b]].T, color=colour, linewidth=3.5, zorder=1)
+    if in_tree:
+        ax.plot(*points[[a, b]].T, color="black", linewidth=1, zorder=2)
+ax.scatter(*points.T, s=16, color="0.3", zorder=3)
+ax.set(xlabel="first coordinate", ylabel="second coordinate", aspect="equal")
+scale = plt.cm.ScalarMappable(plt.Normalize(0, 1), shades)
+fig.colorbar(scale, ax=ax, label="probability of the edge", shrink=0.8)
 plt.show()
+
+# %%
+# Summary
+# -------
+# An oracle is enough to minimise over a set with exponentially many constraints. Methods with an active set
+# also return the solution as a mixture of vertices, here as a distribution of trees.

@@ -31,7 +31,7 @@ FAMILIES = {
     "vectors": "Vectors",
     "matrices": "Matrices",
     "graphs and integers": "Graphs and integers",
-    "made of other sets": "Made of other sets",
+    "made of other sets": "Sets made of other sets",
 }
 #: Sets without a picture, and why.
 NOT_DRAWN = {"FlowPolytope": "its oracle takes costs that are not negative"}
@@ -73,17 +73,18 @@ def offers(C: fw.ConstraintSet, shape: tuple[int, ...]) -> list[str]:
 
 
 def row(name: str) -> list[str]:
-    """The cells of a set: picture, call, members, oracle, cost, offers."""
+    """The cells of a set: picture, call, members and uses, oracle, cost, offers."""
     kind = SETS[name]
     said = fields(kind)
-    if missing := {"Family", "Oracle", "Cost"} - said.keys():
+    if missing := {"Family", "Uses", "Oracle", "Cost"} - said.keys():
         raise ValueError(f"the docstring of {name} needs fields {sorted(missing)} in its section Notes")
     if said["Family"] not in FAMILIES:
         raise ValueError(f"the family of {name} is {said['Family']!r}; it must be one of {[*FAMILIES]}")
-    call = f"``{name}({', '.join(inspect.signature(kind).parameters)})``"
+    call = f":py:obj:`{name}({', '.join(inspect.signature(kind).parameters)}) <fwflow.{name}>`"
+    members = f"{first_sentence(kind)}.\n\n    *Uses:* {said['Uses']}."
     offered = said["Offers"] if "Offers" in said else ", ".join(offers(*view(name)[:2]))
     picture = "" if name in NOT_DRAWN else f"figures/sets/{name}.png"
-    return [picture, call, first_sentence(kind), said["Oracle"], said["Cost"], offered]
+    return [picture, call, members, said["Oracle"], said["Cost"], offered]
 
 
 def sets_of(family: str) -> list[str]:
@@ -108,6 +109,7 @@ def table(what: str, argument: str = "") -> tuple[list[str], list[list[str]]]:
 def markdown(text: str) -> str:
     """Roles and literals of reStructuredText as Markdown."""
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text)
+    text = re.sub(r":(py:obj):`", r"{\1}`", text)
     return text.replace("``", "`")
 
 
@@ -159,11 +161,13 @@ def reference_pages() -> dict[str, str]:
     return {
         "api/sets.rst": note
         + "Sets\n====\n\n.. currentmodule:: fwflow\n\n"
-        + "Where x may be. Any callable ``g -> s`` is a set, too; :doc:`../sets` compares them.\n\n"
+        + "Constraint sets, with their linear minimisation oracles. :doc:`../sets` shows and compares them.\n"
+        + "`minimize` also accepts any callable ``g -> s`` that returns a vertex s for a gradient g.\n\n"
         + "\n".join(sets),
         "api/steps.rst": note
         + "Schedules, line searches, momentum\n==================================\n\n.. currentmodule:: fwflow\n\n"
-        + "`minimize` takes line searches and momentum by name or as objects, and schedules as objects.\n\n"
+        + "Rules for the length and the direction of a step, which work with every tableau.\n"
+        + "`minimize` takes line searches and momenta by name or as objects, and schedules as objects.\n\n"
         + "\n".join(steps),
     }
 

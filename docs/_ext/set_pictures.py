@@ -200,7 +200,7 @@ def draw(name: str, path: Path) -> None:
     else:
         solid(figure, points, s, g, C.polytope)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, facecolor="white")
+    figure.savefig(path, transparent=True)
 
 
 def redraw(name: str, folder: Path) -> None:
