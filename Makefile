@@ -52,10 +52,13 @@ $(DOCS_STAMP): $(STAMP)
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $(DOCS_STAMP)
 
-# Every example is executed, and every warning is an error.
+# Checks the spelling, the examples of docstrings, and every link and anchor. Warnings are errors.
 docs: $(DOCS_STAMP)
+	$(BIN)/codespell
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto src docs/_ext
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -n -q \
 		-d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html README.md CONTRIBUTING.md
 	@echo "docs/_build/html/index.html"
 
 # One by one: a peer that cannot be installed is named in the tables, and does not keep the others out.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
 import fwflow as fw
 from fwflow.methods.catalogue import VARIANTS
@@ -32,6 +32,11 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "unit-hypersimplex": (fw.UnitHyperSimplex(3), (6,)),
     "box": (fw.Box(-1.0, 2.0), (6,)),
     "box-arrays": (fw.Box(np.arange(6.0) - 4, np.arange(6.0)), (6,)),
+    "bounded-simplex": (fw.BoundedSimplex(1.0, [0.0, -0.5, 0.1, 0.0, 0.0, 0.2], [0.4, 1, 0.1, np.inf, 0.3, 0.7]), (6,)),
+    "bounded-simplex-numbers": (fw.BoundedSimplex(2.0, 0.25, 0.5), (6,)),
+    "bounded-l1": (fw.BoundedL1Ball(2.0, -0.5), (6,)),
+    "bounded-l1-arrays": (fw.BoundedL1Ball(3.0, [0, -1, 0.5, -np.inf, -2, -3], [np.inf, 1, 1, 2, -0.25, 0]), (6,)),
+    "bounded-l1-box": (fw.BoundedL1Ball(20.0, [-1.0, -2.0, 0.0, 0.5, -1.0, 0.0], 2.0), (6,)),
     "interval": (fw.Box(-1.0, 1.0), (1,)),
     "linf": (fw.LInfBall(1.5), (6,)),
     "l2": (fw.L2Ball(2.0), (6,)),
@@ -75,9 +80,38 @@ def eigenvalues(g: np.ndarray) -> np.ndarray:
     return np.linalg.eigvalsh((g + g.T) / 2)
 
 
+def least_bounded_sum(lower, upper, total):
+    """Return the minimum over bounds and a sum by linear programming duality: the best multiplier is an entry of g."""
+    lower = np.broadcast_to(np.asarray(lower, dtype=float), 6)
+    upper = np.minimum(upper, lower + total - lower.sum())
+
+    def minimum(g):
+        reduced = g - g[:, None]
+        return (g * total + np.minimum(reduced * lower, reduced * upper).sum(axis=1)).max()
+
+    return lambda g: minimum(g.astype(np.float64))
+
+
+def least_bounded_modulus(lower, upper, radius):
+    """The same for a sum of moduli: the best multiplier is zero or the modulus of an entry of g."""
+    lower, upper = (np.clip(np.broadcast_to(ends, 6), -radius, radius) for ends in (lower, upper))
+
+    def minimum(g):
+        multipliers = np.append(np.abs(g), 0.0)[:, None]
+        values = [g * ends + multipliers * np.abs(ends) for ends in (lower, upper, np.clip(0.0, lower, upper))]
+        return (np.min(values, axis=0).sum(axis=1) - radius * multipliers[:, 0]).max()
+
+    return lambda g: minimum(g.astype(np.float64))
+
+
 #: name -> g -> the minimum of <g, s>, found independently of the oracle, for sets that are neither polytopes with few
 #: vertices nor balls with a known dual norm. tests/sets/answers.py has the others.
 MINIMA: dict[str, Callable[[np.ndarray], float]] = {
+    "bounded-simplex": least_bounded_sum([0.0, -0.5, 0.1, 0.0, 0.0, 0.2], [0.4, 1, 0.1, np.inf, 0.3, 0.7], 1.0),
+    "bounded-simplex-numbers": least_bounded_sum(0.25, 0.5, 2.0),
+    "bounded-l1": least_bounded_modulus(-0.5, np.inf, 2.0),
+    "bounded-l1-arrays": least_bounded_modulus([0, -1, 0.5, -np.inf, -2, -3], [np.inf, 1, 1, 2, -0.25, 0], 3.0),
+    "bounded-l1-box": least_bounded_modulus([-1.0, -2.0, 0.0, 0.5, -1.0, 0.0], 2.0, 20.0),
     "spectraplex": lambda g: 2 * eigenvalues(g)[0],
     "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
     "fantope": lambda g: eigenvalues(g)[:2].sum(),
@@ -111,6 +145,10 @@ def targets(m: int, seed: int = 0) -> np.ndarray:
     return 2 * np.random.default_rng(seed + 2).standard_normal(m)
 
 
+def counts(m: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + 3).poisson(1.5, m).astype(float)
+
+
 def _quadratic(n: int, seed: int) -> fw.Quadratic:
     A = design(2 * n, n, seed)
     return fw.Quadratic(A.T @ A / n, targets(n, seed))
@@ -133,6 +171,10 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
     "squared-sum": lambda n, seed: fw.LinearModel(design(12, n, seed), targets(12, seed), loss="squared", scale="sum"),
     "logistic": lambda n, seed: fw.LinearModel(design(12, n, seed), labels(12, seed), loss="logistic"),
     "huber": lambda n, seed: fw.LinearModel(design(12, n, seed), targets(12, seed), loss="huber", rho=0.5),
+    "quantile": lambda n, seed: fw.LinearModel(
+        design(12, n, seed), targets(12, seed), "quantile", rho=2.0, quantile=0.7
+    ),
+    "poisson": lambda n, seed: fw.LinearModel(0.3 * design(12, n, seed), counts(12, seed), loss="poisson"),
     "squared-csr": lambda n, seed: fw.LinearModel(sp.csr_array(design(12, n, seed)), targets(12, seed)),
     "logistic-csc": lambda n, seed: fw.LinearModel(sp.csc_array(design(12, n, seed)), labels(12, seed), "logistic"),
     "quadratic": _quadratic,
@@ -155,9 +197,23 @@ def huber(z, b, rho):
     return value, np.where(np.abs(r) <= rho, r, rho * np.sign(r))
 
 
-def linear(loss, data, factor=1 / 12, **options):
+def quantile(z, b, level, rho):
+    """The pinball loss, with a parabola of the same slopes at the ends of an interval of width rho."""
+    r = b - z
+    value = np.where(r > level * rho, level * r - level**2 * rho / 2, (level - 1) * r - (1 - level) ** 2 * rho / 2)
+    middle = (r <= level * rho) & (r >= (level - 1) * rho)
+    return np.where(middle, r**2 / (2 * rho), value).sum(), np.where(
+        middle, -r / rho, np.where(r > 0, -level, 1 - level)
+    )
+
+
+def poisson(z, b):
+    return (np.exp(z) - b * z + xlogy(b, b) - b).sum(), np.exp(z) - b
+
+
+def linear(loss, data, factor=1 / 12, size=1.0, **options):
     def formula(n, seed, x):
-        A = design(12, n, seed)
+        A = size * design(12, n, seed)
         value, dual = loss(A @ x, data(12, seed), **options)
         return factor * value, factor * A.T @ dual
 
@@ -190,6 +246,8 @@ FORMULAS = {
     "squared-sum": linear(squared, targets, factor=1.0),
     "logistic": linear(logistic, labels),
     "huber": linear(huber, targets, rho=0.5),
+    "quantile": linear(quantile, targets, rho=2.0, level=0.7),
+    "poisson": linear(poisson, counts, size=0.3),
     "squared-csr": linear(squared, targets),
     "logistic-csc": linear(logistic, labels),
     "quadratic": quadratic,

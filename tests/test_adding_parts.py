@@ -36,7 +36,8 @@ class PositiveBall(ConstraintSet):
     Notes
     -----
     :Family: vectors
-    :Oracle: the answer of `L2Ball` to the negative part of :math:`g`
+    :Uses: non-negative regression with a bounded norm
+    :Oracle: the answer of `L2Ball` for the negative part of :math:`g`
     :Cost: :math:`n`
 
     Examples

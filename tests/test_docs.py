@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
@@ -56,7 +57,9 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("in_a_folder_of_its_own")
-@pytest.mark.parametrize("page", ["index", "start", "theory", "beyond"])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != "coming_from" and blocks(page, "python", "console")]
+)
 def test_code_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     printed = ""
@@ -70,6 +73,63 @@ def test_code_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture
             printed = results[0].stdout
         else:
             assert comparable(printed) == comparable(text)
+
+
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next heading of the same or a higher level."""
+    found = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^#{{1,3}} |\Z)", PAGES[page], flags=re.M | re.S)
+    assert found, f"docs/{page}.md has no section {heading!r}"
+    return str(found[2])
+
+
+@pytest.mark.parametrize("status", fw.Status)
+def test_every_status_has_a_section_whose_example_provokes_it(status: fw.Status) -> None:
+    text = section("troubleshooting", status.name)
+    outputs = re.findall(r"^```text\n(.*?)^```", text, flags=re.M | re.S)
+    shown = [" ".join(output.split()) for output in outputs]
+    assert any(output.startswith(f"{status.name}, success") and status.value in output for output in shown)
+    assert f"[`{status.name}`](#{status.name.lower()})" in section("troubleshooting", "Status of a run")
+
+
+#: Terms that other pages link to.
+TERMS = """active-set atom certificate duality-gap face flow line-search momentum oracle pass-over-the-data radius
+schedule stage status tableau trace vertex warm-start working-set"""
+
+
+def anchors(page: str) -> list[str]:
+    """Anchors of the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", PAGES[page], flags=re.M | re.S)
+    headings = re.findall(r"^#{1,3} (.+)$", text, flags=re.M)
+    return [re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
+
+
+def test_the_glossary_has_every_term_in_order() -> None:
+    assert anchors("glossary")[1:] == TERMS.split()
+
+
+@pytest.mark.parametrize("page", ["verification", "troubleshooting", "glossary", "cite"])
+def test_links_to_headings_lead_somewhere(page: str) -> None:
+    for target, anchor in re.findall(r"\]\(([\w/]*)(?:\.md)?#([\w-]+)\)", PAGES[page]):
+        assert anchor in anchors(target or page), f"{page}: {target}#{anchor}"
+
+
+def test_the_citation_of_the_software_agrees_with_its_metadata() -> None:
+    entry = re.search(r"^@software\{fwflow,\n(.*?)^\}", PAGES["cite"], flags=re.M | re.S)
+    assert entry
+    cited = dict(re.findall(r"(\w+) += \{+(.*?)\}+,?$", entry[1], flags=re.M))
+    metadata = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    (author,) = metadata["authors"]
+    expected = {name: str(metadata[name]) for name in ("title", "version", "license")} | {"author": author["name"]}
+    assert cited == expected
+    assert cited["version"] == fw.__version__
+
+
+def test_the_page_on_citing_names_the_data_that_ships() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    shipped = re.findall(r"https://doi\.org/(\S+)", notice)
+    assert shipped
+    for doi in shipped:
+        assert PAGES["cite"].count(doi) == 3, doi  # the text and the target of a link, and BibTeX
 
 
 def test_every_way_in_is_shown() -> None:
@@ -129,13 +189,8 @@ def test_calls_for_those_of_scikit_learn(cell: str, data: dict[str, Any]) -> Non
     value = eval(code(cell), dict(data))
     if isinstance(value, BaseEstimator) and not isinstance(value, GridSearchCV):
         few = {"n_radii": 4} if "n_radii" in value.get_params() else {}
-        value.set_params(**few).fit(data["X"], data["y"])
-
-
-def test_the_code_of_the_flow_runs() -> None:
-    assert blocks("flow", "python")
-    for _, text in blocks("flow", "python"):
-        run(text, "flow", {})
+        counts = value.get_params().get("loss") == "poisson"
+        value.set_params(**few).fit(data["X"], data["y"].clip(0) if counts else data["y"])
 
 
 def public_names() -> set[str]:
@@ -147,6 +202,9 @@ def public_names() -> set[str]:
         if inspect.getmodule(value) is module and not name.startswith("_")
     }
     far = {f"fwflow.designs.{name}" for name in ("DataLost", "Distributed", "open")}
+    far |= {f"fwflow.tables.{name}" for name in ("Frame", "read_frame", "preparation.Preparation")}
+    far |= {f"fwflow.tables.problem.{name}" for name in ("TableProblem", "read_problem")}
+    far |= {f"fwflow.tables.selection.{name}" for name in ("Selected", "select")}
     modules = {"fwflow.checks", "fwflow.networks"}
     again = {f"fwflow.networks.{name}" for name in networks.__all__ if name in fw.__all__}
     return (listed | own | far) - modules - again
@@ -189,15 +247,6 @@ def test_the_gallery_runs_every_example(monkeypatch: pytest.MonkeyPatch) -> None
     run_by_it = {path.name for path in examples if re.search(gallery["filename_pattern"], str(path))}
     assert {path.name for path in examples} - run_by_it == NOT_RUN.keys()
     assert gallery["abort_on_example_error"]
-
-
-def test_examples_are_pages_of_the_gallery() -> None:
-    """A title, text in cells, and a picture."""
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        assert re.match(r'r?"""\n?(.+)\n([=*-])\2+\n', text), f"{path.name} needs a title that is underlined"
-        assert re.search(r"^# %%", text, flags=re.M), f"{path.name} needs cells"
-        assert "plt." in text, f"{path.name} needs a figure"
 
 
 def test_links_between_pages_lead_somewhere() -> None:

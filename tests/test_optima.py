@@ -6,9 +6,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import xlogy
 
 import fwflow as fw
-from tests.catalogue import OBJECTIVES, SETS, TURNED, design, labels, targets
+from tests.catalogue import OBJECTIVES, SETS, TURNED, counts, design, labels, targets
 
 # Clarabel stops at 1e-8; its value is off by at most that, times multipliers and sizes below 100 here.
 ACCURACY = 1e-6
@@ -54,6 +55,19 @@ CONSTRAINTS = {
     ],
     "box": lambda x: [x >= -1, x <= 2],
     "box-arrays": lambda x: [x >= np.arange(6) - 4, x <= np.arange(6)],
+    "bounded-simplex": lambda x: [
+        x >= [0.0, -0.5, 0.1, 0.0, 0.0, 0.2],
+        x[[0, 1, 2, 4, 5]] <= [0.4, 1, 0.1, 0.3, 0.7],
+        cp.sum(x) == 1,
+    ],
+    "bounded-simplex-numbers": lambda x: [x >= 0.25, x <= 0.5, cp.sum(x) == 2],
+    "bounded-l1": lambda x: [x >= -0.5, cp.norm1(x) <= 2],
+    "bounded-l1-arrays": lambda x: [
+        x[[0, 1, 2, 4, 5]] >= [0, -1, 0.5, -2, -3],
+        x[1:] <= [1, 1, 2, -0.25, 0],
+        cp.norm1(x) <= 3,
+    ],
+    "bounded-l1-box": lambda x: [x >= [-1.0, -2.0, 0.0, 0.5, -1.0, 0.0], x <= 2],
     "interval": lambda x: [x >= -1, x <= 1],
     "linf": lambda x: [cp.norm_inf(x) <= 1.5],
     "l2": lambda x: [cp.norm2(x) <= 2],
@@ -104,12 +118,24 @@ def quadratic(x, n):
     return cp.sum_squares(A @ x) / (2 * n) - targets(n) @ x
 
 
+def smoothed_pinball(r):
+    """The infimal convolution of the pinball loss of level 0.7 with a parabola of width 2."""
+    u = cp.Variable(r.shape)
+    return cp.sum(cp.maximum(0.7 * u, -0.3 * u)) + cp.sum_squares(r - u) / (2 * 2.0)
+
+
+def poisson(z, b):
+    return cp.sum(cp.exp(z) - cp.multiply(b, z)) + (xlogy(b, b) - b).sum()
+
+
 #: The objectives of the catalogue at seed 0, written down a second time.
 FORMULAS = {
     "squared": lambda x, n: cp.sum_squares(design(12, n) @ x - targets(12)) / 24,
     "squared-sum": lambda x, n: cp.sum_squares(design(12, n) @ x - targets(12)) / 2,
     "logistic": lambda x, n: cp.sum(cp.logistic(cp.multiply(-labels(12), design(12, n) @ x))) / 12,
     "huber": lambda x, n: cp.sum(cp.huber(design(12, n) @ x - targets(12), 0.5)) / 24,
+    "quantile": lambda x, n: smoothed_pinball(targets(12) - design(12, n) @ x) / 12,
+    "poisson": lambda x, n: poisson(0.3 * design(12, n) @ x, counts(12)) / 12,
     "quadratic": quadratic,
     "smooth": lambda x, n: cosh(x - targets(n) / 4),
     "beckmann": beckmann,
@@ -140,6 +166,10 @@ def smoothness(objective_name, n, radius):
         return float(OBJECTIVES[objective_name](n, 0)._slope(np.full(n, radius)).max())
     if objective_name.startswith("logistic"):
         curvature = 0.25
+    if objective_name == "quantile":
+        curvature = 1 / 2.0
+    if objective_name == "poisson":
+        curvature = 0.3**2 * np.exp(0.3 * np.linalg.norm(design(12, n), axis=1).max() * radius * np.sqrt(n))
     A = design(2 * n if objective_name == "quadratic" else 12, n)
     return factor * curvature * np.linalg.norm(A, 2) ** 2
 

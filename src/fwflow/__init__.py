@@ -35,7 +35,7 @@ from fwflow.steps.boosted import Boosted
 from fwflow.steps.momentum import *  # noqa: F403 - as for sets
 from fwflow.steps.schedules import *  # noqa: F403 - as for sets
 from fwflow.steps.searches import *  # noqa: F403 - as for sets
-from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau import catalogue as _catalogue
 from fwflow.tableau.scheme import Certificate, Tableau
 from fwflow.trajectories import *  # noqa: F403 - as for sets
 
@@ -97,3 +97,6 @@ __all__ += _schedules.__all__
 __all__ += _searches.__all__
 __all__ += _trajectories.__all__
 __all__.sort()
+
+#: Tableaus of the library by name, for example ``fw.tableaus["rk44"]``. `minimize` accepts every name as ``method``.
+tableaus = _catalogue.tableaus

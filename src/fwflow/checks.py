@@ -23,6 +23,29 @@ from fwflow.tableau.scheme import Tableau, stages
 def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) -> float:
     """Return the largest relative difference between the gradient and central differences of f at x.
 
+    A correct gradient gives about 1e-7 or less in double precision.
+
+    Parameters
+    ----------
+    f : Objective
+        The function to check.
+    x : array_like
+        Point at which to compare.
+    directions : int
+        Number of random directions of the differences; 5 by default.
+    seed : int
+        Seed of the directions; 0 by default.
+
+    Returns
+    -------
+    float
+
+    See Also
+    --------
+    fwflow.Smooth : Function with a gradient of your own.
+    adjoint_error : Check of a matrix.
+    lmo_excess : Check of an oracle.
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw
@@ -48,7 +71,33 @@ def gradient_error(f: Objective, x: Any, *, directions: int = 5, seed: int = 0) 
 
 
 def adjoint_error(design: Design, *, seed: int = 0) -> float:
-    """Return the larger relative difference: of ``<A x, r>`` and ``<x, A^T r>``, or of a column and a product."""
+    """Return the relative error of the products of a design.
+
+    It is the larger one of two relative differences: of ``<A x, r>`` and ``<x, A^T r>``, and of a column and a product.
+
+    Parameters
+    ----------
+    design : Design
+        The matrix to check.
+    seed : int
+        Seed of the random vectors; 0 by default.
+
+    Returns
+    -------
+    float
+
+    See Also
+    --------
+    fwflow.Design : Base class of matrices.
+    gradient_error : Check of a gradient.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> from fwflow import designs
+    >>> fw.checks.adjoint_error(designs.as_design(np.random.default_rng(0).standard_normal((30, 20)))) < 1e-12
+    True
+    """
     rng = np.random.default_rng(seed)
     m, n = design.shape
     x, r = (rng.standard_normal(k).astype(design.dtype) for k in (n, m))
@@ -61,17 +110,63 @@ def adjoint_error(design: Design, *, seed: int = 0) -> float:
 
 
 def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
-    """Return the value of the oracle's vertex minus the least of `members` (one per row); at most 0 if correct."""
+    """Return ``<g, s>`` of the oracle's vertex s minus the smallest ``<g, x>`` of members x; at most 0 if correct.
+
+    Parameters
+    ----------
+    C : ConstraintSet or callable
+        The set to check, or its oracle ``g -> s``.
+    g : array
+        Cost of every entry.
+    members : array
+        Members of the set, one per row.
+
+    Returns
+    -------
+    float
+
+    See Also
+    --------
+    fwflow.ConstraintSet : Base class of sets.
+    gradient_error : Check of a gradient.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> g = np.array([1.0, -2.0, 0.5])
+    >>> fw.checks.lmo_excess(fw.L1Ball(1.0), g, np.vstack([np.eye(3), -np.eye(3)]))
+    0.0
+    >>> fw.checks.lmo_excess(lambda g: -np.sign(g) / 3, g, np.eye(3)) > 0
+    True
+    """
     value = as_set(C).lmo(g).dot(g)
     others = dot(np.asarray(members, dtype=np.float64).reshape(len(members), -1), g.reshape(-1))
     return float(value - others.min())
 
 
 def observed_order(tableau: Tableau, *, delta: float = 0.05, halvings: int = 2) -> float:
-    r"""Return the order of convergence of a tableau, measured on a smooth problem of the form of the flow.
+    r"""Return the order of convergence of a tableau, measured on a smooth differential equation similar to the flow.
 
-    The problem is :math:`x' = \gamma(t)(s(x) - x)` with a smooth target s, from several points over unit time. The time
-    step is halved repeatedly, and errors are taken against a solution of much higher accuracy.
+    The equation is :math:`x' = \gamma(t)(s(x) - x)` with a smooth target s, from several points over unit time. The
+    time step is halved repeatedly, and errors are taken against a solution of much higher accuracy.
+
+    Parameters
+    ----------
+    tableau : Tableau
+        The scheme to check.
+    delta : float
+        Largest time step; 0.05 by default.
+    halvings : int
+        Number of times that the step is halved; 2 by default.
+
+    Returns
+    -------
+    float
+
+    See Also
+    --------
+    fwflow.Tableau : Its attribute ``order`` follows from the order conditions.
+    fwflow.tableaus : Catalogue of tableaus.
 
     Examples
     --------

@@ -40,7 +40,7 @@ def test_fetch_once(server: Server) -> None:
 def test_a_fetched_cache_serves_as_a_data_directory(server: Server, cache: Path, tmp_path: Path) -> None:
     datasets.fetch("madelon")
     copy = cache.rename(tmp_path / "copied")
-    assert datasets.load("madelon", data_dir=copy).source.count("the official files, verified") == 1
+    assert datasets.load("madelon", data_dir=copy).source.count("the official files, verified by checksum") == 1
 
 
 def test_platform_cache_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

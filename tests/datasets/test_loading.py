@@ -72,14 +72,15 @@ def test_missing_data_is_an_error_that_helps(name: str, split: str | None, advic
 def test_order_is_directory_then_cache_then_package(shipped: Path, tmp_path: Path, server: Server) -> None:
     given = tmp_path / "given"
     given.mkdir()
-    assert "real data shipped with fwflow: made up, verified" in datasets.load("madelon", data_dir=given).source
+    source = datasets.load("madelon", data_dir=given).source
+    assert "real data shipped with fwflow: made up, verified by checksum" in source
     assert "real data from the cache: the official files" in datasets.load("madelon", download=True).source
     assert "real data from the cache: the official files" in datasets.load("madelon", data_dir=given).source
     fill(given, CONTENT | {"SMALL/small_train.data": b"9 9 9\n" * 4})
     data = datasets.load("madelon", data_dir=given)
     assert (data["A"] == 9).all()
     assert data.kind == "real"
-    assert "real data from your directory: small_train.data differs from the official file, and only" in data.source
+    assert "real data from the data directory: small_train.data differs from the official file, and only" in data.source
     assert server.requests == 1
 
 

@@ -20,7 +20,8 @@ def test_real_madelon(split: str, rows: int, total: int, monkeypatch: pytest.Mon
     monkeypatch.setenv("FWFLOW_DATA", str(REAL))
     data = datasets.load("madelon", split, stand_in=False)
     assert data.source.startswith(
-        f"Madelon, {split} split, {rows} x 500, real data from your directory: the official files, verified. UCI, doi:"
+        f"Madelon, {split} split, {rows} x 500, real data from the data directory: "
+        "the official files, verified by checksum. UCI, doi:"
     )
     assert data["A"].sum() == total
     assert data["b"].sum() == 0
@@ -47,7 +48,7 @@ def test_reconstructed_gisette_is_never_the_training_split(tmp_path: Path) -> No
         assert missing("gisette", "train", data_dir=REAL)
     data = datasets.load("gisette", "train-reconstructed", data_dir=REAL)
     assert data.kind == "stand-in"
-    assert "not the official one" in data.source
+    assert "not the official split" in data.source
     assert data["A"].sum() == 3159042682
     assert data["b"].sum() == 0
 
@@ -68,7 +69,8 @@ def test_damaged_reconstruction(tmp_path: Path, arrays: dict[str, np.ndarray] | 
 def test_real_movielens() -> None:
     data = datasets.load("movielens", data_dir=REAL, stand_in=False)
     assert data.source.startswith(
-        "MovieLens 100K, 943 x 1682, real data from your directory: the official files, verified. GroupLens, doi:"
+        "MovieLens 100K, 943 x 1682, real data from the data directory: "
+        "the official files, verified by checksum. GroupLens, doi:"
     )
     assert data["rows"].min() == data["cols"].min() == 0
     assert (data["rows"].max() + 1, data["cols"].max() + 1) == data.shape == (943, 1682)

@@ -1,6 +1,5 @@
 """Dask arrays are designs: on threads, processes and real workers, one of which dies."""
 
-import importlib
 import multiprocessing
 import os
 import signal
@@ -9,13 +8,10 @@ import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import dask
 import dask.array as da
 import joblib
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -27,6 +23,7 @@ import fwflow as fw
 from fwflow.designs import DataLost, Distributed, as_design
 from fwflow.sklearn import L1RegressionCV
 from tests.catalogue import ACTIVE_SET, SELF_STEPPING, STAGED, design, labels, targets
+from tests.stories import execute
 
 SHAPE = 40, 12
 CHUNKS = {"rows": (9, 12), "columns": (40, 5), "both": (17, 5)}
@@ -266,14 +263,19 @@ def test_folds_are_fitted_by_workers(cluster):
 
 
 def test_the_example_finds_on_workers_what_it_finds_alone(cluster, monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
-    plt.switch_backend("Agg")
-    with mpl.rc_context():
-        found = importlib.import_module("cluster").main(cluster.scheduler.address, m=300, n=30, chunks=3)
-    plt.close("all")
-    assert [name for name, r in found.items() if not r.success] == ["fw"]  # which is to show how many passes it takes
-    np.testing.assert_allclose(found["auto"].x, found["alone"].x, atol=1e-3)
-    assert found["auto"].n_design < found["apg"].n_design
+    address = cluster.scheduler.address
+    found = execute("cluster", monkeypatch, ADDRESS=address, ROWS=300, COLUMNS=30, CHUNKS=3)
+    runs = found["runs"]
+    assert [name for name, r in runs.items() if not r.success] == ["fw"]  # which is to show how many passes it takes
+    np.testing.assert_allclose(runs["auto"].x, found["alone"].x, atol=1e-3)
+    assert runs["auto"].n_design < runs["apg"].n_design
+
+
+def test_the_example_starts_workers_of_its_own(monkeypatch):
+    found = execute("cluster", monkeypatch, ROWS=60, COLUMNS=25, CHUNKS=3)
+    assert found["client"].status == "closed"
+    assert found["runs"]["auto"].success
+    assert found["difference"] < 1e-3
 
 
 def started(tmp_path):

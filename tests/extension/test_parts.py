@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fwflow as fw
-from tests.extension.handbook import SECTIONS, section
+from tests.extension.handbook import OUTPUTS, SECTIONS, executed, files, section
 
 RNG = np.random.default_rng(3)
 M, N = 30, 8
@@ -69,6 +69,8 @@ class Watched(fw.ConstraintSet):
 
 def test_every_kind_of_part_has_a_section_that_runs():
     assert list(SECTIONS) == [
+        "One step of `minimize`",
+        "A tableau",
         "A set",
         "A loss",
         "An objective",
@@ -85,6 +87,26 @@ def test_every_kind_of_part_has_a_section_that_runs():
 def test_the_code_uses_public_names_alone(title):
     assert "from fwflow" not in SECTIONS[title]
     assert "import fwflow." not in SECTIONS[title]
+
+
+def test_the_code_prints_what_the_handbook_says():
+    assert list(OUTPUTS) == ["A tableau"]
+    for title, output in OUTPUTS.items():
+        assert executed(title)[1] == output
+
+
+# Tableaus
+
+
+def test_the_tableau_of_a_file_has_its_order_and_its_certificate(tmp_path):
+    ((name, content),) = files("A tableau").items()
+    (tmp_path / name).write_text(content)
+    tableau = fw.Tableau.from_file(tmp_path / name)
+    assert fw.checks.observed_order(tableau) == pytest.approx(tableau.order, abs=0.2)
+    f = fw.LinearModel(A, B)
+    result = fw.minimize(f, fw.L1Ball(1.5), method=str(tmp_path / name), tol=1e-2)
+    agrees(result, optimum(lambda x: (cp.sum_squares(A @ x - B) / (2 * M), [cp.norm(x, 1) <= 1.5])))
+    continues(f, fw.L1Ball(1.5), method=str(tmp_path / name))
 
 
 # Sets

@@ -34,7 +34,8 @@ def test_the_docstring_has_the_rules():
     wrapped = {"width": 116, "initial_indent": "    * ", "subsequent_indent": "      "}
     rules = "\n".join(
         textwrap.fill(
-            f"{', '.join(map(quoted, rule.candidates))}: {rule.objective} / set {rule.constraint}.", **wrapped
+            f"Objective: {rule.objective}. Set: {rule.constraint}. Methods: {', '.join(map(quoted, rule.candidates))}.",
+            **wrapped,
         )
         for rule in RULES
     )
@@ -49,6 +50,11 @@ def test_a_result_says_what_ran_and_why():
     assert chosen.method.why in {rule.why for rule in RULES}
     asked = fw.minimize(f, fw.L1Ball(1.0), method="rk44", tol=1e-2)
     assert (asked.method, asked.method.why) == ("rk44", "the caller chose it")
+
+
+def test_the_page_names_every_method():
+    text = DOCS.read_text("utf-8")
+    assert [name for name in VARIANTS if f'`"{name}"`' not in text] == []
 
 
 def test_the_docstring_names_every_method():

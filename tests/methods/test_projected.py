@@ -27,6 +27,11 @@ def test_which_sets_offer_a_projection():
         "unit-hypersimplex",
         "box",
         "box-arrays",
+        "bounded-simplex",
+        "bounded-simplex-numbers",
+        "bounded-l1",
+        "bounded-l1-arrays",
+        "bounded-l1-box",
         "interval",
         "linf",
         "l2",
@@ -93,6 +98,14 @@ def test_sets_without_a_projection_say_so():
     assert SETS["hull"][0].project(np.zeros(6)) is None
     with pytest.raises(ValueError, match=r"projected gradient needs a set with a projection"):
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
+
+
+@pytest.mark.parametrize("method", ["apg", "working-set", "polished"])
+def test_projected_methods_refuse_a_matrix_that_is_stored_as_factors(method):
+    """The nuclear ball has a projection, so the message must not say that it lacks one."""
+    f = fw.MatrixCompletion([0, 1], [1, 0], [1.0, 2.0], shape=(3, 2))
+    with pytest.raises(ValueError, match=r"needs? x as a dense array, but matrix completion stores x as factors"):
+        fw.minimize(f, fw.NuclearBall(1.0), method=method)
 
 
 @pytest.mark.sampled(5)

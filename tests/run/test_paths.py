@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import fwflow as fw
 from fwflow.designs import Counts
@@ -27,13 +27,32 @@ def least_squares(X, y):
     return 0.5 * np.mean((free.predict(X) - y) ** 2)
 
 
-def test_the_default_tolerance_is_finer_for_functions_that_attain_their_minimum():
+def test_paths_end_at_about_the_norm_of_the_minimiser_without_constraint():
     rng = np.random.default_rng(3)
-    X, noise = rng.standard_normal((60, 8)), rng.standard_normal(60)
-    for f, eps in ((fw.LinearModel(X, X[:, 0] + noise), 1e-3), (fw.LinearModel(X, np.sign(noise), "logistic"), 0.05)):
-        np.testing.assert_array_equal(
-            fw.path(f, fw.L1Ball, n_radii=3).radii, fw.path(f, fw.L1Ball, n_radii=3, eps=eps).radii
-        )
+    X = rng.standard_normal((400, 8))
+    score = 2 * X[:, 0] - X[:, 1]
+    y, labels = score + rng.standard_normal(400), np.where(score + rng.logistic(size=400) > 0, 1.0, -1.0)
+    squares = LinearRegression().fit(X, y).coef_
+    logistic = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000).fit(X, labels).coef_[0]
+    for f, free in (
+        (fw.LinearModel(X, y, intercept=True), squares),
+        (fw.LinearModel(X, labels, "logistic", intercept=True), logistic),
+    ):
+        path = fw.path(f, fw.L1Ball, n_radii=5)
+        norm = np.abs(free).sum()
+        assert 0.9 * norm <= path.radii[-1] <= 1.04 * norm
+        start, least = f.value(f.point(np.zeros(8))), f.value(f.point(free))
+        assert path.results[-1].fun - least <= 1e-3 * (start - least)
+
+
+def test_paths_without_a_minimiser_end_near_the_lower_bound():
+    X = np.random.default_rng(3).standard_normal((40, 60))
+    f = fw.LinearModel(X, np.sign(X[:, 0]), "logistic")
+    path = fw.path(f, fw.L1Ball, n_radii=5)
+    assert 0.8 * 0.05 * np.log(2) < path.results[-1].fun <= 0.05 * np.log(2)
+    longer = fw.path(f, fw.L1Ball, n_radii=5, eps=1e-3)
+    assert longer.results[-1].fun <= 1.1e-3 * np.log(2)
+    assert longer.radii[-1] > path.radii[-1]
 
 
 @pytest.mark.parametrize("eps", [1e-1, 1e-3, 1e-5])

@@ -147,7 +147,8 @@ def assert_continued(whole, rest):
     for column in ("fun", "gap", "step"):
         np.testing.assert_array_equal(rest.trace[column], whole.trace[column])
     for column in ("n_grad", "n_lmo", "n_design"):  # the evaluation at the split is made twice, and the rest once
-        more = (rest.trace[column] - whole.trace[column])[SPLIT + 1 :].tolist()
+        # The image of a sparse start is a share of a pass, and sums of shares are rounded.
+        more = (rest.trace[column] - whole.trace[column])[SPLIT + 1 :].round(9).tolist()
         assert set(more) <= ({0, 1} if column == "n_lmo" else {0, 1, 2})
         # The product with the shift of a translated set is made once per objective, when it is needed.
         assert len(set(more)) <= 1 or (column == "n_design" and more == sorted(more))

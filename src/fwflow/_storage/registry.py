@@ -35,13 +35,19 @@ def storable(
     ----------
     name : str
         Name of the class in files. Keep it when the class is renamed or moved.
-    attributes : str
+    *attributes : str
         Names of the attributes that the constructor takes, in its order. By default the fields of a dataclass, except
         those with ``init=False``, or of a named tuple.
     make : str
         Name of a class method to call instead of the constructor.
     valid : callable, optional
         Function that returns whether an object is valid. Invalid objects are refused.
+
+    See Also
+    --------
+    State : State of a run, which can be saved.
+    Method : Its memory is part of a state.
+    Momentum : Its memory is part of a state.
 
     Examples
     --------
@@ -52,6 +58,8 @@ def storable(
     ... class Memory:
     ...     average: np.ndarray
     ...     seen: int = 0
+    >>> Memory(np.zeros(2)).seen
+    0
     """
 
     def register(cls: type[T]) -> type[T]:

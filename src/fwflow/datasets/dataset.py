@@ -15,7 +15,23 @@ Kind = Literal["real", "stand-in", "generated"]
 
 
 class DataError(RuntimeError):
-    """Error for data that is missing, damaged or cannot be downloaded; the message says what to do."""
+    """Error for data that is missing, damaged or cannot be downloaded; the message says what to do.
+
+    See Also
+    --------
+    load : Raises it for data that is missing.
+    available : Lists the data that can be loaded.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fwflow import datasets
+    >>> try:
+    ...     datasets.load("gisette", "train-reconstructed", data_dir=tempfile.mkdtemp())
+    ... except datasets.DataError as error:
+    ...     print(type(error).__name__)
+    DataError
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +41,20 @@ class Dataset:
     Attributes
     ----------
     name : str
+        Name of the data set.
     kind : {"real", "stand-in", "generated"}
+        Whether the data are the published ones.
     source : str
         Description of the data in one sentence, for reports.
     shape : (int, int)
         Shape of ``A``, or of the matrix with the entries ``rows``, ``cols`` and ``values``.
     arrays : mapping of str to array
         Also available as ``data["A"]``.
+
+    See Also
+    --------
+    load : Returns a data set.
+    sensing : Generated regression problem.
 
     Examples
     --------
@@ -54,9 +77,25 @@ class Dataset:
 
 
 def standardize(A: ArrayLike) -> Array:
-    r"""Return columns :math:`(a_j - \bar a_j) / \sigma_j` of mean zero and variance one; constant ones become zero.
+    r"""Return columns :math:`(a_j - \bar a_j) / \sigma_j` of mean zero and variance one.
+
+    Constant columns become zero.
 
     The result is a new array; float32 stays float32.
+
+    Parameters
+    ----------
+    A : (m, n) array_like
+        Features, one column each.
+
+    Returns
+    -------
+    array
+
+    See Also
+    --------
+    load : Loads data.
+    Dataset : Named arrays.
 
     Examples
     --------

@@ -37,18 +37,24 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
     Parameters
     ----------
     m, n : int
-        Numbers of samples and of features.
+        Numbers of samples and of features; 500 and 100 by default.
     sparsity : float in (0, 1]
-        Fraction of nonzero entries of x_0, at least one of them. Their values are standard Gaussian.
+        Fraction of nonzero entries of x_0, at least one of them; 0.1 by default. Their values are standard Gaussian.
     noise : float >= 0
-        Standard deviation of the noise.
+        Standard deviation of the noise; 0.05 by default.
     seed : int
+        Seed of the random numbers; 0 by default.
 
     Returns
     -------
     Dataset
         ``A`` (m, n), ``b`` (m,) for regression, ``labels`` (m,), the signs of b as -1/+1, for classification,
         and ``x0`` (n,).
+
+    See Also
+    --------
+    triangle : Toy problem of the paper.
+    load : Loads data by name.
 
     Examples
     --------
@@ -78,6 +84,15 @@ def sensing(m: int = 500, n: int = 100, sparsity: float = 0.1, noise: float = 0.
 
 def triangle() -> Dataset:
     """Return the triangle of the paper's toy problem: ``vertices``, one per row, and ``start``.
+
+    Returns
+    -------
+    Dataset
+
+    See Also
+    --------
+    sensing : Generated regression problem.
+    load : Loads data by name.
 
     Examples
     --------

@@ -44,13 +44,16 @@ def load(
     stand_in: bool = True,
     progress: bool = False,
 ) -> Dataset:
-    """Load a data set from the first of: your directory, the cache, a download if requested, the package, a stand-in.
+    """Load a data set.
 
-    MovieLens may not ship, so it has a generated stand-in. ``source`` of the result describes the data that was loaded.
+    These places are tried in order: your data directory, the cache, a download (if requested), and the package. The
+    licence of MovieLens forbids distribution, so it is not in the package; generated ratings replace it if it is not
+    found. ``source`` of the result describes the data that was loaded.
 
     Parameters
     ----------
     name : {"madelon", "gisette", "movielens", "sensing", "triangle"}
+        Name of the data set.
     split : str, optional
         "train" (default) or "valid" for madelon; "valid" (default), "train" or "train-reconstructed" for gisette.
         The last is not the official training split but one rebuilt from digit images. It is read from your directory
@@ -64,9 +67,9 @@ def load(
         Download the official archive if the data is neither in the directory nor, undamaged, in the cache. Without it
         there is no network access.
     stand_in : bool
-        Accept generated ratings if MovieLens is missing; otherwise raise an error.
+        Accept generated ratings if MovieLens is missing (the default); otherwise raise an error.
     progress : bool
-        Show the progress of a download.
+        Show the progress of a download; False by default.
 
     Returns
     -------
@@ -78,6 +81,12 @@ def load(
     ------
     DataError
         The data is missing, damaged or could not be fetched.
+
+    See Also
+    --------
+    available : Lists the data that can be loaded.
+    fetch : Downloads a data set.
+    standardize : Columns of mean zero and variance one.
 
     Examples
     --------
@@ -114,7 +123,7 @@ def load(
     if download:
         return _read(name, split, _paths(entry, split, fetch(name, progress)), pinned=True)
     if packed := entry.embedded.get(split):
-        origin = f"{packed.origin}, verified" + (f"; {packed.remark}" if packed.remark else "")
+        origin = f"{packed.origin}, verified by checksum" + (f"; {packed.remark}" if packed.remark else "")
         return _real(name, split, official.unpack(packed), "shipped with fwflow", origin)
     if stand_in and name in _stand_ins:
         return _stand_ins[name]()
@@ -123,6 +132,22 @@ def load(
 
 def where(name: str, data_dir: str | Path | None = None) -> Path | None:
     """Return the folder from which `load` reads files of any split, or None.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    data_dir : path, optional
+        Directory with official files, as for `load`.
+
+    Returns
+    -------
+    Path or None
+
+    See Also
+    --------
+    available : Lists the data that can be loaded.
+    load : Loads the data.
 
     Examples
     --------
@@ -135,7 +160,33 @@ def where(name: str, data_dir: str | Path | None = None) -> Path | None:
 
 
 class Available(NamedTuple):
-    """A row of `available`: the data that `load` returns for a name and split, and its terms of use."""
+    """Row of `available`: the data that `load` returns for a name and split, and its terms of use.
+
+    Attributes
+    ----------
+    name, split : str
+        Name and split of the data set.
+    found : {"real", "real, embedded", "stand-in", "generated", "missing"}
+        Kind of the data that `load` returns.
+    where : Path or None
+        Folder of the files.
+    size : int
+        Size in bytes on disk; 0 for generated data.
+    terms : str
+        Terms of use.
+
+    See Also
+    --------
+    available : Returns these rows.
+    load : Loads the data.
+
+    Examples
+    --------
+    >>> from fwflow import datasets
+    >>> row = next(row for row in datasets.available() if row.name == "sensing")
+    >>> row.found, row.size
+    ('generated', 0)
+    """
 
     name: str
     split: str
@@ -149,6 +200,21 @@ def available(data_dir: str | Path | None = None) -> list[Available]:
     """List the data that `load` returns without a download, one row per data set and split.
 
     Files are not read. ``size`` is in bytes on disk, and 0 for generated data.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        Directory with official files, as for `load`.
+
+    Returns
+    -------
+    list of Available
+
+    See Also
+    --------
+    load : Loads the data.
+    fetch : Downloads a data set.
+    where : Folder of the files.
 
     Examples
     --------
@@ -210,8 +276,8 @@ def _read(name: str, split: str, paths: Sequence[Path], pinned: bool) -> Dataset
             unknown = "differs from the official file, and only its structure was checked"
             remarks.append(f"{file.name} {official.known_variants.get(hashlib.sha256(content).hexdigest(), unknown)}")
         tables.append(official.parse(file, content, path))
-    place = "from the cache" if pinned else "from your directory"
-    return _real(name, split, tables, place, "; ".join(remarks) or "the official files, verified")
+    place = "from the cache" if pinned else "from the data directory"
+    return _real(name, split, tables, place, "; ".join(remarks) or "the official files, verified by checksum")
 
 
 def _real(name: str, split: str, tables: Sequence[Array], place: str, origin: str) -> Dataset:
@@ -234,8 +300,9 @@ def _reconstructed(path: Path) -> Dataset:
     return Dataset(
         name="gisette",
         kind="stand-in",
-        source="A reconstruction of Gisette's training split, 6000 x 5000, not the official one: rebuilt from images "
-        "of the digits 4 and 9 with Gisette's feature definitions, its distractor columns resampled.",
+        source="The data is a reconstruction of the training split of Gisette (6000 x 5000). It is not the official "
+        "split. It was rebuilt from images of the digits 4 and 9 with Gisette's feature definitions, and its "
+        "distractor columns were drawn again.",
         shape=(6000, 5000),
         arrays={"A": A.astype(np.float64, copy=False), "b": np.asarray(b)},
     )
@@ -276,14 +343,24 @@ def fetch(name: str, progress: bool = False) -> Path:
     Parameters
     ----------
     name : {"madelon", "gisette", "movielens"}
+        Name of the data set.
     progress : bool
-        Show a progress bar.
+        Show a progress bar; False by default.
+
+    Returns
+    -------
+    Path
 
     Raises
     ------
     DataError
         The download failed, the archive is damaged, a file is not the official one, or the cache cannot be written.
         The cache is then unchanged.
+
+    See Also
+    --------
+    load : Loads the data, and downloads it on request.
+    available : Lists the data that can be loaded.
     """
     if name not in catalogue:
         raise InputError(f"name={name!r} is not a data set with files; {suggest(name, catalogue)}")

@@ -137,7 +137,7 @@ def _ratings(tables: Sequence[Array]) -> Mapping[str, Array]:
     return {"rows": user.astype(np.int64) - 1, "cols": item.astype(np.int64) - 1, "values": rating.copy()}
 
 
-_EXACT = ("the numbers of the official files",)
+_EXACT = ("all numbers agree with the official files",)
 #: Origin of the copy of Gisette's validation split that ships, and its known differences from the official file.
 RECOVERED = (
     "recovered from the LIBSVM-scaled copy of the split",

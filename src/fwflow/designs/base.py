@@ -17,7 +17,27 @@ from fwflow.points.vertices import DenseVertex, Scaled, Sum, Vertex
 
 
 class DataLost(RuntimeError):
-    """The data of a design can no longer be read. A run then ends with its best point."""
+    """Error for data of a design that can no longer be read. A run then ends with its best point.
+
+    See Also
+    --------
+    open : Matrix in files.
+    Distributed : Matrix on a cluster.
+    fwflow.Status : ``Status.DATA`` is the end of such a run.
+
+    Examples
+    --------
+    A matrix in a file that is deleted during a run:
+
+    >>> import os, tempfile, numpy as np, fwflow as fw
+    >>> from fwflow import designs
+    >>> path = tempfile.mkdtemp() + "/A.npy"
+    >>> np.save(path, np.eye(3))
+    >>> f = fw.LinearModel(designs.open(path), [0.7, 0.3, 0.0])
+    >>> r = fw.minimize(f, fw.Simplex(), method="fw", callback=lambda state: os.remove(path) if state.k == 2 else None)
+    >>> r.status.name, r.nit
+    ('DATA', 3)
+    """
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,12 @@ class Design(ABC):
     A new design needs these three methods, `shape` and `dtype`. The other members are optional, and their defaults
     mean "not available". A run compares each other member with `column` when it first uses it. Arguments may be
     read-only arrays. Products are copied, so a design may return the same buffer again; columns are kept.
+
+    See Also
+    --------
+    LinearModel : Takes a design as A.
+    designs.open : Matrix in files.
+    checks.adjoint_error : Check of a design.
     """
 
     shape: tuple[int, int]

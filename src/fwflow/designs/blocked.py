@@ -63,7 +63,7 @@ class BlockedDesign(Design):
         self._kept: dict[int, Any] = {}  # columns, the most recently used last
         #: Number of further columns that are read together with a column.
         self._prefetched = min(_PREFETCH_BYTES // (self.shape[0] * self.dtype.itemsize), _PREFETCH_COLUMNS)
-        self._sizes = np.zeros(self.shape[1])  # moduli of the entries of the latest gradient
+        self._sizes = np.zeros(self.shape[1])  # absolute values of the entries of the latest gradient
         self._print: str | None = None
 
     @property
@@ -400,6 +400,16 @@ def open(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> 
         fastest from an ``.npy`` file stored by columns (``order="F"``) or a Zarr store with narrow chunks.
     columns : sequence of str, optional
         Names of the columns of Parquet files to use; all by default.
+
+    Returns
+    -------
+    Design
+        Argument A of `fwflow.LinearModel`.
+
+    See Also
+    --------
+    Distributed : Matrix on a cluster.
+    fwflow.LinearModel : Takes the design.
 
     Examples
     --------

@@ -39,10 +39,19 @@ class Distributed(BlockedDesign):
     persist : bool, optional
         Whether the chunks are kept in memory, or computed (read) again for every pass over the data. By default they
         are kept if they take at most half of the memory of the workers, or of the free memory without a cluster.
+    name : str
+        Name of the array in error messages; "A" by default.
 
     Attributes
     ----------
     persisted : bool
+        Whether the chunks are kept in memory.
+
+    See Also
+    --------
+    open : Matrix in files.
+    fwflow.Design : Base class.
+    DataLost : Error if a worker is lost.
 
     Examples
     --------

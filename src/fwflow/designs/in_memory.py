@@ -21,8 +21,8 @@ from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.designs.base import DataCost, Design, DesignWrapper
 from fwflow.points.vertices import DenseVertex, SparseVertex, Vertex, read_only
 
-# Columns whose spread is at most this share of their largest modulus are moved. The difference of two numbers this
-# close to each other is exact, and columns with a larger spread lose less than two decimal digits.
+# Columns whose spread is at most this share of their largest absolute value are moved. The difference of two numbers
+# this close to each other is exact, and columns with a larger spread lose less than two decimal digits.
 _FAR = 1 / 64
 # Columns whose spread is at most this many units in the last place count as constant: the rounding error of a
 # prediction from such a column is as large as the variation that it explains.
@@ -237,7 +237,7 @@ class Centre:
 
 
 def _narrow(X: Array) -> Array:
-    """Return for each column whether its spread is small relative to its largest modulus, which is not zero."""
+    """Return for each column whether its spread is small relative to its largest absolute value, which is not zero."""
     low, high = X.min(axis=0), X.max(axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
     return (high / 2 - low / 2 <= _FAR / 2 * size) & (size > 0)

@@ -40,26 +40,45 @@ _ROUNDING_TIMES = 1e3
 class Result:
     """Result of `minimize` and `path`: fields of `fwflow.Result` as arrays, with a leading axis for a batch.
 
-    `fwflow.Result` documents x, nit, n_grad, n_lmo, feasible and method. Here, x may be a tree of arrays. After a
-    failure, x is the last verified point.
+    After a failure, x is the last verified point.
 
     Attributes
     ----------
+    x : array or tree of arrays
+        Solution, in the form of x0.
     fun, gap : array
         Objective and Frank-Wolfe gap, verified at x for the data as JAX holds it. They are computed in double
         precision, also for an x in single precision, unless a user's function or oracle rounds to single precision,
-        draws random numbers, calls the host, or closes over 64-bit arrays. Then they have the precision of x, and
-        `rounding` equals `resolution`. A gap that is negative by more than `resolution` shows that x is not in the set
-        or that the oracle is wrong.
+        draws random numbers, calls the host, or uses 64-bit arrays that are not arguments. Then they have the precision
+        of x, and `rounding` equals `resolution`. A gap that is negative by more than `resolution` shows that x is not
+        in the set or that the oracle is wrong.
     resolution, rounding : array
         Rounding error of a gap that is computed in the type of x, and of this gap in the precision of its computation.
+    nit, n_grad, n_lmo : array of int
+        Numbers of iterations, gradients and oracle calls.
     status : array of int
         Reason of the end; `statuses` returns it as `fwflow.Status`.
     success : array of bool
         True exactly if the verified gap and its rounding are within the tolerance, x was not found outside the set, and
         a user's oracle did not contradict itself.
+    feasible : array of bool, or None
+        Whether x is in the set; None if the set has no test.
     trace : dict of arrays, or None
         With ``trace=True``: "fun", "gap" and "step" by iteration, NaN where they were not computed.
+    method : str
+        Name of the method that ran.
+
+    See Also
+    --------
+    minimize : Returns a result.
+    fwflow.Result : Result of the core.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> r = fwj.minimize(fwj.LinearModel(jnp.eye(2), jnp.array([3.0, 1.0])), fwj.L1Ball(1.0))
+    >>> r.x, bool(r.success), r.statuses.name
+    (Array([1., 0.], dtype=float32), True, 'TOLERANCE')
     """
 
     x: Any
@@ -141,7 +160,7 @@ def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array |
         gap = inner(g, wide) - bound
         terms = size + f.noise(point)
         resolution, rounding = 4 * eps * terms, 4 * epsilon(wide.dtype) * terms
-        # The gap of a member is negative only by rounding, and its modulus then measures that rounding.
+        # The gap of a member is negative only by rounding, and its absolute value then measures that rounding.
         gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
         numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
         excess = C.excess(wide)

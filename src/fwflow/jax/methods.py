@@ -18,7 +18,7 @@ from fwflow.jax.sets import Set
 from fwflow.jax.trees import Array, either, epsilon, inner, pytree, register
 from fwflow.steps.momentum import Momentum, extrapolation
 from fwflow.steps.schedules import ConstantSchedule, LogOpenLoop, OpenLoop, Schedule
-from fwflow.steps.searches import Aggressive, ExactSearch, LineSearch
+from fwflow.steps.searches import FALL, Aggressive, ExactSearch, LineSearch
 from fwflow.tableau.scheme import Tableau, mixture_weights, stages
 
 # Each projected step first tries the last accepted smoothness constant times this factor (chosen without tuning).
@@ -67,20 +67,22 @@ def _stationary(line: Line, slope0: Array, limit: Array) -> Array:
     enough = max(1e-10, 16 * eps) * jnp.abs(slope0)
 
     def unfinished(carry: Any) -> Array:
-        count, x, slope, low, high, last = carry
+        count, x, slope, low, high, last, _ = carry
         return (count < 60) & (jnp.abs(slope) > enough) & (high - low > 8 * eps * limit) & (x != last)
 
     def newton(carry: Any) -> Any:
-        count, x, slope, low, high, _ = carry
+        count, x, before, low, high, _, slow = carry
         curvature = line.second(x)
-        trial = jnp.where(curvature > 0, x - slope / jnp.where(curvature > 0, curvature, 1), high)
-        trial = jnp.where((low < trial) & (trial < high), trial, (low + high) / 2)
+        trial = jnp.where(curvature > 0, x - before / jnp.where(curvature > 0, curvature, 1), high)
+        trial = jnp.where((low < trial) & (trial < high) & ~slow, trial, (low + high) / 2)
         slope = line.slope(trial)
         low, high = jnp.where(slope < 0, trial, low), jnp.where(slope < 0, high, trial)
-        return count + 1, trial, slope, low, high, x
+        slow = slow if line.bounded else jnp.abs(slope) > FALL * jnp.abs(before)
+        return count + 1, trial, slope, low, high, x, slow
 
     zero = jnp.zeros_like(limit)
-    found = lax.while_loop(unfinished, newton, (0, zero, slope0, zero, limit, -jnp.ones_like(limit)))[1]
+    first = (0, zero, slope0, zero, limit, -jnp.ones_like(limit), jnp.zeros((), bool))
+    found = lax.while_loop(unfinished, newton, first)[1]
     return jnp.where(line.slope(limit) <= 0, limit, found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,8 @@ class Line(NamedTuple):
     slope: Callable[[Any], Array]
     second: Callable[[Any], Array]
     quadratic: bool
+    #: Whether the second derivative has an upper bound.
+    bounded: bool = True
 
 
 class Objective(ABC):
@@ -86,7 +89,7 @@ class Objective(ABC):
 
 @pytree("loss")
 class LinearModel(Objective):
-    r""":math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`, or the sum: `fwflow.LinearModel` on a device.
+    r"""`fwflow.LinearModel` on a device: the mean :math:`\frac1m \sum_i \ell(a_i^T x, b_i)` of losses, or their sum.
 
     Parameters
     ----------
@@ -94,11 +97,18 @@ class LinearModel(Objective):
         A dense array may be sharded over a mesh by rows or by columns. JAX rounds float64 data to float32 unless
         ``jax_enable_x64`` is set. The gap of a result is that of the rounded data.
     b : (m,) array
-        Targets, or labels -1 and +1 for the logistic loss.
+        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss.
     loss : str or Loss
-        As for `fwflow.LinearModel`; JAX must be able to trace the members `values`, `derivative` and `second`.
-    scale, rho, weights
+        As for `fwflow.LinearModel`, "squared" by default; JAX must be able to trace the members `values`, `derivative`,
+        `second` and `terms`.
+    scale, rho, quantile, weights
         As for `fwflow.LinearModel`.
+
+    See Also
+    --------
+    fwflow.LinearModel : Objective of the core.
+    Smooth : Function that JAX differentiates.
+    minimize : Minimises it over a set.
 
     Examples
     --------
@@ -114,9 +124,17 @@ class LinearModel(Objective):
     design: Design
 
     def __init__(
-        self, A: Any, b: Any, loss: Any = "squared", *, scale: str = "mean", rho: float = 1.0, weights: Any = None
+        self,
+        A: Any,
+        b: Any,
+        loss: Any = "squared",
+        *,
+        scale: str = "mean",
+        rho: float = 1.0,
+        quantile: float = 0.5,
+        weights: Any = None,
     ) -> None:
-        design, kind = as_design(A), find_loss(loss, rho)
+        design, kind = as_design(A), find_loss(loss, rho, quantile)
         b = _data(b, "b", design)
         if is_concrete(b):
             kind.check(b)
@@ -131,7 +149,8 @@ class LinearModel(Objective):
         return self.loss.quadratic
 
     def value(self, point: Point) -> Array:
-        return self._weighed(self.loss.values(point.image, self.b)).sum()
+        value, inside = self._weighed(self.loss.values(point.image, self.b)).sum(), self.loss.inside(point.image)
+        return value if inside is None else jnp.where(inside.all(), value, jnp.inf)
 
     def gradient(self, point: Point) -> Array:
         return self.design.rmatvec(self.dual(point.image))
@@ -150,6 +169,7 @@ class LinearModel(Objective):
             slope=lambda gamma: inner(self.dual(z + gamma * d), d),
             second=lambda gamma: inner(self._weighed(self.loss.second(z + gamma * d, self.b)), d * d),
             quadratic=self.quadratic,
+            bounded=self.loss.curvature < math.inf,
         )
 
     def curvature_along(self, start: Point, end: Point, gradient: Array) -> Array:
@@ -158,7 +178,7 @@ class LinearModel(Objective):
 
     def noise(self, point: Point) -> Array:
         z = point.image
-        moved = jnp.abs(self.dual(z)) + self._weighed(self.loss.curvature * (jnp.abs(z) + jnp.abs(self.b)))
+        moved = jnp.abs(self.dual(z)) + self._weighed(self.loss.terms(z, self.b))
         return jnp.sqrt(((moved * z) ** 2).sum())
 
 
@@ -190,10 +210,14 @@ class Smooth(Objective):
     fun : callable
         ``fun(x, *args) -> number``. x is an array, or a tree of arrays if x0 is one. Each new function object is
         compiled again: keep the function, and pass values that change as arguments. Pass 64-bit NumPy arrays as
-        arguments too: in single precision, the gap of a function that closes over them may not be verified in double
-        precision.
+        arguments too: in single precision, the gap may otherwise not be verified in double precision.
     *args
         Trees of arrays; ``vmap`` over them is supported.
+
+    See Also
+    --------
+    fwflow.Smooth : Function and gradient in Python.
+    LinearModel : Losses of linear predictions.
 
     Examples
     --------

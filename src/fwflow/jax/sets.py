@@ -60,7 +60,7 @@ class Set(ABC):
 
     @abstractmethod
     def lmo(self, g: Array, hint: Vertex | None = None) -> Vertex:
-        """Return a vertex that minimises ``<g, s>``; `hint` is the vertex for a similar g."""
+        """Return a vertex that minimises ``<g, s>`` over the set; `hint` is the vertex for a similar g."""
 
     def lower_bound(self, g: Array) -> Array:
         """Return the minimum of ``<g, s>`` for the verified gap, also for a float64 g in a run of single precision.
@@ -155,6 +155,17 @@ class _Ball(_RadiusSet):
 class L1Ball(_Ball):
     """L1 ball of the given radius: the compiled form of `fwflow.L1Ball`.
 
+    Parameters
+    ----------
+    radius : float or array
+        Radius, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.L1Ball : Set of the core.
+    Simplex : Non-negative entries.
+    solution : Minimiser that can be differentiated in the radius.
+
     Examples
     --------
     >>> import jax, jax.numpy as jnp, fwflow.jax as fwj
@@ -188,7 +199,24 @@ class L1Ball(_Ball):
 
 @pytree()
 class Simplex(_RadiusSet):
-    """Nonnegative vectors with the sum ``radius``: the compiled form of `fwflow.Simplex`."""
+    """Nonnegative vectors with the sum ``radius``: the compiled form of `fwflow.Simplex`.
+
+    Parameters
+    ----------
+    radius : float or array
+        Sum of the entries, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.Simplex : Set of the core.
+    L1Ball : Entries of both signs.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.Simplex().project(jnp.array([0.5, 1.0, 0.0]))
+    Array([0.25, 0.75, 0.  ], dtype=float32)
+    """
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(g.reshape(-1).argmin(), self._r(g))
@@ -213,7 +241,24 @@ class Simplex(_RadiusSet):
 
 @pytree()
 class LInfBall(_Ball):
-    """Ball of the maximum norm: the compiled form of `fwflow.LInfBall`."""
+    """Ball of the maximum norm: the compiled form of `fwflow.LInfBall`.
+
+    Parameters
+    ----------
+    radius : float or array
+        Radius, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.LInfBall : Set of the core.
+    Box : Different bounds for each entry.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.LInfBall(2.0).project(jnp.array([3.0, 1.0, -5.0]))
+    Array([ 2.,  1., -2.], dtype=float32)
+    """
 
     def norm(self, x: Array) -> Array:
         return jnp.abs(x).max()
@@ -233,7 +278,28 @@ def _lp_norm(x: Array, p: Any) -> Array:
 
 @pytree()
 class LpBall(_Ball):
-    """Ball of the p-norm with p between 1 and infinity, which may be traced: the compiled form of `fwflow.LpBall`."""
+    """Ball of the p-norm with p between 1 and infinity: the compiled form of `fwflow.LpBall`. p may be traced.
+
+    Parameters
+    ----------
+    p : float or array
+        Exponent between 1 and infinity, which may be traced.
+    radius : float or array
+        Radius, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.LpBall : Set of the core.
+    L2Ball : p = 2.
+    L1Ball : p = 1.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> f = fwj.Smooth(lambda x: ((x - 2.0) ** 2).sum())
+    >>> fwj.minimize(f, fwj.LpBall(3.0), jnp.zeros(2), line_search="exact", tol=1e-4).x.round(3)
+    Array([0.794, 0.794], dtype=float32)
+    """
 
     p: Any = 2.0
 
@@ -255,7 +321,24 @@ class LpBall(_Ball):
 
 @pytree()
 class L2Ball(LpBall):
-    """Ball of the Euclidean norm: the compiled form of `fwflow.L2Ball`."""
+    """Ball of the Euclidean norm: the compiled form of `fwflow.L2Ball`.
+
+    Parameters
+    ----------
+    radius : float or array
+        Radius, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.L2Ball : Set of the core.
+    LpBall : Other exponents.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.L2Ball(5.0).project(jnp.array([6.0, 8.0]))
+    Array([3., 4.], dtype=float32)
+    """
 
     p: ClassVar[float] = 2.0  # type: ignore[misc]  # A constant of the compiled code, no field.
 
@@ -266,7 +349,24 @@ class L2Ball(LpBall):
 
 @pytree()
 class Box(Set):
-    """Vectors between two bounds, which are numbers or arrays: the compiled form of `fwflow.Box`."""
+    """Vectors between two bounds, which are numbers or arrays: the compiled form of `fwflow.Box`.
+
+    Parameters
+    ----------
+    lower, upper : float or array
+        Bounds, which may be traced.
+
+    See Also
+    --------
+    fwflow.Box : Set of the core.
+    LInfBall : Box around zero with equal sides.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.Box(0.0, jnp.array([1.0, 2.0])).project(jnp.array([-1.0, 1.5]))
+    Array([0. , 1.5], dtype=float32)
+    """
 
     lower: Any
     upper: Any
@@ -311,6 +411,27 @@ class NuclearBall(_Ball):
     call makes ten times as many from random vectors. Each step multiplies the error by
     :math:`(\sigma_{w+1}/\sigma_1)^2`. An inaccurate vertex costs iterations only: the gap of a result uses the exact
     singular value.
+
+    Parameters
+    ----------
+    radius : float or array
+        Radius, which may be traced; 1 by default.
+    steps : int
+        Number of power steps of an oracle call; 2 by default.
+    width : int
+        Number of vectors of the block; 4 by default.
+
+    See Also
+    --------
+    fwflow.NuclearBall : Set of the core.
+    Host : Oracle of the core, for other matrix sets.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.NuclearBall(2.0).project(jnp.diag(jnp.array([3.0, 1.0]))).round(3)
+    Array([[2., 0.],
+           [0., 0.]], dtype=float32)
     """
 
     steps: int = 2
@@ -360,9 +481,22 @@ class Product(Set):
     Parameters
     ----------
     sets : tree of sets
-        With the structure of x0.
+        Sets of the blocks, with the structure of x0.
     shapes : sequence of shapes, optional
         Shapes of the consecutive blocks of x. Default: those of the leaves of x0.
+
+    See Also
+    --------
+    fwflow.Product : Set of the core.
+    Smooth : Function of a tree of arrays.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> f = fwj.Smooth(lambda x: ((x["u"] - 2.0) ** 2).sum() + (x["v"] ** 2).sum())
+    >>> C = fwj.Product({"u": fwj.L2Ball(1.0), "v": fwj.Box(1.0, 2.0)})
+    >>> fwj.minimize(f, C, {"u": jnp.zeros(1), "v": jnp.array([2.0])}).x
+    {'u': Array([1.], dtype=float32), 'v': Array([1.], dtype=float32)}
     """
 
     sets: tuple[Set, ...]
@@ -414,7 +548,26 @@ def _joined(parts: list[Any], shape: Shape) -> Array:
 
 @pytree("oracle")
 class Oracle(Set):
-    """Set given by an oracle alone: a function ``g -> s`` that JAX can trace."""
+    """Set given by an oracle alone: a function ``g -> s`` that JAX can trace.
+
+    Parameters
+    ----------
+    oracle : callable
+        Function ``g -> s`` that minimises ``<g, s>`` over the set.
+
+    See Also
+    --------
+    Host : Set of the core on the host.
+    as_jax_set : Accepts a callable.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> C = fwj.Oracle(lambda g: -jnp.sign(g))
+    >>> f = fwj.Smooth(lambda x: ((x - jnp.array([0.5, 3.0])) ** 2).sum())
+    >>> fwj.minimize(f, C, jnp.zeros(2), line_search="exact", tol=1e-2).x.round(1)
+    Array([0.5, 1. ], dtype=float32)
+    """
 
     oracle: Callable[[Array], Array]
     from_user = True
@@ -432,6 +585,16 @@ class Oracle(Set):
 @pytree("constraint")
 class Host(Set):
     """Set of the core whose oracle runs on the host: each call copies a gradient there and a vertex back.
+
+    Parameters
+    ----------
+    constraint : ConstraintSet
+        Any set of the core.
+
+    See Also
+    --------
+    as_jax_set : Compiled form of a set, if there is one.
+    fwflow.ConstraintSet : Sets of the core.
 
     Examples
     --------
@@ -497,7 +660,17 @@ _COMPILED: dict[type, Callable[[Any], Set]] = {
 
 
 def as_jax_set(C: Any) -> Set:
-    """Return the compiled form of a set of the core, or the set on the host, or the set of a callable oracle.
+    """Convert a set of the core to its compiled form, or to a `Host` if it has none. A function becomes an `Oracle`.
+
+    Parameters
+    ----------
+    C : set of ``fwflow.jax``, ConstraintSet or callable
+        A set of this module is returned unchanged.
+
+    See Also
+    --------
+    Host : Set of the core on the host.
+    Oracle : Set given by a callable.
 
     Examples
     --------

@@ -66,13 +66,14 @@ def minimize(
     Parameters
     ----------
     f : LinearModel or Smooth
+        Objective of ``fwflow.jax``.
     C : set, set of the core, or callable
         A set of ``fwflow.jax``, whose parameters may be traced; a set of the core, which is compiled or runs on the
         host; or a function ``g -> s`` that JAX can trace.
     x0 : array or tree of arrays, optional
-        Point of the set. Default: the start of the set. A point outside is an error. Inside ``jit`` and ``vmap``, where
-        a point cannot be refused, the run starts at the member nearest to it, or at the start of the set if it has no
-        projection.
+        Point of the set. Default: the starting point of the set. A point outside is an error. Inside ``jit`` and
+        ``vmap``, where no error can be raised, the run starts at the nearest member instead, or at the default starting
+        point if the set has no projection.
     method : str or Tableau
         "fw" (plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`; "apg", accelerated projected
         gradient; "pairwise" and "blended-pairwise", on L1 balls and simplices. "auto" is "fw" if a schedule, line
@@ -81,15 +82,31 @@ def minimize(
     schedule : Schedule
         A schedule of the core, or a user's own whose ``gamma`` JAX can trace.
     line_search : {"aggressive", "exact"}, optional
+        As in `fwflow.minimize`.
     momentum : {"nesterov"}, optional
+        As in `fwflow.minimize`.
     tol, rtol : float
-        Stop when the verified gap is at most ``max(tol, rtol * gap at the start)``. With both zero, stop at `max_iter`.
+        Stop when the verified gap is at most ``max(tol, rtol * gap at the start)``; 1e-6 and 0 by default. With both
+        zero, stop at `max_iter`.
     max_iter : int
+        Largest number of iterations; 10000 by default.
     check_every : int, optional
-        Number of iterations between two computations of the gap, for methods whose gap is an extra product with the
-        data: with momentum (default 1) and for "apg" (default 10).
+        Number of iterations between two computations of the gap. It has an effect with momentum (default 1) and for
+        "apg" (default 10), where a gap costs one more product with the data. Other methods compute the gap at every
+        iterate.
     trace : bool
-        Keep the value, gap and step size of every iteration. Each ``max_iter`` is then compiled separately.
+        Keep the value, gap and step size of every iteration; False by default. Each ``max_iter`` is then compiled
+        separately.
+
+    Returns
+    -------
+    Result
+
+    See Also
+    --------
+    fwflow.minimize : All methods, on the host.
+    path : Many radii at the same time.
+    solution : Minimiser that can be differentiated.
 
     Examples
     --------
@@ -146,6 +163,15 @@ def path(
         As for `minimize`, for all radii or for each.
     f, method, schedule, line_search, momentum, max_iter, check_every
         As for `minimize`.
+
+    Returns
+    -------
+    Result
+
+    See Also
+    --------
+    minimize : One radius.
+    fwflow.path : Paths on the host, with automatic radii.
 
     Examples
     --------
@@ -216,6 +242,15 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
     ----------
     f, C, x0, **options
         As for `minimize`.
+
+    Returns
+    -------
+    array
+
+    See Also
+    --------
+    minimize : Result with gap and status.
+    path : Solutions for many radii.
 
     Examples
     --------

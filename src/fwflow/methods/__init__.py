@@ -46,7 +46,22 @@ DEFAULT_SCHEDULE = OpenLoop()
 
 
 class UncertifiedWarning(UserWarning):
-    """Warning that the chosen tableau does not guarantee that every iterate stays in the set."""
+    """Warning that the chosen tableau does not guarantee that every iterate stays in the set.
+
+    See Also
+    --------
+    Certificate : Feasibility of the steps of a tableau.
+    Tableau : Its method ``certificate`` explains the warning.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, fwflow as fw
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     r = fw.minimize(fw.Quadratic(np.eye(3)), fw.Simplex(), method="midpoint", tol=1e-2)
+    >>> caught[0].category.__name__, r.feasible
+    ('UncertifiedWarning', True)
+    """
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Choice(str):
 
 @dataclass(frozen=True)
 class Rule:
-    """Methods in order of preference, the problems that they are for in words, the reason, and the condition."""
+    """Methods in order of preference, a description of the objectives and sets, the reason, and the condition."""
 
     candidates: tuple[str, ...]
     objective: str
@@ -59,57 +59,59 @@ RULES = (
     Rule(
         ("corrective",),
         "matrix completion",
-        "nuclear ball, spectraplex, spectrahedron",
-        "corrections within the span of the factors need few passes over the data",
+        "nuclear ball, spectraplex or spectrahedron",
+        "corrective steps within the span of the factors of x need few passes over the data",
         lambda p, x: x.factored and p.objective.completion is not None and p.constraint.spectrum is not None,
     ),
     Rule(
         ("working-set", "flow"),
-        "linear model or quadratic",
+        "linear model or quadratic, if a working set of columns fits into memory",
         "box",
-        "projections onto a box are cheap, and Newton's method on the free entries takes over if they are slow",
+        "projected steps are cheap on a box; if they converge slowly, Newton steps follow, on the entries that are not "
+        "at a bound",
         lambda p, x: _restricts(p, x) and p.constraint.bounds(x.x.shape) is not None,
     ),
     Rule(
         ("working-set", "corrective", "blended-pairwise"),
-        "linear model or quadratic",
-        "with a projection",
-        "projected and Newton steps on the columns that matter need few passes over all columns",
+        "linear model or quadratic, if a working set of columns fits into memory",
+        "any set with a projection",
+        "projected and Newton steps on a working set of columns need few passes over all columns",
         _restricts,
     ),
     Rule(
         ("apg", "flow"),
-        "hess_product given",
+        "any other objective with second derivatives, such as ``Smooth(..., hess_product=...)``",
         "box",
-        "projections onto a box are cheap, and Newton's method on the free entries takes over if they are slow",
+        "projected steps are cheap on a box; if they converge slowly, Newton steps follow, on the entries that are not "
+        "at a bound",
         lambda p, x: _projects(p, x) and p.constraint.bounds(x.x.shape) is not None and _correctable(p, x),
     ),
     Rule(
         ("corrective", "apg", "blended-pairwise"),
-        "any linear model of data on disk or on a cluster whose columns are too long to be kept in memory",
-        "with a projection",
+        "linear model of data on disk or on a cluster, if a working set of columns does not fit into memory",
+        "any set with a projection",
         "passes over the data are the main cost, and corrective steps need few of them",
         lambda p, x: _projects(p, x) and _correctable(p, x) and p.objective.data_cost.remote,
     ),
     Rule(
         ("apg", "corrective", "blended-pairwise"),
-        "any other, black boxes too",
-        "with a projection",
+        "any other objective, also black boxes",
+        "any set with a projection",
         "projected steps find the nonzero coefficients, and corrective steps find their values",
         _projects,
     ),
     Rule(
         ("blended-pairwise",),
         "matrix completion",
-        "any other",
+        "any other set",
         "steps that move weight between vertices need only gradients and the oracle",
         lambda p, x: x.factored,
     ),
     Rule(
         ("corrective", "blended-pairwise"),
-        "any other, black boxes too",
-        "without a projection",
-        "a correction of all weights costs one pass over the data, or a few gradients",
+        "any other objective, also black boxes",
+        "any set without a projection",
+        "an optimisation of all weights of the active set costs one pass over the data, or a few gradients",
         lambda p, x: True,
     ),
 )
@@ -126,14 +128,14 @@ def advice(problem: Problem, x: Point, ran: str) -> str:
     better = [name for name in names if name != ran]
     helps = []
     if ran not in names:
-        helps.append(f'method="{names[0]}", which is the default for this problem')
+        helps.append(f'use method="{names[0]}", the default for this problem')
     elif better:
-        helps.append(" or ".join(f'method="{name}"' for name in better))
+        helps.append("use " + " or ".join(f'method="{name}"' for name in better))
     if problem.model(x) is None:
-        helps.append("second derivatives, Smooth(..., hess_product=...), for exact corrections of weights")
+        helps.append("give second derivatives, Smooth(..., hess_product=...)")
     if C.project(x.x) is None:
-        helps.append("a set with a projection (`project`), for accelerated projected steps")
+        helps.append("use a set with a projection (`project`), which allows accelerated projected steps")
     if not C.polytope:
-        helps.append('polytope = True on the set, if it is a polytope, for method="flow"')
+        helps.append('if the set is a polytope, set its member polytope = True, which allows method="flow"')
     slow = "The gap fell by less than a factor of 10 in the last third of the oracle calls."
-    return f"{slow} To converge faster, provide: {'; '.join(helps) or 'a better scaled function'}."
+    return f"{slow} To converge faster, {'; or '.join(helps) or 'scale the function better'}."

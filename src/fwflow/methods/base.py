@@ -17,7 +17,34 @@ from fwflow.points.point import Point
 
 
 class Iterate(NamedTuple):
-    """Point x^(k) at which a step starts, its value, and its gradient, vertex and gap if they are known."""
+    """Iterate x^(k), at which a step of a method starts.
+
+    Attributes
+    ----------
+    k : int
+        Number of the iteration, from 0.
+    point : Point
+        The iterate with its image.
+    fun : float
+        Value of f at the iterate.
+    known : Evaluation or None
+        Gradient, vertex and gap at the iterate, if they were computed.
+    goal : float
+        Gap at which the run stops, for steps that contain a loop; 0 by default.
+
+    See Also
+    --------
+    Method : Receives an iterate.
+    Proposal : Answer of a method.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(2))
+    >>> x = f.point([3.0, 4.0])
+    >>> fw.Iterate(k=0, point=x, fun=f.value(x), known=None).fun
+    12.5
+    """
 
     k: int
     point: Point
@@ -28,7 +55,39 @@ class Iterate(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Next point, the step length that led to it, and the memory of the method for the following step."""
+    """Next point that a method proposes.
+
+    Attributes
+    ----------
+    point : Point
+        The next point with its image.
+    step : float
+        Step length that led to the point, for the trace.
+    memory : object
+        Memory of the method for the following step.
+    gap_estimate : float
+        Estimate of the gap at the point; NaN, the default, if there is none. The loop computes the gap if the estimate
+        is small.
+    known : Evaluation or None
+        Gradient, vertex and gap at the point, if the method has computed them.
+    mixture : bool
+        Whether the point is a convex combination of the iterate and of members of the set, and therefore a member;
+        False by default.
+    finished : bool
+        Whether the method cannot improve the point further; False by default.
+
+    See Also
+    --------
+    Method : Returns a proposal.
+    Iterate : Start of a step.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> x = fw.Quadratic(np.eye(2)).point([1.0, 0.0])
+    >>> fw.Proposal(x, step=0.5, memory=None, mixture=True).mixture
+    True
+    """
 
     point: Point
     step: float
@@ -48,6 +107,12 @@ class Method(ABC):
 
     A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
     members are right for a method that uses the gradient at the iterate and has no memory.
+
+    See Also
+    --------
+    Iterate : Start of a step.
+    Proposal : Answer of a step.
+    Problem : Objective and set, with counts.
     """
 
     @property

@@ -36,7 +36,7 @@ class BlockGaps:
 
 @dataclass(frozen=True)
 class BlockCoordinate(Method):
-    r"""Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
+    """Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
 
     A step leads from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block
     provides its faces, and otherwise from x.
@@ -48,9 +48,15 @@ class BlockCoordinate(Method):
     Parameters
     ----------
     order : {"cyclic", "random", "gap"}
-        Order of the blocks: cyclic, a new random permutation in every round, or random with probabilities proportional
-        to the last gaps of the blocks (Osokin et al., 2016).
+        Order of the blocks: cyclic (the default), a new random permutation in every round, or random with probabilities
+        proportional to the last gaps of the blocks (Osokin et al., 2016).
     seed : int
+        Seed of the random order; 0 by default.
+
+    See Also
+    --------
+    Product : Set with blocks.
+    alternate : Common point of two sets.
 
     Examples
     --------

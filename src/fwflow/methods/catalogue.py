@@ -136,7 +136,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             needs="a set with a projection",
         ),
         "working-set": MethodEntry(
-            "projected and Newton steps on the columns that matter, between passes over all columns",
+            "projected and Newton steps on a working set of columns, between passes over all columns",
             "Working set",
             _of(WorkingSet),
             needs="a linear model or quadratic; a set with a projection",

@@ -183,7 +183,12 @@ class LazyFrankWolfe(Multistep):
     tableau, schedule, line_search, momentum
         As in `minimize`; plain Frank-Wolfe by default.
     cache : int
-        Maximum number of cached vertices. The least recently used vertex is removed first.
+        Largest number of cached vertices; 1000 by default. The least recently used vertex is removed first.
+
+    See Also
+    --------
+    minimize : Takes it as ``method``; ``method="lazy-fw"`` has the defaults.
+    ActiveSet : Vertices that x is made of.
 
     Examples
     --------

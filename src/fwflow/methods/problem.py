@@ -40,7 +40,30 @@ def never() -> bool:
 
 @storable("evaluation")
 class Evaluation(NamedTuple):
-    """Gradient at a point, the vertex that the oracle returns for it, and the gap."""
+    """Gradient at a point, the vertex that the oracle returns for it, and the gap.
+
+    Attributes
+    ----------
+    gradient : Gradient
+        Gradient of f at the point.
+    vertex : object
+        Vertex with its image; a lazy method may put a point in its place.
+    gap : float
+        Frank-Wolfe gap at the point.
+
+    See Also
+    --------
+    Problem : Computes evaluations.
+    Iterate : Holds the evaluation of an iterate.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> from fwflow.designs import Counts
+    >>> problem = fw.Problem(fw.Quadratic(np.eye(2)), fw.L1Ball(1.0), Counts())
+    >>> problem.evaluate(problem.objective.point([1.0, 0.0])).gap
+    2.0
+    """
 
     gradient: Gradient
     vertex: Any  # a Lifted; a lazy method may put a Point in its place
@@ -49,7 +72,35 @@ class Evaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Objective and constraint set of one run, with its counts and its time limit."""
+    """Objective and constraint set of one run, with its counts and its time limit.
+
+    Methods evaluate f and the oracle through a problem, so that all calls are counted.
+
+    Parameters
+    ----------
+    objective : Objective
+        The function f.
+    constraint : ConstraintSet
+        The set C.
+    counts : Counts
+        Numbers of gradients, oracle calls and passes over the data, which grow during the run.
+    deadline : float
+        End of the run on the clock of ``time.perf_counter``, for steps that take long; none by default.
+
+    See Also
+    --------
+    Method : Its steps receive the problem.
+    Evaluation : Gradient, vertex and gap at a point.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> from fwflow.designs import Counts
+    >>> problem = fw.Problem(fw.Quadratic(np.eye(2)), fw.L1Ball(1.0), Counts())
+    >>> known = problem.evaluate(problem.objective.point([1.0, 0.0]))
+    >>> known.gap, problem.counts.n_lmo
+    (2.0, 1)
+    """
 
     objective: Objective
     constraint: ConstraintSet
@@ -241,7 +292,7 @@ class Problem:
         return Evaluation(g, s, inner - g.dot(s.vertex))
 
     def size(self, point: Point, known: Evaluation) -> float:
-        """Return the sum of the moduli of the terms whose difference is the gap at a point."""
+        """Return the sum of the absolute values of the terms whose difference is the gap at a point."""
         return known.gradient.inner_size(point) + abs(known.gradient.dot(known.vertex.vertex))
 
     def rounding(self, point: Point, known: Evaluation) -> float:

@@ -59,7 +59,9 @@ class AcceleratedProjectedGradient(Method):
     uses_iterate = False
 
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
-        if x.factored or problem.constraint.project(x.x) is None:
+        if x.factored:
+            raise InputError("projected gradient needs x as a dense array, but matrix completion stores x as factors")
+        if problem.constraint.project(x.x) is None:
             raise InputError(f"projected gradient needs a set with a projection; {problem.constraint!r} has none")
         return ProjectionMemory(x)
 

@@ -35,6 +35,8 @@ from fwflow.sets.vectors import L1Ball, Simplex
 # Factors within this relative distance of the squared radius of their ball are treated as on its boundary. Chosen
 # without tuning.
 _EDGE = 1e-6
+# Largest smoothness constant relative to the first one, if the second derivative of the loss has no bound.
+_MOST_SMOOTHNESS = 2.0**60
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,8 @@ class SpanCorrective(Method):
     def init(self, problem: Problem, x: Point) -> SpanMemory:
         f, _ = _completion(problem)
         block = _widened(np.empty((x.x.shape[0], 0), x.x.dtype), min(self.vectors, *x.x.shape))
-        return SpanMemory(block, f.steepest, self.factor_steps)
+        smoothness = f.steepest if f.steepest < math.inf else float(f.seconds(image_of(x)).max())
+        return SpanMemory(block, smoothness, self.factor_steps)
 
     def step(self, problem: Problem, iterate: Iterate, memory: SpanMemory) -> Proposal:
         x, known, rank = iterate.point, iterate.known, iterate.point.x.rank
@@ -170,7 +173,8 @@ class SpanCorrective(Method):
         smoothness: float,
     ) -> tuple[Array, Array, float]:
         """Return M, its image and the smoothness after projected gradient steps, while these decrease f."""
-        steepest, value = f.steepest, f.value(Point(NOWHERE, image))
+        bounded, value = f.steepest < math.inf, f.value(Point(NOWHERE, image))
+        steepest = f.steepest if bounded else _MOST_SMOOTHNESS * smoothness
         for _ in problem.in_time(range(self.projections)):
             g = dot(P.T, dot(spectrum.gradient(f, image), Q))
             while True:
@@ -178,13 +182,14 @@ class SpanCorrective(Method):
                 seen = f.entries(dot(P, moved), Q)
                 d, found = moved - M, f.value(Point(NOWHERE, seen))
                 bound = smoothness * float(np.vdot(d, d))
-                curved = steepest * float(np.sum((seen - image) ** 2))
+                curved = steepest * float(np.sum((seen - image) ** 2)) if bounded else math.inf
                 if smoothness >= steepest or curved <= bound or found <= value + float(np.vdot(g, d)) + bound / 2:
                     break
                 smoothness = min(2 * smoothness, steepest)
             if not found <= value + _rounding(image, value):
                 break
-            M, image, value, smoothness = moved, seen, found, max(0.8 * smoothness, 1e-8 * steepest)
+            M, image, value = moved, seen, found
+            smoothness = max(0.8 * smoothness, 1e-8 * steepest) if bounded else 0.8 * smoothness
         return M, image, smoothness
 
 
@@ -283,6 +288,8 @@ class _Curve:
             if there and (found := self.f.value(Point(NOWHERE, moved))) <= value + _rounding(image, value):
                 return t, moved, found
             factor = 0.25 if there else min(10.0, start / (start - slope)) if slope > start else 10.0
+            if self.f.steepest == math.inf:  # the slope may grow exponentially, so that secants are too short
+                factor = max(factor, 0.1)
             t = min(1.0, factor * t)
         return here
 
@@ -324,7 +331,7 @@ def _leading(G: Any, block: Array, sign: int) -> Array:
 
 
 def _largest(data: Array) -> float:
-    """Return the largest modulus of an entry, or a tiny number if all are zero."""
+    """Return the largest absolute value of an entry, or a tiny number if all are zero."""
     return float(np.abs(data).max(initial=np.finfo(data.dtype).tiny))
 
 

@@ -90,7 +90,7 @@ _ESTIMATORS: Mapping[str, type[AveragedBatches | Spider | Saga]] = MappingProxyT
 
 @dataclass(frozen=True)
 class Stochastic(Method):
-    r"""Frank-Wolfe steps with estimated gradients. One iteration makes as many steps as use every row once.
+    """Frank-Wolfe steps with estimated gradients. One iteration makes as many steps as use every row once.
 
     The steps mix x without its image, which is computed at the end of the iteration. An iteration costs one pass over
     the data for the estimates, forward and back, and one for the image. The gap at an iterate uses the full gradient.
@@ -98,15 +98,22 @@ class Stochastic(Method):
     Parameters
     ----------
     batch : int
-        Number of rows per gradient.
+        Number of rows per gradient; 256 by default.
     estimator : {"momentum", "spider", "saga"}
-        Estimate of the gradient. "momentum" averages the gradients of the batches. "spider" computes one full gradient
-        per iteration and adds its changes. "saga" keeps one number per row.
+        Estimate of the gradient; "spider" by default. "momentum" averages the gradients of the batches. "spider"
+        computes one full gradient per iteration and adds its changes. "saga" keeps one number per row.
     seed : int
-        Seed of the random batches. The same seed gives the same run, also if the run is continued from a state.
+        Seed of the random batches; 0 by default. The same seed gives the same run, also if the run is continued from a
+        state.
     tableau : Tableau
-        Every stage uses its own batch.
+        Scheme of the steps, by default Euler's. Every stage uses its own batch.
     schedule : Schedule
+        Step sizes, by default ``OpenLoop()``.
+
+    See Also
+    --------
+    LinearModel : Objective with rows.
+    fwflow.designs.open : Data larger than memory.
 
     Examples
     --------

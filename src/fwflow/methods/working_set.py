@@ -68,7 +68,11 @@ class WorkingSet(Method):
 
     def init(self, problem: Problem, x: Point) -> WorkingSetMemory:
         C = problem.constraint
-        if x.factored or C.project(x.x) is None:
+        if x.factored:
+            raise InputError(
+                "projected steps on a working set need x as a dense array, but matrix completion stores x as factors"
+            )
+        if C.project(x.x) is None:
             raise InputError(f"projected steps on a working set need a set with a projection; {C!r} has none")
         if problem.objective.restricted(x, None) is None:
             raise InputError("working sets need a linear model or a quadratic; omit `method` for other functions")

@@ -53,6 +53,12 @@ class LinkCosts(Objective):
     shape : int, optional
         The number of links, needed only if neither x0 nor the set has it.
 
+    See Also
+    --------
+    Beckmann : The same for BPR link costs.
+    FlowPolytope : Set of the flows.
+    fwflow.networks.Network : Objective and set of a network together.
+
     Examples
     --------
     Five trips are split so that the road with the growing cost costs as much as the other:
@@ -158,12 +164,19 @@ class Beckmann(LinkCosts):
 
     Parameters
     ----------
-    free_flow, capacity : arrays
+    free_flow, capacity : array_like
         Free-flow times t and capacities c of the links.
-    b, power : arrays or numbers
-        Parameters b and p, not negative. A power below 1 has an infinite slope at zero; a large one is used instead.
-    fixed : array or number
-        Costs h that do not depend on the flow, such as tolls.
+    b, power : array_like or float
+        Parameters b and p, non-negative; 0.15 and 4 by default. A power below 1 has an infinite slope at zero; a large
+        one is used instead.
+    fixed : array_like or float
+        Costs h that do not depend on the flow, such as tolls; zero by default.
+
+    See Also
+    --------
+    LinkCosts : Link costs given by functions.
+    FlowPolytope : Set of the flows.
+    fwflow.networks.read_tntp : Networks in files.
 
     Examples
     --------

@@ -56,11 +56,18 @@ class FlowPolytope(Summands, Exchanges, KnownSet):
     origins : array of int
         Zones where trips start, apart from trips within a zone.
 
+    See Also
+    --------
+    Beckmann : Objective of traffic in equilibrium.
+    ShortestPath : One origin and one destination.
+    fwflow.networks.Network : Set and objective of a network together.
+
     Notes
     -----
     :Family: graphs and integers
-    :Oracle: all trips on shortest paths
-    :Cost: Dijkstra from every origin
+    :Uses: traffic assignment, routing of trips on a road network
+    :Oracle: the flow that puts every trip on a shortest path
+    :Cost: one run of the algorithm of Dijkstra for each origin
 
     Examples
     --------

@@ -33,8 +33,19 @@ def road_grid(rows: int, columns: int, zones: int, congestion: float = 0.5, seed
         Number of zones, at least two.
     congestion : float
         Demand: the total length of the trips on the shortest paths, divided by the total length of the roads weighted
-        with their capacities. In equilibrium at 0.5, most roads in the centre carry more than their capacity.
+        with their capacities; 0.5 by default. In equilibrium at 0.5, most roads in the centre carry more than their
+        capacity.
     seed : int
+        Seed of the random numbers; 0 by default.
+
+    Returns
+    -------
+    Network
+
+    See Also
+    --------
+    sioux_falls : A test problem of the literature.
+    read_tntp : Networks in files.
 
     Examples
     --------

@@ -21,7 +21,35 @@ _WHOLE = re.compile(r"[0-9]{1,15}")
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links of a network, an array for each column of the table; nodes are counted from 0."""
+    """Links of a network: one array for each column of the table, with one entry per link.
+
+    Attributes
+    ----------
+    tail, head : arrays of int
+        First and last node of each link, counted from 0.
+    capacity : array
+        Flow at which the cost of a link grows by the share b of its free-flow time.
+    length : array
+        Length of each link.
+    free_flow : array
+        Travel time without traffic.
+    b, power : arrays
+        Parameters of the BPR link costs, as in `fwflow.Beckmann`.
+    speed, toll, type : arrays
+        Speed limit, toll and type of each link. The link costs do not use the speed limit and the type.
+
+    See Also
+    --------
+    Network : Links together with the demand.
+    read_tntp : Reads them from a file.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> links = fw.networks.sioux_falls().links
+    >>> len(links), links.tail[:3], links.head[:3]
+    (76, array([0, 0, 1]), array([1, 2, 0]))
+    """
 
     tail: Array
     head: Array
@@ -43,19 +71,38 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Traffic-assignment problem. ``fw.minimize(network.objective, network.flows)`` finds the equilibrium.
+    """Traffic-assignment problem: links, and trips between zones.
+
+    ``fw.minimize(network.objective, network.flows)`` finds the equilibrium.
 
     Attributes
     ----------
     links : Links
+        The links of the network.
     demand : (n_zones, n_zones) array
         Trips between the zones, which are the first nodes.
     n_nodes, first_through : int
         As in `fwflow.FlowPolytope`.
     toll_weight, distance_weight : float
-        Costs of a unit of toll and of a unit of length, in units of time.
+        Costs of a unit of toll and of a unit of length, in units of time; zero by default.
     coordinates : (n_nodes, 2) array, optional
         Positions of the nodes, for a map.
+
+    See Also
+    --------
+    read_tntp : Network from files.
+    road_grid : Generated network.
+    sioux_falls : Small test problem.
+    fwflow.FlowPolytope : Set of the flows.
+    fwflow.Beckmann : Objective of the equilibrium.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> network = fw.networks.sioux_falls()
+    >>> r = fw.minimize(network.objective, network.flows, tol=1.0)
+    >>> r.success, network.flows.contains(r.x)
+    (True, True)
     """
 
     links: Links
@@ -88,25 +135,34 @@ def read_tntp(
     toll_weight: float = 0.0,
     distance_weight: float = 0.0,
 ) -> Network:
-    """Read a network and its trips from two files in the TNTP format (github.com/bstabler/TransportationNetworks).
+    r"""Read a network and its trips from two files in the TNTP format (github.com/bstabler/TransportationNetworks).
 
     An entry that does not follow the format is an error that names the file and the line.
 
     Parameters
     ----------
-    net_path, trips_path : path
+    net_path, trips_path : str or path-like
         Files such as ``SiouxFalls_net.tntp`` and ``SiouxFalls_trips.tntp``.
     toll_weight, distance_weight : float
-        Costs of a unit of toll and of a unit of length, in units of time.
+        Costs of a unit of toll and of a unit of length, in units of time; zero by default.
+
+    Returns
+    -------
+    Network
+
+    See Also
+    --------
+    sioux_falls : A network of this format that ships with the package.
+    road_grid : Generated networks.
 
     Examples
     --------
     >>> import fwflow as fw, pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> zones, end = "<NUMBER OF ZONES> 2\\n", "<END OF METADATA>\\n"
-    >>> tags = zones + "<NUMBER OF NODES> 2\\n<FIRST THRU NODE> 1\\n<NUMBER OF LINKS> 1\\n" + end
-    >>> _ = (folder / "net").write_text(tags + "~ tail head ...\\n1 2 100 1 6 0.15 4 0 0 1 ;")
-    >>> _ = (folder / "trips").write_text(zones + end + "Origin 1\\n 2 : 50;")
+    >>> zones, end = "<NUMBER OF ZONES> 2\n", "<END OF METADATA>\n"
+    >>> tags = zones + "<NUMBER OF NODES> 2\n<FIRST THRU NODE> 1\n<NUMBER OF LINKS> 1\n" + end
+    >>> _ = (folder / "net").write_text(tags + "~ tail head ...\n1 2 100 1 6 0.15 4 0 0 1 ;")
+    >>> _ = (folder / "trips").write_text(zones + end + "Origin 1\n 2 : 50;")
     >>> network = fw.networks.read_tntp(folder / "net", folder / "trips")
     >>> network, network.flows.start()
     (Network(1 links, 2 nodes, 2 zones), array([50.]))
@@ -232,6 +288,15 @@ def sioux_falls() -> Network:
     traffic assignment problem", Transportation Research 9 (1975), 309-318, not a model of the city. In the units of
     Bar-Gera's Transportation Network Test Problems the objective at the equilibrium is 4231335.28710744. In other units
     it is printed as 42.3133528710744.
+
+    Returns
+    -------
+    Network
+
+    See Also
+    --------
+    read_tntp : Networks in files.
+    road_grid : Generated networks.
 
     Examples
     --------

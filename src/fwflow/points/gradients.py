@@ -19,7 +19,24 @@ from fwflow.points.vertices import Shape, Vertex, freeze, read_only
 
 
 class Gradient(ABC):
-    """A gradient in a compact form. Sums and multiples keep this form."""
+    """Gradient in a compact form. Sums and multiples keep this form.
+
+    An objective may return an array instead, which becomes a gradient of this kind.
+
+    See Also
+    --------
+    Objective : Returns gradients.
+    Evaluation : Gradient, vertex and gap at a point.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.MatrixCompletion([0, 1], [0, 1], [2.0, 2.0], (2, 2), loss="squared")
+    >>> g = f.gradient(f.point(np.zeros((2, 2))))
+    >>> isinstance(g, fw.Gradient), np.asarray(2.0 * g)
+    (True, array([[-4.,  0.],
+           [ 0., -4.]]))
+    """
 
     shape: Shape
 
@@ -37,7 +54,7 @@ class Gradient(ABC):
 
     @abstractmethod
     def inner_size(self, point: Point) -> float:
-        """Return the sum of the moduli of the terms of `inner`, to which rounding errors are relative."""
+        """Return the sum of the absolute values of the terms of `inner`, to which rounding errors are relative."""
 
     def dot(self, vertex: Vertex) -> float:
         """Return the inner product with a vertex."""

@@ -27,10 +27,28 @@ _ROWS = 64
 
 @storable("low-rank", "shape", "_atoms", "dtype", "_compact", valid=lambda x: all(a.shape == x.shape for a in x._atoms))
 class LowRank:
-    r"""A matrix :math:`\sum_a w_a\, u_a v_a^T`, stored as rank-one atoms and their weights.
+    r"""Matrix :math:`\sum_a w_a\, u_a v_a^T`, stored as rank-one atoms and their weights.
 
     Mixing appends atoms and scales weights. Recompression (a thin QR of both factors and an SVD of the small core)
     limits the number of atoms to about twice the numerical rank, so that memory is O(rank (rows + cols)) in long runs.
+    ``numpy.asarray`` converts it to an array.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Numbers of rows and columns.
+    atoms : dict of RankOne to float
+        Atoms with their weights. `from_factors` and `zeros` are simpler ways to make a matrix.
+    dtype : dtype
+        Floating type of the entries.
+    compact : int
+        Number of atoms after the last recompression; 0 by default.
+
+    See Also
+    --------
+    RankOne : One atom.
+    NuclearBall : Set whose members have this form.
+    MatrixCompletion : Objective on observed entries.
 
     Examples
     --------

@@ -143,7 +143,30 @@ class Lifted(Atom):
 @storable("point", valid=lambda p: isinstance(p.x, np.ndarray) and (p.image is None or p.image.ndim == 1))
 @dataclass(frozen=True, eq=False)
 class Point(Atom):
-    """Coordinates x and their image: an array, or an array with ``A x``."""
+    """Coordinates x, together with their image for objectives that depend on ``A x`` only.
+
+    Parameters
+    ----------
+    x : array or LowRank
+        The coordinates. The array becomes read-only.
+    image : array, optional
+        The image of x under the `ImageMap` of the objective.
+    exact : bool
+        Whether the image was computed from x, and not mixed from other images, so that a run need not compute it again
+        to verify x; False by default.
+
+    See Also
+    --------
+    Objective : Makes points by ``f.point(x)``.
+    ImageMap : Map from x to its image.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.LinearModel(np.array([[1.0, 2.0], [3.0, 4.0]]), [1.0, 1.0])
+    >>> f.point([1.0, 1.0]).image
+    array([3., 7.])
+    """
 
     x: Any
     image: Array | None = None
@@ -193,7 +216,7 @@ class Point(Atom):
         return float(np.vdot(g, self.x))
 
     def dot_size(self, g: Any) -> float:
-        """Return the sum of the moduli of the terms of `dot`, or an estimate if that costs more than `dot`."""
+        """Return the sum of the absolute values of the terms of `dot`, or an estimate if that costs more than `dot`."""
         return float(np.vdot(np.abs(g), np.abs(self.x)))
 
     def add_to(self, x: Array, weight: float) -> None:

@@ -42,9 +42,17 @@ def read_only(array: Array) -> Array:
 
 
 class Vertex(ABC):
-    """A vertex of a set in a compact form. ``numpy.asarray`` gives the array.
+    """Vertex of a set in a compact form. ``numpy.asarray`` gives the array.
 
     A subclass defines `shape`, `add_to` and `dot`. The defaults of all other members are correct for any vertex.
+
+    See Also
+    --------
+    OneHot : One nonzero entry.
+    SparseVertex : A few nonzero entries.
+    DenseVertex : An array.
+    RankOne : A matrix of rank one.
+    ConstraintSet : Returns vertices.
     """
 
     shape: Shape
@@ -107,7 +115,28 @@ def digest(array: Array) -> bytes:
 @storable("dense")
 @dataclass(frozen=True, eq=False)
 class DenseVertex(Vertex):
-    """A vertex as a dense array."""
+    """Vertex as a dense array.
+
+    Parameters
+    ----------
+    array : array
+        The entries.
+    recurring : bool
+        Whether the same object occurs in many vertices, so that its image is kept; False by default.
+    advice : array, optional
+        Data of the oracle that speed up its next call or certify this answer, such as dual prices.
+
+    See Also
+    --------
+    SparseVertex : A few nonzero entries.
+    OneHot : One nonzero entry.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> fw.DenseVertex(np.array([1.0, -1.0])).dot(np.array([3.0, 1.0]))
+    2.0
+    """
 
     array: Array
     recurring: bool = False
@@ -142,7 +171,21 @@ class DenseVertex(Vertex):
 @storable("one-hot", valid=lambda v: 0 <= v.index < math.prod(v.shape))
 @dataclass(frozen=True, eq=False)
 class OneHot(Vertex):
-    """A vertex with one nonzero entry: ``value`` at flat position ``index``.
+    """Vertex with one nonzero entry.
+
+    Parameters
+    ----------
+    index : int
+        Flat position of the entry, row by row.
+    value : float
+        The entry.
+    shape : tuple of int
+        Shape of the array.
+
+    See Also
+    --------
+    SparseVertex : A few nonzero entries.
+    L1Ball : Set with such vertices.
 
     Examples
     --------
@@ -175,7 +218,21 @@ class OneHot(Vertex):
 @storable("sparse", valid=lambda v: v.in_order)
 @dataclass(frozen=True, eq=False)
 class SparseVertex(Vertex):
-    """A vertex with a few nonzero entries at distinct flat positions of an array of any shape.
+    """Vertex with a few nonzero entries.
+
+    Parameters
+    ----------
+    indices : array of int
+        Distinct flat positions of the entries, row by row.
+    values : array
+        The entries.
+    shape : tuple of int
+        Shape of the array.
+
+    See Also
+    --------
+    OneHot : One nonzero entry.
+    Permutation : Permutation matrix.
 
     Examples
     --------
@@ -221,7 +278,27 @@ class SparseVertex(Vertex):
 @storable("permutation", valid=lambda v: v.in_order)
 @dataclass(frozen=True, eq=False)
 class Permutation(SparseVertex):
-    """A permutation matrix by its entries. The advice are estimates of the dual prices of the columns."""
+    """Permutation matrix, stored as the positions and values of its nonzero entries.
+
+    Parameters
+    ----------
+    indices, values, shape
+        As for `SparseVertex`. ``Permutation.of(columns, shape)`` is a simpler way to make one.
+    advice : array, optional
+        Estimates of the dual prices of the columns, from which the next assignment starts.
+
+    See Also
+    --------
+    Birkhoff : Set with these vertices.
+    SparseVertex : A few nonzero entries.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.Permutation.of(np.array([1, 0]), (2, 2)))
+    array([[0., 1.],
+           [1., 0.]])
+    """
 
     advice: Array | None = None
 
@@ -243,7 +320,27 @@ class Permutation(SparseVertex):
 @storable("rank-one", valid=lambda v: v.u.ndim == v.v.ndim == 1)
 @dataclass(frozen=True, eq=False)
 class RankOne(Vertex):
-    """The matrix ``scale * u v^T`` with unit vectors u and v."""
+    """Matrix ``scale * u v^T`` with unit vectors u and v.
+
+    Parameters
+    ----------
+    u, v : (rows,) and (cols,) arrays
+        Vectors of norm one.
+    scale : float
+        Factor of the matrix.
+
+    See Also
+    --------
+    LowRank : Sums of such matrices.
+    NuclearBall : Set with these vertices.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> np.asarray(fw.RankOne(np.array([1.0, 0.0]), np.array([0.6, 0.8]), 5.0))
+    array([[3., 4.],
+           [0., 0.]])
+    """
 
     u: Array
     v: Array

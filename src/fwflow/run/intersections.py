@@ -42,6 +42,18 @@ class Alternation:
         Whether the sets are proved to be disjoint: the bound is positive.
     result : Result
         Result of minimising half of the squared distance over the product of the sets.
+
+    See Also
+    --------
+    alternate : Returns this object.
+    Result : Result of the run.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> found = fw.alternate(fw.Simplex(), fw.Box(0.0, 0.5), shape=3)
+    >>> found.met, found.apart
+    (True, False)
     """
 
     x: Array
@@ -81,15 +93,21 @@ def alternate(
     method : str, Tableau or Method, optional
         As in `minimize`; by default `BlockCoordinate`.
     tol : float
-        Distance up to which x and y count as a common point.
+        Distance up to which x and y count as a common point; 1e-6 by default.
     rtol : float
-        Stop if the lower bound of the distance is within this share of the distance of x and y.
+        Stop if the lower bound of the distance is within this share of the distance of x and y; 0.01 by default.
     **options
         ``max_iter``, ``max_time``, ``progress`` and ``state`` of `minimize`.
 
     Returns
     -------
     Alternation
+
+    See Also
+    --------
+    BlockCoordinate : Method that it uses.
+    Product : Set over which it minimises.
+    MinkowskiSum : Sums of members of sets.
 
     Examples
     --------

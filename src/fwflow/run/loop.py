@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -31,6 +32,11 @@ from fwflow.steps.schedules import Schedule
 from fwflow.steps.searches import LineSearch
 from fwflow.tableau.scheme import Tableau
 
+# Runs are logged at the level INFO, one line at the start and one at the end. Nothing is shown unless a program
+# configures the logger.
+_log = logging.getLogger("fwflow")
+_log.addHandler(logging.NullHandler())
+
 # Number of steps after which carried images are computed again from x. A step multiplies earlier rounding by 1 - gamma,
 # so errors hardly accumulate; one pass over the data in 200 is a cheap safeguard.
 _REFRESH_EVERY = 200
@@ -44,7 +50,7 @@ _NOTABLE_RISE = 0.1
 _UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
 _ROUNDED_AWAY = " The gap of a convex function excludes that, so rounding is larger than the gap."
 _STATIONARY = (
-    " f is not known to be convex: the gap bounds the error if it is, and measures stationarity only if it is not."
+    " f is not known to be convex. If f is convex, the gap bounds the error; otherwise it measures only stationarity."
 )
 
 
@@ -74,62 +80,99 @@ def minimize(
     f : Objective
         `LinearModel`, `Quadratic`, `MatrixCompletion`, `Smooth`, or your own.
     C : ConstraintSet or callable
-        A set, or any callable ``g -> s`` that minimises ``<g, s>`` over one.
+        A set, or a function ``g -> s`` that returns a point s of the set with the smallest ``<g, s>``.
     x0 : array_like, ActiveSet or BlockSet, optional
-        A point of the set, or ``result.active_set`` of another run: methods with an active set start with its vertices
-        if they are members of C with positive weights, other methods with its point. Default: ``C.start()``, the
-        centre for norm balls.
+        A point of the set, or ``result.active_set`` of another run. Methods with an active set start from the vertices
+        of the given active set, if these are members of C with positive weights. Other methods start from its point.
+        Default: ``C.start()``, which is the centre for norm balls.
     method : str, Tableau or Method
-        "fw" (Euler's method: plain Frank-Wolfe), any other name in ``fw.tableaus``, or a `Tableau`; "away", "pairwise",
-        "blended-pairwise" (each also "lazy-..."), "blended", "corrective", with an active set of vertices; "lazy-fw",
-        with fewer oracle calls (`LazyFrankWolfe`); "boosted", with steps better aligned with the gradient (`Boosted`);
-        "sliding", with fewer gradients; "decomposition-invariant", pairwise steps on the face of x; "block" on products
-        (`BlockCoordinate`); "stochastic" on many rows of data (`Stochastic`); "flow", which follows the flow exactly on
-        polytopes; "apg", accelerated projected gradient; "polished", the same until x is sparse and then corrective
-        steps. "auto" is "fw" if a schedule, line search or momentum is given. Otherwise it uses the first matching row,
-        tries its methods in order, and switches when progress is slow:
+        Name of a method, a `Tableau`, or a `Method` of your own. The names are:
 
-        * "corrective": matrix completion / set nuclear ball, spectraplex, spectrahedron.
-        * "working-set", "flow": linear model or quadratic / set box.
-        * "working-set", "corrective", "blended-pairwise": linear model or quadratic / set with a projection.
-        * "apg", "flow": hess_product given / set box.
-        * "corrective", "apg", "blended-pairwise": any linear model of data on disk or on a cluster whose columns are
-          too long to be kept in memory / set with a projection.
-        * "apg", "corrective", "blended-pairwise": any other, black boxes too / set with a projection.
-        * "blended-pairwise": matrix completion / set any other.
-        * "corrective", "blended-pairwise": any other, black boxes too / set without a projection.
+        * "auto", the default: a method that is chosen for the problem (see below). If a schedule, line search or
+          momentum is given, "auto" is "fw".
+        * "fw": Euler's method, which is plain Frank-Wolfe. The other names in ``fw.tableaus`` are Runge-Kutta schemes.
+        * "lazy-fw": Frank-Wolfe with fewer oracle calls (`LazyFrankWolfe`).
+        * "boosted": Frank-Wolfe with steps that are better aligned with the gradient (`Boosted`).
+        * "away", "pairwise", "blended-pairwise": steps that also move weight between the vertices of an active set. The
+          prefix "lazy-", as in "lazy-away", saves oracle calls.
+        * "blended": gradient steps on the weights of an active set.
+        * "corrective": optimisation of all weights of an active set.
+        * "decomposition-invariant": pairwise steps on the face that contains x, without an active set.
+        * "flow": the exact flow, on polytopes.
+        * "apg": accelerated projected gradient.
+        * "working-set": projected and Newton steps on a working set of columns.
+        * "polished": "apg" until x is sparse, then corrective steps.
+        * "sliding": fewer gradients and more oracle calls.
+        * "block": steps in one block of a product of sets at a time (`BlockCoordinate`).
+        * "stochastic": gradients from batches of rows of the data (`Stochastic`).
+
+        "auto" uses the first matching line of this list. It tries the methods of the line in order, and switches when
+        progress is slow:
+
+        * Objective: matrix completion. Set: nuclear ball, spectraplex or spectrahedron. Methods: "corrective".
+        * Objective: linear model or quadratic, if a working set of columns fits into memory. Set: box. Methods:
+          "working-set", "flow".
+        * Objective: linear model or quadratic, if a working set of columns fits into memory. Set: any set with a
+          projection. Methods: "working-set", "corrective", "blended-pairwise".
+        * Objective: any other objective with second derivatives, such as ``Smooth(..., hess_product=...)``. Set: box.
+          Methods: "apg", "flow".
+        * Objective: linear model of data on disk or on a cluster, if a working set of columns does not fit into memory.
+          Set: any set with a projection. Methods: "corrective", "apg", "blended-pairwise".
+        * Objective: any other objective, also black boxes. Set: any set with a projection. Methods: "apg",
+          "corrective", "blended-pairwise".
+        * Objective: matrix completion. Set: any other set. Methods: "blended-pairwise".
+        * Objective: any other objective, also black boxes. Set: any set without a projection. Methods: "corrective",
+          "blended-pairwise".
     schedule : Schedule
-        The mixing coefficients gamma(t).
+        Step sizes gamma(t). Default: ``OpenLoop()``, that is ``gamma(t) = 2 / (2 + t)``.
     line_search : str or LineSearch, optional
-        A name in ``fwflow.steps.searches.line_searches``, for example "exact" or "aggressive" (the rule of the
-        paper), or an object. ``fwflow list line-searches`` prints all names.
+        A name in ``fwflow.steps.searches.line_searches``, for example "exact" or "aggressive" (the rule of
+        Chen and Sun, 2022), or an object. ``fwflow list line-searches`` prints all names.
     momentum : str or Momentum, optional
-        A name in ``fwflow.steps.momentum.momenta``, for example "nesterov" (that of the paper), or an object.
+        A name in ``fwflow.steps.momentum.momenta``, for example "nesterov" (the momentum of Chen and Sun, 2022), or an
+        object.
     tol, rtol : float
-        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or within rounding. With ``tol=0`` and
-        ``rtol=0`` the run continues to its limits.
+        Stop when the gap is at most ``max(tol, rtol * gap at the start)``, or when rounding errors prevent a smaller
+        gap. The defaults are 1e-6 and 0. With ``tol=0`` and ``rtol=0`` the run continues to its limits.
     max_iter : int
-        Largest number of iterations of this call.
+        Largest number of iterations of this call; 10000 by default.
     max_time : float, optional
-        Time limit of this call in seconds, which one oracle call or one factorisation may exceed.
+        Time limit of this call in seconds. One oracle call or one factorisation may exceed it. Default: no limit.
     callback : callable, optional
-        Function of the `State`, called at every iterate and at the start; a true return value stops the run.
+        Function of the `State` that is called at the start and at every iterate. The run stops if it returns a true
+        value.
     progress : bool
-        Show a progress bar.
+        Show a progress bar; False by default.
     check_every : int, optional
-        Number of iterations between two computations of the gap. It matters for methods that do not evaluate the
-        gradient at the iterate: with momentum="nesterov" (default 1), projected gradient and lazy methods (default 20),
-        where the gap costs one more gradient and oracle call. Other methods compute the gap at every iterate.
+        Number of iterations between two computations of the gap. Methods that evaluate the gradient at every iterate
+        ignore it, because they compute every gap without extra cost. For the other methods, a gap costs one more
+        gradient and one more oracle call. The default for them is 1 with ``momentum="nesterov"``, 10 for "stochastic",
+        20 for "apg", "sliding" and lazy methods, and 1000 for "block".
     screen : bool
-        Whether large linear models on an L1 ball or simplex may skip columns of A that bounds exclude as the oracle's
-        vertex. The results are the same up to rounding; False computes every gradient in full.
+        Whether columns of A may be skipped if bounds prove that they cannot determine the vertex; True by default. This
+        applies to large linear models over an L1 ball or a simplex. The results are the same up to rounding. False
+        computes every gradient in full.
     state : State, optional
-        State of an earlier run with the same arguments, to be continued. A state of other data or another set is an
-        error.
+        State of an earlier run with the same arguments. The call continues this run. A state of other data or another
+        set is an error.
 
     Returns
     -------
     Result
+        Solution, verified gap, status, trace and state.
+
+    Notes
+    -----
+    The start and the end of a run are logged at the level INFO by ``logging.getLogger("fwflow")``, which shows nothing
+    by default. After ``logging.basicConfig(level=logging.INFO)`` the lines are shown.
+
+    See Also
+    --------
+    path : Solutions for many radii.
+    alternate : Common point of two sets.
+    flow : Trajectory of the flow.
+    fwflow.jax.minimize : Compiled version for GPUs.
+    fwflow.sklearn.L1Regression : Estimator for scikit-learn.
 
     Examples
     --------
@@ -168,7 +211,17 @@ def minimize(
         state.method = chosen.signature
     elif state.method != chosen.signature:
         raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
+    _log.info("run of %s over %r begins at iteration %d", name, C, state.k)
     result = _run(problem, chosen, name, state, limits, callback, progress, every)
+    _log.info(
+        "run of %s ends after %d iterations: %s, f %.10g, gap %.3e, %.3f s",
+        result.method,
+        result.nit,
+        result.status.name,
+        result.fun,
+        result.gap,
+        result.seconds,
+    )
     black_box = f.image_map is None and not state.point.factored
     if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
         result = replace(result, message=f"{result.message} {advice(problem, state.point, result.method)}")
@@ -295,7 +348,8 @@ def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, V
         return None
     verified = verify(problem, state, state.point, known)
     if verified.gap <= _GAP_ROUNDING * rounding:
-        return Status.PRECISION, verified, f" Here that is a gap of about {max(rounding, verified.gap):.0e}."
+        least = max(rounding, verified.gap)
+        return Status.PRECISION, verified, f" For this problem the smallest possible gap is about {least:.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
 

@@ -36,8 +36,9 @@ _GROWTH, _MOST_RUNS = 4.0, 30
 _TOO_LARGE, _REFINEMENTS, _ESTIMATES = 1.04, 10, 4
 # Largest radius as a share of the largest number of the data type, so that products do not overflow.
 _LARGEST = 1e-6
-# Default tolerances for the last automatic radius; `path` gives the reason. Chosen without tuning.
-_EPS_QUADRATIC, _EPS = 1e-3, 0.05
+# Default tolerance for the last automatic radius, and for the distance of f from its lower bound at which a path ends;
+# `path` gives the reason. Chosen without tuning.
+_EPS, _NEARLY_ATTAINED = 1e-3, 0.05
 
 Ball = Callable[[float], ConstraintSet]
 
@@ -55,6 +56,18 @@ class PathResult:
     lower_bound : float
         Certified lower bound of f over all balls up to 1000 times the last radius, or over all balls if it is the
         known lower bound of f, for example zero for the losses.
+
+    See Also
+    --------
+    path : Returns this object.
+    Result : Result for one radius.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> path = fw.path(fw.LinearModel(np.eye(2), [3.0, 1.0]), fw.L1Ball, radii=[1.0, 2.0, 3.0])
+    >>> [result.x.round(3).tolist() for result in path.results]
+    [[1.0, 0.0], [2.0, 0.0], [2.5, 0.5]]
     """
 
     radii: Array
@@ -78,37 +91,49 @@ def path(
     rtol: float = 0.0,
     **options: Any,
 ) -> PathResult:
-    r"""Minimise over balls of growing radius, each run from a point extrapolated from the minimisers before.
+    r"""Minimise over balls of growing radius.
+
+    Each run starts from a point that is extrapolated from earlier minimisers.
 
     Parameters
     ----------
     f : Objective
+        Function to minimise.
     ball : callable
         ``radius -> ConstraintSet``, for example ``fw.L1Ball``. Automatic radii need multiples of one set.
     radii : "auto" or array_like
+        Radii. They are put in ascending order. "auto", the default, chooses them as described below.
     n_radii : int
-        Number of automatic radii.
+        Number of automatic radii; 20 by default.
     eps : float, optional
-        Tolerance for the last automatic radius, above 0 and at most 1: larger radii lower f by at most this share of
-        its decrease from f(0). Default: 0.001 for quadratic f, which attain their minimum, and 0.05 for others, which
-        may decrease for ever, as the logistic loss of separable classes does.
+        Tolerance for the last automatic radius, above 0 and at most 1. Larger radii decrease f by at most this fraction
+        of its decrease from f(0). Default: 0.001, so that the last radius is about the norm of the minimiser without
+        constraint. Functions that are not quadratic may have no minimiser, for example the logistic loss of separable
+        classes. With the default, their paths also end where f is above its known lower bound by at most 0.05 of its
+        decrease.
     tol, rtol : float
-        Each run stops when its gap is at most ``max(tol, rtol * gap at the start of its set)``.
+        Each run stops when its gap is at most ``max(tol, rtol * gap at the start of its set)``; 1e-6 and 0 by default.
     **options
         Further options of `minimize`, for example ``method``, ``max_iter`` and ``callback``.
 
     Returns
     -------
     PathResult
-        Of the runs that are done, if the path is interrupted after the first.
+        One result per radius. If the path is interrupted after the first run, it has the runs that are done.
+
+    See Also
+    --------
+    minimize : One radius.
+    fwflow.sklearn.radius_path : Paths of estimators.
+    fwflow.jax.path : All radii at the same time on a GPU.
 
     Notes
     -----
-    Automatic radii are geometric. The first one is a twentieth of the step that minimises f along the vertex of
-    steepest descent at zero: the first coefficient has clearly entered. The last one is found and verified. Let v(R)
-    be the minimum over the ball of radius R, x a member of it with gradient g, and
-    :math:`\lambda = -\min \langle g, s\rangle` over the ball of radius 1, so that x has the gap
-    :math:`\langle g, x\rangle + R \lambda`. As f is convex, every y in the ball of radius R' has
+    Automatic radii are geometric. The first radius is a twentieth of the step that minimises f from zero towards the
+    vertex of steepest descent. At this radius, at least one coefficient is nonzero. The last radius is found as
+    follows. Let v(R) be the minimum over the ball of radius R, x a member of it with gradient g, and
+    :math:`\lambda = -\min \langle g, s\rangle` over the ball of radius 1, so that x has the gap :math:`\langle g,
+    x\rangle + R \lambda`. As f is convex, every y in the ball of radius R' has
 
     .. math:: f(y) \ge f(x) + \langle g, y - x\rangle \ge f(x) - \langle g, x\rangle - R' \lambda
               = f(x) - \mathrm{gap} - (R' - R) \lambda.
@@ -203,9 +228,8 @@ def chosen_radii(
     ``following(radius, eps)`` is the radius after another one in the search for the last radius.
     """
     n_radii = whole(n_radii, "n_radii", 1)
-    if eps is None:
-        eps = _EPS_QUADRATIC if f.quadratic else _EPS
-    eps = number(eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
+    nearly = 0.0 if f.quadratic or eps is not None else _NEARLY_ATTAINED
+    eps = number(_EPS if eps is None else eps, "eps", "be above 0 and at most 1", lambda x: 0 < x <= 1)
     if not isinstance(radii, str):
         return np.unique(checked_radii(radii)), f.lower_bound
     if radii != "auto":
@@ -228,9 +252,15 @@ def chosen_radii(
     def allowed(bound: _Bound) -> float:
         return max(eps * (value0 - bound.fun), noise)
 
+    def attained(bound: _Bound) -> bool:
+        """Return whether f is so close to its lower bound that a minimum may not exist."""
+        return nearly > 0 and bound.fun - f.lower_bound <= nearly * (value0 - bound.fun)
+
     def ends(bound: _Bound, last: _Bound) -> bool:
         """Return whether the path may end at a radius, given the bound at which the search ended."""
         if bound.rate < 0:  # v is convex and rises from here on, as it can on simplices.
+            return True
+        if attained(bound):
             return True
         top = HORIZON * last.radius
         lower = max(bound.lowest(bound.radius, top), last.lowest(bound.radius, top))
@@ -259,7 +289,8 @@ def chosen_radii(
         elif k % 2:  # If the estimate was good, this radius is on the other side of the end.
             radius = above.radius / _TOO_LARGE if ended else _TOO_LARGE * below.radius
         else:
-            radius = _reaching(eps, value0, last.lowest(below.radius, HORIZON * last.radius), below, above)
+            share = nearly if attained(above) else eps
+            radius = _reaching(share, value0, last.lowest(below.radius, HORIZON * last.radius), below, above)
         inside = (below.x,) if f.factored else (below.x, above.x)  # Low-rank matrices are not projected.
         tried = solved(radius, inside, _ACCURACY * allowed(above))
         ended = ends(tried, last)
@@ -336,7 +367,7 @@ def origin(f: Objective, shape: Any) -> Point:
 
 
 def minimised(f: Objective, C: ConstraintSet, *starts: Any, **options: Any) -> Result:
-    """Minimise from the best of some points, moved into the set; without any, from the start of the set.
+    """Minimise from the best of some points, moved into the set; without any, from ``C.start()``.
 
     The first is taken if values are costly: if f is a function of the user, or its data is not in memory.
     """

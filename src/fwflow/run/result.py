@@ -25,12 +25,30 @@ from fwflow.run.trace import Trace
 
 
 class Status(Enum):
-    """Reason for the end of a run; the value is a sentence for the user."""
+    """Reason for the end of a run; the value is a sentence for the user.
+
+    ``TOLERANCE``, ``ITERATIONS``, ``TIME``, ``PRECISION``, ``FINISHED``, ``CALLBACK``, ``INTERRUPTED``,
+    ``INCONSISTENT``, ``NUMERICAL`` and ``DATA`` are its members.
+
+    See Also
+    --------
+    Result : Holds the status of a run.
+    minimize : Arguments that limit a run.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> r = fw.minimize(fw.Quadratic(np.eye(3), [0.7, 0.3, -1.0]), fw.Simplex(), method="fw", max_iter=3)
+    >>> r.status is fw.Status.ITERATIONS
+    True
+    >>> print(r.status.value)
+    The iteration limit was reached; raise max_iter, or continue with state=result.state.
+    """
 
     TOLERANCE = "The gap, verified at the returned point, is within the tolerance."
     ITERATIONS = "The iteration limit was reached; raise max_iter, or continue with state=result.state."
     TIME = "The time limit was reached; raise max_time, or continue with state=result.state."
-    PRECISION = "The gap cannot fall further: it is within the rounding of the arithmetic."
+    PRECISION = "The gap cannot become smaller because of rounding errors."
     FINISHED = "The method cannot improve the point further; the gap bounds the remaining error."
     CALLBACK = "The callback stopped the run."
     INTERRUPTED = "The run was interrupted; the best point so far is returned, and result.state continues the run."
@@ -49,16 +67,32 @@ class Status(Enum):
 class State:
     """State of a run between two iterations, complete enough to continue it exactly.
 
-    Callbacks receive it, and it is returned as ``result.state``.
+    Callbacks receive it, and it is returned as ``result.state``. Fields that are not listed here belong to the loop.
 
     Attributes
     ----------
     k : int
-        Iterations done.
+        Number of iterations done.
     x : array or LowRank
         The iterate x^(k).
     fun, gap : float
         Value and gap at x^(k), as in the last row of the trace.
+    trace : Trace
+        Trace of the run up to x^(k).
+
+    See Also
+    --------
+    minimize : Takes a state, and calls callbacks with it.
+    Result : Holds the state at the end of a run.
+    storable : Classes that a state may contain.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f, C = fw.Quadratic(np.eye(3), [0.7, 0.3, -1.0]), fw.Simplex()
+    >>> r = fw.minimize(f, C, method="fw", max_iter=5)
+    >>> fw.minimize(f, C, method="fw", max_iter=5, state=r.state).nit
+    10
     """
 
     point: Point
@@ -152,12 +186,15 @@ class Result:
         Number of passes over the design matrix, verification included; a product with a few columns counts as their
         share of the columns.
     status : Status
+        Reason for the end of the run.
     success : bool
         Whether the gap, verified at x, is within the tolerance, and x is not known to be outside the set.
     message : str
+        Sentence on the end of the run.
     feasible : bool or None
         Whether x is in the set; None if the set has no test.
     trace : Trace
+        Value, gap, time and counts of every iteration.
     method : Choice
         Name of the method that ran, a string; ``method.why`` is the reason for the choice.
     active_set : ActiveSet, BlockSet or None
@@ -168,6 +205,23 @@ class Result:
         starts from it; if it is None, pass ``x0=result.x``.
     state : State
         Pass it back as ``minimize(..., state=result.state)`` to continue.
+    seconds : float
+        Time from the start of the run to its last iterate, without the verification. The time of a run that was
+        continued includes that of the earlier calls.
+
+    See Also
+    --------
+    minimize : Returns a result.
+    Status : Reasons for the end of a run.
+    Trace : Record of a run.
+    ActiveSet : Solution as a mixture of vertices.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> r = fw.minimize(fw.Quadratic(np.eye(3), [0.7, 0.3, -1.0]), fw.Simplex())
+    >>> r.success, r.x.round(6), r.gap <= 1e-6
+    (True, array([0.7, 0.3, 0. ]), True)
     """
 
     x: Any
@@ -185,6 +239,10 @@ class Result:
     active_set: Decomposition | None = field(repr=False)
     state: State = field(repr=False)
     method: Choice = Choice("", "")  # noqa: RUF009
+
+    @property
+    def seconds(self) -> float:
+        return self.state.elapsed
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:>9}: {value}" for name, value in self._rows())

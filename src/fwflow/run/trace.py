@@ -28,6 +28,16 @@ class Trace:
     ``n_grad``, ``n_lmo`` and ``n_design``: calls before the row was written, ``step``: the length of the step to x^(k),
     NaN in row 0.
 
+    Parameters
+    ----------
+    rows : iterable of tuples
+        Rows with the entries in the order of the columns; none by default.
+
+    See Also
+    --------
+    Result : Holds the trace of a run.
+    fit_rate : Rate of a sequence of errors.
+
     Examples
     --------
     >>> import numpy as np, fwflow as fw

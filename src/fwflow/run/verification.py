@@ -95,7 +95,9 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
         if gap >= -slack(point) * size - drift:
             gap = -gap
         elif is_feasible is not False and not exact.constraint.trusted:
-            doubt = _wrong_oracle(inner, least, "the returned point, unless it lies outside the set,")
+            doubt = _wrong_oracle(
+                inner, least, "the returned point", "either the oracle does not minimise, or x is outside the set"
+            )
         else:
             is_feasible = False
     rounding = exact.rounding(fresh, known)
@@ -120,7 +122,7 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
             members.append(("the best iterate", best if same else exact.objective.point(best.x)))
         # The image of the start would cost a pass over the data.
         if not x.factored and not C.start_calls_oracle and f.image_map is None:
-            members.append(("the start of the set", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
+            members.append(("C.start()", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
         answers = [(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
@@ -137,8 +139,9 @@ def contradiction(problem: Problem, verified: Verified, threshold: float, best: 
                 found = _compare(exact, x, end, verified.fun, score - inner, size, known)
                 if found is not None:
                     return (
-                        f" On the way to {name} the gradient predicts a change of f by {found[0]:.6g}; "
-                        f"function values show {found[1]:.6g}. Check the gradient with fw.checks.gradient_error(f, x)."
+                        f" Between the returned point and {name}, the gradient predicts a change of f by "
+                        f"{found[0]:.6g}; function values show {found[1]:.6g}. "
+                        "Check the gradient with fw.checks.gradient_error(f, x)."
                     )
     return ""
 
@@ -166,7 +169,7 @@ def _contradictory(answers: list[tuple[Any, Vertex]]) -> str:
         for _, other in answers:
             score = other.dot(costs)
             if least - score > _ORACLE_SHARE * (abs(least) + abs(score)):
-                return _wrong_oracle(score, least, "another of its vertices")
+                return _wrong_oracle(score, least, "another vertex of the oracle")
     return ""
 
 
@@ -221,8 +224,8 @@ def _compare(
     return None
 
 
-def _wrong_oracle(lower: float, least: float, name: str) -> str:
+def _wrong_oracle(lower: float, least: float, name: str, reason: str = "the oracle does not minimise") -> str:
     return (
-        f" The oracle's vertex s has <g, s> = {least:.6g}, which should be the minimum over the set; "
-        f"{name} has {lower:.6g}. Check the oracle with fw.checks.lmo_excess(C, g, members)."
+        f" The oracle's vertex s has <g, s> = {least:.6g}. The point x ({name}) has the smaller value "
+        f"<g, x> = {lower:.6g}. So {reason}. Check the oracle with fw.checks.lmo_excess(C, g, members)."
     )

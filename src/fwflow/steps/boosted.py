@@ -16,7 +16,7 @@ from fwflow.steps.searches import TimeIsUp
 
 @dataclass(frozen=True)
 class Boosted(Momentum):
-    r"""Target that is a mixture of several vertices, found by matching pursuit of :math:`-\nabla f(\bar x)`.
+    r"""Move towards a mixture of several vertices, found by matching pursuit of :math:`-\nabla f(\bar x)`.
 
     A round adds to the direction d the vertex that is best aligned with the residual :math:`-\nabla f(\bar x) - d`,
 
@@ -31,10 +31,16 @@ class Boosted(Momentum):
     Parameters
     ----------
     rounds : int
-        Largest number of oracle calls of a stage.
+        Largest number of oracle calls of a stage; 20 by default.
     least : float
-        Least relative improvement, in a round, of the cosine of the angle to the steepest descent. The cosines are
-        small on a face.
+        Least relative improvement, in a round, of the cosine of the angle to the steepest descent; 0.001 by default.
+        The cosines are small on a face.
+
+    See Also
+    --------
+    Nesterov : Momentum of the paper.
+    LMOAveraging : Averages of vertices.
+    minimize : Takes it as ``momentum``.
 
     Examples
     --------

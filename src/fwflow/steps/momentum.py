@@ -20,10 +20,17 @@ Oracle = Callable[[Any], Lifted]
 
 
 class Momentum(ABC):
-    """Rule for the target of a stage, from the gradient, the oracle and a memory (None at first).
+    """Rule that chooses the point towards which a stage moves.
 
-    A new momentum needs `aim`. The memory consists of arrays, numbers, points, atoms, gradients, and containers of
+    This point is called the target of the stage. A new momentum needs `aim`, which uses gradients, the oracle and a
+    memory. The memory is None at first. It consists of arrays, numbers, points, atoms, gradients, and containers of
     these.
+
+    See Also
+    --------
+    Nesterov : Momentum of the paper.
+    GradientAveraging : Averages of gradients.
+    LMOAveraging : Averages of vertices.
     """
 
     #: Whether the first stage uses the gradient at the iterate, so that the trace needs no further gradient.
@@ -33,7 +40,7 @@ class Momentum(ABC):
 
     @abstractmethod
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:
-        """Return the target of a stage at x_bar with mixing coefficient gamma, and the memory for the next stage.
+        """Return the target of a stage at x_bar with step size gamma, and the memory for the next stage.
 
         ``gradient(point)`` is an array, or a `Gradient` if the momentum is linear; ``oracle(g)`` takes either.
         """
@@ -41,7 +48,9 @@ class Momentum(ABC):
 
 @dataclass(frozen=True)
 class Nesterov(Momentum):
-    r"""Three-variable scheme of Li et al. (2020), which the paper adopts, at every stage.
+    r"""Momentum of Chen and Sun: at every stage, the oracle receives an average of gradients.
+
+    The scheme is that of Li and coauthors (2020), with three variables y, theta and v:
 
     .. math::
         y = (1-\gamma_i)\bar x_i + \gamma_i v, \quad
@@ -49,6 +58,19 @@ class Nesterov(Momentum):
         v \leftarrow \mathrm{LMO}(\theta)
 
     The initial values are v = x and theta = 0.
+
+    See Also
+    --------
+    GradientAveraging : Averages of gradients.
+    LMOAveraging : Averages of vertices.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> r = fw.minimize(f, fw.Simplex(), method="rk44", momentum=fw.Nesterov(), tol=1e-3)
+    >>> r.success
+    True
     """
 
     linear = True
@@ -84,7 +106,22 @@ class GradientAveraging(_Averaging):
 
     .. math:: \theta \leftarrow (1-\gamma_i^a)\theta + \gamma_i^a\nabla f(\bar x_i), \quad v = \mathrm{LMO}(\theta)
 
-    A larger exponent a in (0, 1] gives old gradients more weight.
+    Parameters
+    ----------
+    exponent : float
+        Exponent a in (0, 1]; 0.5 by default. A larger one gives old gradients more weight.
+
+    See Also
+    --------
+    LMOAveraging : Averages of vertices.
+    Nesterov : Momentum of the paper.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> fw.minimize(f, fw.Simplex(), momentum=fw.GradientAveraging(0.8), tol=1e-2).success
+    True
     """
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Lifted, Any]:
@@ -98,6 +135,23 @@ class LMOAveraging(_Averaging):
 
     Averages do not jump like vertices, which reduces the zig-zagging of Frank-Wolfe (Chen & Sun, "Reducing
     Discretization Error in the Frank-Wolfe Method", AISTATS 2023).
+
+    Parameters
+    ----------
+    exponent : float
+        Exponent a in (0, 1]; 0.5 by default. A larger one gives old vertices more weight.
+
+    See Also
+    --------
+    GradientAveraging : Averages of gradients.
+    ZigZag : Measures zig-zagging.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> fw.minimize(f, fw.Simplex(), momentum=fw.LMOAveraging(), tol=1e-2).success
+    True
     """
 
     def aim(self, x_bar: Point, gamma: float, memory: Any, gradient: GradientAt, oracle: Oracle) -> tuple[Atom, Any]:

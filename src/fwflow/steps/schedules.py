@@ -1,4 +1,4 @@
-"""Schedules: mixing coefficients gamma(t) of the flow, sampled by the stages of a step."""
+"""Schedules: step sizes gamma(t) of the flow, which the stages of a step evaluate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,24 @@ __all__ = ["ConstantSchedule", "LogOpenLoop", "OpenLoop", "Schedule"]
 
 @dataclass(frozen=True)
 class Schedule(ABC):
-    """Mixing coefficient gamma(t) of the flow, sampled at ``t = (k0 + k) delta``."""
+    """Step size gamma(t) of the flow, as a function of the time t.
+
+    Step k starts at the time ``t = (k0 + k) delta``, with the number ``k0`` of the first step and the time step
+    ``delta``. A new schedule needs `gamma`.
+
+    See Also
+    --------
+    OpenLoop : Schedule of the paper.
+    LogOpenLoop : Schedule without parameters.
+    ConstantSchedule : Constant step size.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> schedule = fw.OpenLoop(c=2.0)
+    >>> schedule.stage_gammas(2, [0.0, 1.0]), schedule.certifies(fw.tableaus["heun"])
+    ([0.5, 0.4], True)
+    """
 
     #: Length of a step in time.
     delta = 1.0
@@ -27,7 +44,7 @@ class Schedule(ABC):
 
     @abstractmethod
     def gamma(self, t: float) -> float:
-        """Return the mixing coefficient at time t."""
+        """Return the step size at time t."""
 
     def stage_gammas(self, k: int, omega: Sequence[float]) -> list[float]:
         r"""Return :math:`\Delta\,\gamma(t_k + \omega_i \Delta)` for every stage of step k of a run."""
@@ -49,11 +66,18 @@ class OpenLoop(Schedule):
     Parameters
     ----------
     c : float
-        Number of at least 1; the flow converges as :math:`(c/(c+t))^c`.
+        Number of at least 1, by default 2; the flow converges as :math:`(c/(c+t))^c`.
     delta : float
-        Time step: 1 is the optimisation method, small values follow the flow.
+        Time step: 1, the default, is the optimisation method, and small values follow the flow.
     k0 : int
-        Number of the first step. With 0, the first step of Frank-Wolfe does not depend on the starting point.
+        Number of the first step. With 0, the default, the first step of Frank-Wolfe does not depend on the starting
+        point.
+
+    See Also
+    --------
+    LogOpenLoop : Schedule without parameters.
+    ConstantSchedule : Constant coefficient.
+    rate_bound : Bound on the error of the flow.
 
     Examples
     --------
@@ -91,6 +115,17 @@ class LogOpenLoop(Schedule):
     r"""Schedule without parameters, :math:`\gamma(t) = (2 + \log(t+1)) / (t + 2 + \log(t+1))`.
 
     Pokutta, "The Frank-Wolfe algorithm: a short introduction" (arXiv 2311.05313).
+
+    See Also
+    --------
+    OpenLoop : Schedule of the paper.
+    ConstantSchedule : Constant coefficient.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> [round(fw.LogOpenLoop().gamma(k), 3) for k in (0, 2, 6)]
+    [1.0, 0.608, 0.397]
     """
 
     def gamma(self, t: float) -> float:
@@ -101,7 +136,24 @@ class LogOpenLoop(Schedule):
 
 @dataclass(frozen=True)
 class ConstantSchedule(Schedule):
-    """Constant mixing coefficient in (0, 1]. It converges to a neighbourhood of the optimum only."""
+    """Constant step size. It converges only to a neighbourhood of the optimum.
+
+    Parameters
+    ----------
+    value : float
+        The coefficient, in (0, 1].
+
+    See Also
+    --------
+    OpenLoop : Schedule that converges.
+    LogOpenLoop : Schedule without parameters.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> fw.ConstantSchedule(0.1).gamma(100)
+    0.1
+    """
 
     value: float
 

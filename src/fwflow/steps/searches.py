@@ -1,4 +1,4 @@
-"""Line searches: step sizes along the combined direction of a step."""
+"""Line searches: step sizes along the direction of a step."""
 
 from __future__ import annotations
 
@@ -19,12 +19,23 @@ from fwflow.objectives.base import Line
 __all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "ShortStep"]
 
 
+# Share of the slope that a step of Newton's method must not leave, if f can grow exponentially. Chosen without tuning.
+FALL = 0.25
+
+
 class TimeIsUp(Exception):
     """The time limit of the run has passed; raised inside of loops that only an exception can leave."""
 
 
 class LineSearch(ABC):
-    """Rule for the length of a step along the combined direction."""
+    """Rule that chooses the length of a step along a given direction.
+
+    See Also
+    --------
+    ExactSearch : Minimum along the direction.
+    Aggressive : Rule of the paper.
+    Line : Objective on a segment.
+    """
 
     #: Whether no step increases a convex f, except by rounding.
     descends: bool = False
@@ -56,7 +67,12 @@ class Aggressive(LineSearch):
     Parameters
     ----------
     shrink : float, optional
-        Number in (0, 1), or None for the formula of the paper.
+        Number in (0, 1), by default 0.5, or None for the formula of the paper.
+
+    See Also
+    --------
+    ExactSearch : Minimum along the direction.
+    Armijo : Backtracking with a sufficient decrease.
 
     Examples
     --------
@@ -109,7 +125,28 @@ def _finite(line: Line, length: float) -> bool:
 
 @dataclass(frozen=True)
 class ExactSearch(LineSearch):
-    """Exact line search: in closed form for quadratics, else by Newton's method or, without ``newton``, by secants."""
+    """Exact line search: the minimum of f along the direction.
+
+    It has a closed form for quadratics. Other functions use Newton's method, or secants.
+
+    Parameters
+    ----------
+    newton : bool
+        Whether to use second derivatives where they are known; True by default.
+
+    See Also
+    --------
+    Aggressive : Rule of the paper.
+    ShortStep : Minimum of an upper bound.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> r = fw.minimize(f, fw.Simplex(), line_search=fw.ExactSearch(), tol=1e-3)
+    >>> r.success, r.x.round(2)
+    (True, array([0.5, 0.4, 0.1]))
+    """
 
     newton: bool = True
     descends = True
@@ -131,14 +168,16 @@ class ExactSearch(LineSearch):
         second = line.second if self.newton else None
         low, high = 0.0, limit
         last, last_slope = limit, slope_end
-        x, slope = 0.0, line.slope0
+        x, slope, slow = 0.0, line.slope0, False
         for _ in range(60):
             curvature = second(x) if second else (slope - last_slope) / (x - last)
             last, last_slope = x, slope
             x = x - slope / curvature if curvature > 0 else high
-            if not low < x < high:  # Steps that leave the bracket are replaced by bisection.
+            if not low < x < high or slow:  # Steps that leave the bracket are replaced by bisection.
                 x = (low + high) / 2
             slope = line.slope(x)
+            # Where f grows exponentially, a step of Newton's method reduces the slope by a constant factor only.
+            slow = line.growth is not None and abs(slope) > FALL * abs(last_slope)
             if abs(slope) <= 1e-10 * abs(line.slope0) or high - low <= 1e-14 * limit or x == last:
                 break
             low, high = (x, high) if slope < 0 else (low, x)
@@ -150,19 +189,67 @@ class ShortStep(LineSearch):
     r"""Short step :math:`-\varphi'(0) / \kappa` with an upper bound :math:`\kappa` on :math:`\varphi''`.
 
     It minimises a quadratic upper bound of f. Linear models compute :math:`\kappa`; `Smooth` needs its ``smoothness``.
+    If the second derivative has no bound but is known to grow at most exponentially, as that of the Poisson loss, the
+    step minimises an upper bound with this growth instead.
+
+    See Also
+    --------
+    Adaptive : Estimates the bound.
+    ExactSearch : Minimum along the direction.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> r = fw.minimize(f, fw.Simplex(), line_search=fw.ShortStep(), tol=1e-3)
+    >>> r.success
+    True
     """
 
     descends = True
 
     def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
-        if line.curvature is None:
+        if line.slope0 >= 0:
+            return 0.0, None
+        if line.curvature is not None:
+            return _parabola_step(line, limit), None
+        if line.growth is None or line.second is None:
             raise InputError('line_search="short" needs a bound on the curvature: give Smooth(..., smoothness=L)')
-        return (0.0 if line.slope0 >= 0 else _parabola_step(line, limit)), None
+        return _self_concordant_step(-line.slope0, line.second(0.0), line.growth, limit), None
+
+
+def _self_concordant_step(descent: float, curvature: float, growth: float, limit: float) -> float:
+    r"""Return the zero of the upper bound :math:`-d + (e^{D\gamma} - 1)\,\kappa / D` of the slope, at most `limit`."""
+    if not descent * limit > 0 or curvature <= 0:
+        return limit
+    ratio = descent / curvature
+    return min(limit, math.log1p(growth * ratio) / growth if growth * ratio > 0 else ratio)
 
 
 @dataclass(frozen=True)
 class Armijo(LineSearch):
-    r"""Backtracking until :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`."""
+    r"""Backtracking until f decreases enough: :math:`\varphi(\gamma) \le \varphi(0) + \sigma\gamma\varphi'(0)`.
+
+    Parameters
+    ----------
+    sigma : float
+        Share :math:`\sigma` of the decrease that the slope predicts; 0.0001 by default.
+    shrink : float
+        Factor in (0, 1) between two trial lengths; 0.5 by default.
+
+    See Also
+    --------
+    Adaptive : Short steps with an estimated bound.
+    ExactSearch : Minimum along the direction.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> r = fw.minimize(f, fw.Simplex(), line_search=fw.Armijo(shrink=0.7), tol=1e-3)
+    >>> r.success
+    True
+    """
 
     sigma: float = 1e-4
     shrink: float = 0.5
@@ -189,6 +276,26 @@ class Adaptive(LineSearch):
 
     M is multiplied by ``relax`` before each step, and by ``grow`` until :math:`\varphi'(\gamma) \le 0`. This test of
     Pokutta (arXiv 2311.05313) is not affected by the rounding of function values close to the optimum.
+
+    Parameters
+    ----------
+    relax : float
+        Factor of M before each step, in (0, 1]; 0.9 by default.
+    grow : float
+        Factor of M after a test that fails; 2 by default.
+
+    See Also
+    --------
+    ShortStep : The bound is known.
+    Armijo : Backtracking with a sufficient decrease.
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> f = fw.Quadratic(np.eye(3), [0.5, 0.4, 0.1])
+    >>> r = fw.minimize(f, fw.Simplex(), line_search=fw.Adaptive(), tol=1e-3)
+    >>> r.success
+    True
     """
 
     relax: float = 0.9
@@ -217,7 +324,7 @@ class Adaptive(LineSearch):
 
 
 def _secant() -> ExactSearch:
-    """Return the exact line search that uses slopes only."""
+    """Exact line search that uses only slopes, no second derivatives."""
     return ExactSearch(newton=False)
 
 

@@ -70,16 +70,30 @@ class Certificate:
 
     Attributes
     ----------
-    p, z
+    p, z : (q,) arrays
         Weights of the stage vertices in the step, and the paper's ``z = q p``.
-    W
+    W : tuple of tuples
         Row i holds the weights of the earlier vertices in stage point i.
-    feasible
+    feasible : bool
         Whether ``p >= 0`` and ``sum(p) <= 1``, so that the next point is a convex combination.
-    stages_feasible
+    stages_feasible : bool
         Whether each row of ``W`` is non-negative with sum at most one, so that stage points stay inside too.
-    feasible_from
-        The smallest k from which every step is feasible, or None if there is none.
+    feasible_from : int or None
+        The smallest k such that step k and all later steps are feasible, or None if there is no such k.
+
+    See Also
+    --------
+    Tableau : Its method ``certificate`` returns this object.
+    UncertifiedWarning : Warning of a run with an infeasible tableau.
+
+    Examples
+    --------
+    >>> import fwflow as fw
+    >>> certificate = fw.tableaus["rk44"].certificate(c=2.0, k=1)
+    >>> certificate.feasible, certificate.z.round(4)
+    (True, array([0.2449, 0.5986, 0.5714, 0.3333]))
+    >>> fw.tableaus["midpoint"].certificate(c=2.0, k=1).feasible
+    False
     """
 
     p: NDArray[np.float64]
@@ -113,6 +127,13 @@ class Tableau:
     omega : (q,) array_like, optional
         Times of the stages within the step; the first is zero. Default: the row sums of ``A``.
     name : str, optional
+        Name in results and figures; "custom" by default.
+
+    See Also
+    --------
+    tableaus : Catalogue of tableaus by name.
+    Certificate : Feasibility of a step.
+    checks.observed_order : Measured order.
 
     Examples
     --------
@@ -169,7 +190,11 @@ class Tableau:
         return self.A.tolist(), self.beta.tolist()
 
     def mixture(self, gamma: Sequence[Any]) -> Weights:
-        """Return the mixture weights ``(W, p)`` of the step whose stage i has mixing coefficient ``gamma[i]``."""
+        """Return the weights of a step with the step size ``gamma[i]`` at stage i.
+
+        The result is ``(W, p)``. Stage point i is ``x + sum_j W[i][j] (s_j - x)``, and the next point is
+        ``x + sum_i p[i] (s_i - x)``, with the vertices ``s_i`` of the stages.
+        """
         A, beta = self._rows
         return mixture_weights(A, beta, gamma)
 

@@ -70,7 +70,7 @@ class Atoms(Sequence[Atom]):
 
     @property
     def positions(self) -> tuple[list[int], float] | None:
-        """Positions of the entries of the sparse atoms, and their largest modulus; None if no atom is sparse."""
+        """Positions of the entries of the sparse atoms, and their largest absolute value; None if no atom is sparse."""
         stack = self._stack
         return (stack.indices.reshape(-1).tolist(), float(np.abs(stack.values).max())) if len(stack.sparse) else None
 
@@ -281,16 +281,24 @@ class Decomposition(ABC):
 class ActiveSet(Decomposition):
     """Point as the sum of ``weights[i] * vertices[i]``, with weights that sum to one.
 
-    A run returns it as ``result.active_set``. ``minimize(f, C, x0=result.active_set)`` starts from it: methods with an
-    active set start with its vertices, other methods with its point.
+    A run returns it as ``result.active_set``. ``minimize(f, C, x0=result.active_set)`` starts another run: methods with
+    an active set start from its vertices, and other methods start from its point.
 
     Attributes
     ----------
     weights : array
-        Positive, except for tableaus without a certificate.
+        Weights of the vertices. They are positive, except for tableaus without a certificate.
     vertices : list
         Vertices that the oracle returned; ``numpy.asarray`` converts each to an array. The starting point is one of
         them, as an array, while it has weight.
+    atoms : sequence
+        The vertices together with their images.
+
+    See Also
+    --------
+    caratheodory : Fewer vertices for the same point.
+    BlockSet : One mixture for each block of a product.
+    Result : Holds the active set of a run.
 
     Examples
     --------
@@ -376,10 +384,26 @@ def added(x: Point, atoms: Sequence[Atom], values: Iterable[float]) -> Point:
 
 
 def caratheodory(active: ActiveSet) -> ActiveSet:
-    """Return the same point from an affine basis of its atoms: at most dim + 1 of them (Caratheodory, 1907).
+    """Return an active set of the same point with at most dim + 1 atoms (Caratheodory, 1907).
 
-    Weights change along null vectors of the atoms, which do not change the point. The weight that reaches zero first is
-    removed, so that no weight becomes negative. Sums of rank-one matrices are returned unchanged.
+    The remaining atoms are affinely independent. Weights change along null vectors of the atoms, which do not change
+    the point. The weight that reaches zero first is removed, so that no weight becomes negative. Sums of rank-one
+    matrices are returned unchanged.
+
+    Parameters
+    ----------
+    active : ActiveSet
+        Decomposition of a point.
+
+    Returns
+    -------
+    ActiveSet
+        Decomposition of the same point.
+
+    See Also
+    --------
+    ActiveSet : Point as a mixture of vertices.
+    minimize : Its results have an active set.
 
     Examples
     --------

@@ -46,11 +46,18 @@ class BlockSet(Decomposition):
     Attributes
     ----------
     blocks : tuple of ActiveSet
+        Mixture of each block.
     weights : array
         Weights of all blocks, in order.
     vertices : list
         Vertices of all blocks that the oracle returned, with the shape of x. Of flows, a block may have one entry, the
         flows from one origin, which is a mixture of vertices.
+
+    See Also
+    --------
+    ActiveSet : One mixture.
+    Product : Set with blocks.
+    MinkowskiSum : Set whose members are sums.
 
     Examples
     --------

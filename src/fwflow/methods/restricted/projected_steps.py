@@ -32,6 +32,9 @@ _RELAX, _FASTER, _FASTEST = 0.95, 0.9, 0.5
 # Least growth of the smoothness constant if a step must be repeated. Chosen without tuning. Most of the constants below
 # were adjusted on the problems of benchmarks/bare.py and benchmarks/auto.py, a few values each.
 _GROW = 1.3
+# Largest growth of the smoothness constant if the second derivative has no bound, and share of the size of the set on
+# which the first constant is then measured. Chosen without tuning.
+_MOST_GROWTH, _SHORT = 16.0, 1e-4
 # Smallest and largest smoothness constant relative to the first one.
 _LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
@@ -125,7 +128,10 @@ class ProjectedSteps:
                 rounding2 = (4 * eps) ** 2 * float(np.vdot(y, y))
                 if curvature <= (1 + 1e-9) * L * length2 or length2 <= rounding2:
                     break
-                L, relax = max(_GROW * L, 1.05 * curvature / length2), _RELAX  # NaN if the image overflowed
+                measured = 1.05 * curvature / length2  # NaN if the image overflowed
+                if not f.bounded and measured > _MOST_GROWTH * L:  # the mean over a long segment says little here
+                    measured = _MOST_GROWTH * L
+                L, relax = max(_GROW * L, measured), _RELAX
                 if not _MOST_SMOOTHNESS * first > L:  # also for NaN
                     raise NumericalTrouble("backtracking found no step that decreases f")
                 if problem.late:
@@ -193,7 +199,7 @@ class ProjectedSteps:
         vertex = np.asarray(self.C.lmo(g if self.flat else g.reshape(self.shape))).reshape(-1)
         self.problem.counts.n_lmo += 1
         reach = float(np.abs(vertex - y).max()) or 1.0
-        d = (g / g.dtype.type(largest)) * g.dtype.type(-reach)
+        d = (g / g.dtype.type(largest)) * g.dtype.type(-reach if self.f.bounded else -_SHORT * reach)
         curvature = self.f.curvature(d, zy, self.f.image(y + d)) / float(np.vdot(d, d))
         # Added to y, a step of at most this length is not rounding error.
         least = max(float(np.finfo(g.dtype).eps) * largest / reach, float(np.finfo(g.dtype).tiny))

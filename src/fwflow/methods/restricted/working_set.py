@@ -225,6 +225,8 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
         except NumericalTrouble:  # f is not convex here
             target = working.downhill(slopes, values)
         end = model.point(fixed[0] + dot(target, left), fixed[1] + dot(target, right), x.x.shape)
+        if at.x.shape != end.x.shape:  # points of models in the image have no coordinates
+            at = Point(end.x, at.image)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
         if late():  # compare one value instead of the many of a line search
             return target if limit == 1.0 and problem.raw_value(end) < f.value(at) else values
