@@ -8,6 +8,9 @@ DOCS_STAMP := $(VENV)/.documented
 
 SMOKE  := .venv-smoke
 
+NEIGHBOURS       := .venv-neighbours
+NEIGHBOURS_STAMP := $(NEIGHBOURS)/.installed
+
 BENCH       := .venv-bench
 BENCH_STAMP := $(BENCH)/.installed
 PEERS       := copt jaxopt scikit-learn celer skglm cvxpy clarabel aequilibrae
@@ -15,7 +18,7 @@ BENCH_ARGS  ?=
 # Folders with networks in the TNTP format, besides the one that comes along.
 NETWORKS    ?=
 
-.PHONY: test test-slow reproduce check format docs bench dist clean
+.PHONY: test test-slow test-neighbours reproduce check format docs bench dist clean
 
 # The command line needs far less than the tests do, so that `make reproduce` starts early.
 $(CLI_STAMP): pyproject.toml
@@ -35,6 +38,16 @@ test: $(STAMP)
 # The tests that `make test` leaves out.
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
+
+# PyTorch and optax are large, so that they have an environment of their own.
+$(NEIGHBOURS_STAMP): pyproject.toml
+	$(PYTHON) -m venv $(NEIGHBOURS)
+	$(NEIGHBOURS)/bin/pip install --quiet --upgrade pip
+	$(NEIGHBOURS)/bin/pip install --quiet --editable '.[torch,optax,sklearn,plot]' 'pytest>=8' 'pytest-timeout>=2.4'
+	touch $(NEIGHBOURS_STAMP)
+
+test-neighbours: $(NEIGHBOURS_STAMP)
+	$(NEIGHBOURS)/bin/python -m pytest tests/neighbours
 
 reproduce: $(CLI_STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
@@ -96,4 +109,4 @@ dist: $(STAMP)
 	cd $(SMOKE) && bin/python ../.ci/smoke.py cli
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(SMOKE) build dist reproduction docs/_build docs/gallery docs/api/generated docs/figures/sets
+	rm -rf $(VENV) $(BENCH) $(SMOKE) $(NEIGHBOURS) build dist reproduction docs/_build docs/gallery docs/api/generated docs/figures/sets
