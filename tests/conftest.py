@@ -1,8 +1,17 @@
-"""The marker `sampled`: of suites with many cases, ``make test`` runs some and ``make test-slow`` the others."""
+"""The marker `sampled`: of suites with many cases, ``make test`` runs some and ``make test-slow`` the others.
 
+Tests of Ctrl-C need the usual handler of SIGINT, also where the tests run as a background job of a shell.
+"""
+
+import signal
+import threading
 from collections import Counter
 
 import pytest
+
+# Shells start background jobs with SIGINT ignored, and so do all their child processes.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their markers
