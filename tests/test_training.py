@@ -118,11 +118,11 @@ def test_steps_are_runge_kutta_steps_of_the_flow(name, kappa):
     xi = []
     for i in range(tableau.stages):
         x = w + sum(tableau.A[i, j] * xi[j] for j in range(i))
-        factor, shares = rows[i]
-        assert factor * w + sum(a * b for a, b in zip(shares, s, strict=False)) == pytest.approx(x)
+        decay, shares = rows[i]
+        assert w - decay * w + sum(a * b for a, b in zip(shares, s, strict=False)) == pytest.approx(x)
         xi.append(lr * (s[i] - kappa * x))
-    factor, shares = rows[-1]
-    assert factor * w + np.dot(shares, s) == pytest.approx(w + tableau.beta @ xi)
+    decay, shares = rows[-1]
+    assert w - decay * w + np.dot(shares, s) == pytest.approx(w + tableau.beta @ xi)
 
 
 def test_tableaus_that_may_leave_the_set_say_so():

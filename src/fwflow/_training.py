@@ -153,12 +153,12 @@ def _leading_pair(xp: Any, x: Any) -> Any:
 
 
 def weights(tableau: Tableau, lr: Any, kappa: Any) -> list[tuple[Any, list[Any]]]:
-    """Return for every stage point and for the new point the factor of w, and the factors of the vertices s_j.
+    """Return pairs (a, b) for every stage and for the step, which move w to ``w - a w + sum_j b_j s_j``.
 
     They come from the mixture form of the tableau with the step size ``lr * kappa`` at all stages.
     """
     W, p = tableau.mixture([lr * kappa] * tableau.stages)
-    return [(1 - sum(row), [weight / kappa for weight in row]) for row in (*W, p)]
+    return [(sum(row), [weight / kappa for weight in row]) for row in (*W, p)]
 
 
 def decay_rate(constrained: bool, weight_decay: Any, maximum: Callable[[Any, Any], Any] = max) -> Any:

@@ -235,15 +235,14 @@ def lmo(
         for stage in range(scheme.stages):
             if stage:
                 assert grad_fn is not None
-                updates = grad_fn(_moved(params, rows[stage], vertices))
+                updates = grad_fn(optax.apply_updates(params, _change(params, rows[stage], vertices)))
             finite &= _all_finite(updates)
             m = jax.tree.map(lambda m, g: _mean(m, g, momentum), m, updates)
             d = jax.tree.map(lambda m, g: _mean(m, g, momentum), m, updates) if nesterov else m
             vertices.append(oracles.vertices(d))
             if not stage:
                 gaps = _gaps(d, params, vertices[0], kappa)
-        moved = _moved(params, rows[-1], vertices)
-        change = jax.tree.map(lambda new, w: jnp.where(finite, new - w, 0).astype(w.dtype), moved, params)
+        change = jax.tree.map(lambda step: jnp.where(finite, step, 0), _change(params, rows[-1], vertices))
         return change, LMOState(
             count=optax.safe_increment(state.count),
             momentum=either(finite, m, state.momentum),
@@ -392,14 +391,14 @@ def _mean(m: Any, g: Any, momentum: Any) -> Any:
     return ((1 - momentum) * m + momentum * g).astype(m.dtype)
 
 
-def _moved(params: Any, row: tuple[Any, list[Any]], vertices: list[Any]) -> Any:
-    """Return the mixture of the parameters and vertices of a stage or step."""
-    factor, shares = row
-    return jax.tree.map(
-        lambda w, *s: (factor * w + sum(a * one for a, one in zip(shares, s, strict=True))).astype(w.dtype),
-        params,
-        *vertices[: len(shares)],
-    )
+def _change(params: Any, row: tuple[Any, list[Any]], vertices: list[Any]) -> Any:
+    """Return the change of the parameters of a stage or step, computed at least in float32."""
+    decay, shares = row
+
+    def own(w: Any, *s: Any) -> Any:
+        return (sum(a * _wide(one) for a, one in zip(shares, s, strict=True)) - decay * _wide(w)).astype(w.dtype)
+
+    return jax.tree.map(own, params, *vertices[: len(shares)])
 
 
 def _all_finite(tree: Any) -> Any:

@@ -21,6 +21,7 @@ except ImportError as error:
 from fwflow._training import (
     NEWTON_SCHULZ,
     NEWTON_SCHULZ_STEPS,
+    NORMS,
     Form,
     Gap,
     GapStop,
@@ -276,10 +277,9 @@ class LMO(torch.optim.Optimizer):
         """Restore the state and the options. Sets that are objects must be those of this optimiser."""
         own = [group["set"] for group in self.param_groups]
         for group, mine in zip(state_dict["param_groups"], own, strict=False):
-            if group["set"] != _described(mine) and not (isinstance(mine, str) and _is_name(group["set"])):
-                raise InputError(
-                    f"the state was saved with set={group['set']!r}; this optimiser has {_described(mine)!r}"
-                )
+            saved = group.get("set")
+            if saved != _described(mine) and not (isinstance(mine, str) and saved in NORMS):
+                raise InputError(f"the state was saved with set={saved!r}; this optimiser has {_described(mine)!r}")
         super().load_state_dict(state_dict)
         for group, mine in zip(self.param_groups, own, strict=True):
             if not isinstance(mine, str):
@@ -335,8 +335,8 @@ class LMO(torch.optim.Optimizer):
 
         def move(row: int) -> None:
             for one, w, own, answers in zip(work, start, rows, vertices, strict=True):
-                factor, shares = own[row]
-                one.parameter.copy_(w).mul_(factor)
+                decay, shares = own[row]
+                one.parameter.copy_(w).mul_(1 - decay)
                 for share, answer in zip(shares, answers, strict=False):
                     one.parameter.add_(answer, alpha=-share * one.factor)
 
@@ -523,14 +523,6 @@ def _choose(condition: bool, first: float, second: float) -> float:
 def _as_gap(gaps: list[tuple[str | int, Tensor]]) -> Gap:
     tensors = {label: float(value) for label, value in gaps}
     return Gap(total=math.fsum(tensors.values()), tensors=tensors)
-
-
-def _is_name(text: Any) -> bool:
-    try:
-        checked_name(text)
-    except InputError:
-        return False
-    return True
 
 
 def _described(C: Any) -> str:
