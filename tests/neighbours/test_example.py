@@ -41,10 +41,11 @@ def test_every_optimiser_learns_digits(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.usefixtures("quiet")
 def test_tableaus_get_equal_numbers_of_gradients(capsys):
-    training.tableaus(training.digits(128), 4, 64, (0,), Record("training"))
+    training.tableaus("digits", (1e-2,), training.of_digits(training.digits(128), 4), (0,), Record("training"))
+    training.tableaus("regression", (1e-1,), training.of_regression(8), (0,), Record("training"))
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
-    assert [row[0] for row in rows] == ["| `euler`", "| `midpoint`", "| `heun`", "| `rk44`"]
-    assert [(int(row[1]), int(row[2])) for row in rows] == [(8, 8), (4, 8), (4, 8), (2, 8)]
+    assert [row[0] for row in rows] == 2 * ["| `euler`", "| `midpoint`", "| `heun`", "| `rk44`"]
+    assert [(int(row[1]), int(row[2])) for row in rows] == 2 * [(8, 8), (4, 8), (4, 8), (2, 8)]
 
 
 @pytest.mark.usefixtures("quiet")
