@@ -212,7 +212,7 @@ def lmo(
         oracles.check(params)
         return LMOState(
             count=jnp.zeros((), jnp.int32),
-            momentum=jax.tree.map(jnp.zeros_like, params),
+            momentum=jax.tree.map(lambda w: jnp.zeros_like(jnp.asarray(w)), params),
             gap=jax.tree.map(lambda _: jnp.full((), jnp.nan, jnp.float32), params),
             skipped=jnp.zeros((), jnp.int32),
         )
@@ -227,6 +227,7 @@ def lmo(
                 f"{scheme.name} has {scheme.stages} stages; pass a function from parameters to gradients: "
                 "update(grads, state, params, grad_fn=jax.grad(loss))"
             )
+        updates, params = (jax.tree.map(jnp.asarray, tree) for tree in (updates, params))
         lr = learning_rate(state.count) if callable(learning_rate) else learning_rate
         kappa = decay_rate(constrained, weight_decay, larger)
         rows = weights(scheme, lr, kappa)

@@ -352,11 +352,7 @@ class LMO(torch.optim.Optimizer):
                     g, momentum = one.parameter.grad, one.options["momentum"]
                     assert g is not None
                     before = averages[place]
-                    m = (
-                        g.clone()
-                        if momentum == 1
-                        else (torch.zeros_like(g) if before is None else before).lerp(g, momentum)
-                    )
+                    m = (torch.zeros_like(g) if before is None else before).lerp(g, momentum)
                     averages[place] = m
                     directions.append(_direction(one, g, m))
                 answers = _directions(work, directions)

@@ -73,3 +73,13 @@ def run(formula, shape, lr=LR, momentum=0.1, nesterov=False, constrained=True, w
         w = w + lr * ((s - w if constrained else s) - weight_decay * w)
         found.append(w)
     return np.array(found)
+
+
+def textbook_step(tableau, w, data, lr, constrained):
+    """A step of a Runge-Kutta scheme with exact spectral oracles of radius 1, without momentum."""
+    xi = []
+    for i in range(tableau.stages):
+        stage = w + sum((tableau.A[i, j] * xi[j] for j in range(i)), np.zeros_like(w))
+        s = -polar(gradient(stage, *data))
+        xi.append(lr * (s - stage if constrained else s))
+    return w + sum(b * step for b, step in zip(tableau.beta, xi, strict=True))

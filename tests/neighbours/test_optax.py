@@ -112,12 +112,7 @@ def test_multistep_follows_the_tableau(tableau, constrained):
 
         for _ in range(10):
             params, state = step(params, state)
-            xi = []
-            for i in range(scheme.stages):
-                stage = w + sum((scheme.A[i, j] * xi[j] for j in range(i)), np.zeros_like(w))
-                s = -recursion.polar(recursion.gradient(stage, *data))
-                xi.append(lr * (s - stage if constrained else s))
-            w = w + sum(b * one for b, one in zip(scheme.beta, xi, strict=True))
+            w = recursion.textbook_step(scheme, w, data, lr, constrained)
             np.testing.assert_allclose(params, w, atol=1e-8)
 
 
@@ -344,6 +339,13 @@ def test_checkpoints_continue_exactly():
     first, _ = optimizer.update(params, state, params)
     second, _ = optimizer.update(params2, state2, params2)
     jax.tree.map(np.testing.assert_array_equal, first, second)
+
+
+def test_numbers_of_python_and_numpy_are_parameters():
+    params = {"a": 1.0, "b": np.ones((2, 2), np.float32)}
+    optimizer = lmo(0.1)
+    updates, _ = optimizer.update({"a": 1.0, "b": np.eye(2, dtype=np.float32)}, optimizer.init(params), params)
+    assert float(updates["a"]) == pytest.approx(-0.2)
 
 
 def test_no_warning_is_given():

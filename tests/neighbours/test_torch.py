@@ -89,12 +89,7 @@ def test_multistep_follows_the_tableau(tableau, constrained):
     for _ in range(10):
         before = float(p.detach()[0, 0])
         assert optimizer.step(closure) == before
-        xi = []
-        for i in range(scheme.stages):
-            stage = w + sum((scheme.A[i, j] * xi[j] for j in range(i)), np.zeros_like(w))
-            s = -recursion.polar(recursion.gradient(stage, *data))
-            xi.append(lr * (s - stage if constrained else s))
-        w = w + sum(b * step for b, step in zip(scheme.beta, xi, strict=True))
+        w = recursion.textbook_step(scheme, w, data, lr, constrained)
         np.testing.assert_allclose(p.detach().numpy(), w, atol=1e-8)
     assert calls == 10 * scheme.stages
 
