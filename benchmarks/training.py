@@ -266,33 +266,39 @@ def of_regression(gradients: int) -> Callable[[str, int, float, int], Run]:
 
 
 def gaps(data: Digits, epochs: int, record: Record) -> None:
-    """Compare gaps of batches with those of full gradients during a run, and print the table."""
+    """Compare gaps of averages, of batches and of full gradients during a run, and print the table."""
     record.say(
-        "**Gaps during a run** of `LMO` with learning rate 0.01. The gap of batches is the mean of `last_gap.total` "
-        "over the steps of an epoch; the full gap is that of the gradient of the whole training loss after the epoch:"
+        "**Gaps during a run** of `LMO` with learning rate 0.01. The gap for m is the mean of `last_gap.total` over the "
+        "steps of an epoch. The other two belong to the weights after the epoch: the mean of the gaps of the gradients "
+        "of all batches, and the gap of the gradient of the whole training loss:"
     )
-    record.table("epoch", "training loss", "gap of batches", "full gap", "largest part of the full gap")
-    rows: list[tuple[float, Gap]] = []
-    small: list[list[float]] = [[]]
+    record.table("epoch", "training loss", "gap for m", "gap of batches", "full gap", "largest part of the full gap")
+    rows: list[tuple[float, float, Gap]] = []
+    steps: list[float] = []
+
+    def gap_at(model: nn.Module, optimizer: Any, images: Tensor, classes: Tensor) -> Gap:
+        optimizer.zero_grad()
+        cross_entropy(model(images), classes).backward()  # type: ignore[no-untyped-call]
+        return optimizer.gap()
 
     def after_epoch(model: nn.Module, optimizer: Any) -> None:
-        optimizer.zero_grad()
-        cross_entropy(model(data.x), data.y).backward()  # type: ignore[no-untyped-call]
-        rows.append((float(np.mean(small[-1])), optimizer.gap()))
-        small.append([])
+        batches = zip(data.x.split(BATCH), data.y.split(BATCH), strict=True)
+        mean = np.mean([gap_at(model, optimizer, *batch).total for batch in batches])
+        rows.append((float(np.mean(steps)), float(mean), gap_at(model, optimizer, data.x, data.y)))
+        steps.clear()
 
     def make(model: nn.Module) -> Any:
         options = {"momentum": 0.1, "exact": True, "track_gap": True}
         named = [{"params": [(n, p)], "radius": scaled_radius(p, RADIUS)} for n, p in model.named_parameters()]
         optimizer = LMO(named, 0.01, **options)
-        optimizer.register_step_post_hook(lambda own, *_: small[-1].append(own.last_gap.total))
+        optimizer.register_step_post_hook(lambda own, *_: steps.append(own.last_gap.total))
         return optimizer
 
     run = train(make, data, epochs, 0, after_epoch=after_epoch)
-    for epoch, (loss, (batches, full)) in enumerate(zip(run.losses, rows, strict=True), 1):
+    for epoch, (loss, (average, batches, full)) in enumerate(zip(run.losses, rows, strict=True), 1):
         if epoch in (1, 2, 4, 8, epochs):
             name = max(full.tensors, key=full.tensors.__getitem__)
-            record.row(epoch, f"{loss:.2g}", f"{batches:.3g}", f"{full.total:.3g}", f"`{name}`")
+            record.row(epoch, f"{loss:.2g}", f"{average:.3g}", f"{batches:.3g}", f"{full.total:.3g}", f"`{name}`")
     record.end_table()
 
 
@@ -307,12 +313,11 @@ def draw(runs: dict[tuple[str, float], list[Run]], path: Path) -> None:
             epochs = np.arange(1, curves.shape[1] + 1)
             left.fill_between(epochs, curves.min(0), curves.max(0), color=COLOURS[name], alpha=0.15, lw=0)
             left.semilogy(epochs, np.median(curves, 0), color=COLOURS[name], label=f"{name}, {best:g}")
-            right.loglog(rates, [*finals.values()], "o-", color=COLOURS[name], label=name)
+            right.loglog(rates, [*finals.values()], "o-", color=COLOURS[name])
         left.set(xlabel="epoch", ylabel="training loss", title="best learning rate of each")
         right.set(xlabel="learning rate", title="loss after the last epoch")
         left.legend(frameon=False)
-        right.legend(frameon=False)
-        figure.savefig(path, dpi=150)
+        figure.savefig(path, dpi=150, transparent=True)
         plt.close(figure)
 
 

@@ -156,6 +156,8 @@ def test_a_gap_that_is_not_a_number_never_stops():
     stop = training.GapStop(tol=1.0, rtol=0.5)
     assert not stop(math.nan)
     assert stop(0.5)
+    relative = training.GapStop(rtol=0.5)
+    assert [relative(gap) for gap in (math.nan, 4.0, 2.0)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
