@@ -268,9 +268,9 @@ def of_regression(gradients: int) -> Callable[[str, int, float, int], Run]:
 def gaps(data: Digits, epochs: int, record: Record) -> None:
     """Compare gaps of averages, of batches and of full gradients during a run, and print the table."""
     record.say(
-        "**Gaps during a run** of `LMO` with learning rate 0.01. The gap for m is the mean of `last_gap.total` over the "
-        "steps of an epoch. The other two belong to the weights after the epoch: the mean of the gaps of the gradients "
-        "of all batches, and the gap of the gradient of the whole training loss:"
+        "**Gaps during a run** of `LMO` with learning rate 0.01. The gap for m is the mean of `last_gap.total` over "
+        "the steps of an epoch. The other two belong to the weights after the epoch: the mean of the gaps of the "
+        "gradients of all batches, and the gap of the gradient of the whole training loss:"
     )
     record.table("epoch", "training loss", "gap for m", "gap of batches", "full gap", "largest part of the full gap")
     rows: list[tuple[float, float, Gap]] = []

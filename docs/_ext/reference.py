@@ -187,7 +187,6 @@ NEIGHBOURS = {
     "fwflow.torch.Gap": [],
     "fwflow.torch.GapStop": [],
     "fwflow.optax.LMOState": ["total_gap"],
-    "fwflow.optax.GapStop": [],
 }
 
 

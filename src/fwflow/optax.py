@@ -19,7 +19,6 @@ import jax.numpy as jnp
 from fwflow._training import (
     NEWTON_SCHULZ,
     NEWTON_SCHULZ_STEPS,
-    GapStop,
     checked_choices,
     checked_name,
     checked_numbers,
@@ -34,12 +33,13 @@ from fwflow._training import (
     warn_if_uncertified,
     weights,
 )
+from fwflow._training import GapStop as GapStop
 from fwflow._validation import InputError, positive
 from fwflow.jax.sets import Set, as_jax_set
 from fwflow.jax.trees import either, inner, is_concrete
 from fwflow.sets.base import ConstraintSet
 
-__all__ = ["GapStop", "LMOState", "gap", "lmo"]
+__all__ = ["LMOState", "gap", "lmo"]
 
 
 class LMOState(NamedTuple):
@@ -98,18 +98,15 @@ def lmo(
     ns_steps: int | None = None,
     ns_dtype: str | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    r"""Return an optimiser that moves towards answers of linear minimisation oracles: Muon, Scion and others.
+    """Return an optimiser that moves towards answers of linear minimisation oracles: Muon, Scion and others.
 
-    For each parameter w with the gradient g, the set D and its linear minimisation oracle LMO, a step computes
+    For each parameter w with the gradient g and the set D, a step computes::
 
-    .. math::
-
-        m &\leftarrow (1 - \text{momentum})\, m + \text{momentum}\; g, \qquad m = 0 \text{ at first}, \\
-        d &= m, \quad\text{or}\quad d = (1 - \text{momentum})\, m + \text{momentum}\; g
-             \text{ with the new } m \text{ if nesterov}, \\
-        s &= \mathrm{LMO}(d) = \arg\min_{s \in D} \langle d, s \rangle, \\
-        w &\leftarrow w + \text{lr}\,(s - w - \text{weight\_decay}\; w) \quad\text{if constrained, otherwise}\quad
-        w \leftarrow w + \text{lr}\,(s - \text{weight\_decay}\; w).
+        m = (1 - momentum) m + momentum g              with m = 0 at the start
+        d = m, or (1 - momentum) m + momentum g        if nesterov, with the new m
+        s = LMO(d), which minimises <d, s> over D
+        w = w + lr (s - w - weight_decay w)            if constrained
+        w = w + lr (s - weight_decay w)                otherwise
 
     The constrained step is ``w = (1 - lr) w + lr s`` if the weight decay is zero: a step of Frank-Wolfe. Weights that
     are in D stay in D. The distance of other weights to D shrinks by the factor ``1 - lr`` in each step. The
@@ -163,7 +160,7 @@ def lmo(
     fwflow.torch.LMO : The same optimiser for PyTorch.
     LMOState : State of the optimiser.
     gap : Gap for given gradients.
-    GapStop : Stopping criterion.
+    fwflow.torch.GapStop : Stopping criterion, also ``fwflow.optax.GapStop``.
 
     Notes
     -----
@@ -287,7 +284,7 @@ def gap(
     See Also
     --------
     lmo : Optimiser that computes gaps in each step.
-    GapStop : Stopping criterion.
+    fwflow.torch.GapStop : Stopping criterion, also ``fwflow.optax.GapStop``.
 
     Examples
     --------

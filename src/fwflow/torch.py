@@ -77,18 +77,15 @@ class _Work:
 
 
 class LMO(torch.optim.Optimizer):
-    r"""Optimiser that moves towards the answers of linear minimisation oracles: Muon, Scion, sign descent and others.
+    """Optimiser that moves towards the answers of linear minimisation oracles: Muon, Scion, sign descent and others.
 
-    For each parameter w with the gradient g, the set D and its linear minimisation oracle LMO, a step computes
+    For each parameter w with the gradient g and the set D, a step computes::
 
-    .. math::
-
-        m &\leftarrow (1 - \text{momentum})\, m + \text{momentum}\; g, \qquad m = 0 \text{ at first}, \\
-        d &= m, \quad\text{or}\quad d = (1 - \text{momentum})\, m + \text{momentum}\; g
-             \text{ with the new } m \text{ if nesterov}, \\
-        s &= \mathrm{LMO}(d) = \arg\min_{s \in D} \langle d, s \rangle, \\
-        w &\leftarrow w + \text{lr}\,(s - w - \text{weight\_decay}\; w) \quad\text{if constrained, otherwise}\quad
-        w \leftarrow w + \text{lr}\,(s - \text{weight\_decay}\; w).
+        m = (1 - momentum) m + momentum g              with m = 0 at the start
+        d = m, or (1 - momentum) m + momentum g        if nesterov, with the new m
+        s = LMO(d), which minimises <d, s> over D
+        w = w + lr (s - w - weight_decay w)            if constrained
+        w = w + lr (s - weight_decay w)                otherwise
 
     The constrained step is ``w = (1 - lr) w + lr s`` if the weight decay is zero: a step of Frank-Wolfe. Weights that
     are in D stay in D. The distance of other weights to D shrinks by the factor ``1 - lr`` in each step. The
