@@ -47,7 +47,7 @@ $(NEIGHBOURS_STAMP): pyproject.toml
 	touch $(NEIGHBOURS_STAMP)
 
 test-neighbours: $(NEIGHBOURS_STAMP)
-	$(NEIGHBOURS)/bin/python -m pytest tests/neighbours
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(NEIGHBOURS)/bin/python -m pytest tests/neighbours
 
 reproduce: $(CLI_STAMP)
 	$(BIN)/fwflow reproduce --out reproduction

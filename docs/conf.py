@@ -8,7 +8,7 @@ import fwflow
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from reference import MEMBERS  # noqa: E402
+from reference import MEMBERS, NOT_INSTALLED  # noqa: E402
 
 project = "fwflow"
 author = "The fwflow developers"
@@ -68,6 +68,8 @@ repository_pages = {
 autosummary_generate = True
 autosummary_context = {"shown": MEMBERS}
 autodoc_preserve_defaults = True
+# PyTorch and optax are large, and the reference needs only the docstrings of the modules that use them.
+autodoc_mock_imports = [*NOT_INSTALLED]
 autodoc_typehints = "none"  # the sections on parameters say it in words
 autodoc_member_order = "bysource"
 add_module_names = False
@@ -76,7 +78,7 @@ python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
 default_role = "autolink"
 # Bases and types of other packages have their own sites, which are not asked for: the build is offline.
-nitpick_ignore_regex = [(r"py:.*", r"(numpy|scipy|sklearn|matplotlib)\..*")]
+nitpick_ignore_regex = [(r"py:.*", r"(numpy|scipy|sklearn|matplotlib|torch|optax)\..*")]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

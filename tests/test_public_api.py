@@ -19,7 +19,7 @@ from tests.catalogue import design, labels, targets
 README = Path(__file__).parents[1] / "README.md"
 OPTIONAL = (
     *("matplotlib", "pandas", "numba", "sklearn", "typer", "rich", "jax", "dask", "distributed", "zarr", "pyarrow"),
-    *("ot", "networkx", "highspy", "cvxpy", "IPython"),
+    *("ot", "networkx", "highspy", "cvxpy", "IPython", "torch", "optax"),
 )
 A, B = design(20, 5), labels(20)
 

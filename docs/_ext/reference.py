@@ -179,5 +179,21 @@ def _notes(cls: type, root: type | None) -> list[str]:
     return notes
 
 
+#: Frameworks that are not installed where the site is built. Mocks stand for them, so that docstrings can be read.
+NOT_INSTALLED = ("torch", "optax")
+#: Members on the pages of classes that need these frameworks, which cannot be inspected here.
+NEIGHBOURS = {
+    "fwflow.torch.LMO": ["step", "gap", "last_gap", "add_param_group", "state_dict", "load_state_dict"],
+    "fwflow.torch.Gap": [],
+    "fwflow.torch.GapStop": [],
+    "fwflow.optax.LMOState": ["total_gap"],
+}
+
+
+def _neighbour(name: str, entries: list[str]) -> Page:
+    return Page(entries, [f"{name.rpartition('.')[2]}.{entry}" for entry in entries], [], [])
+
+
 #: For the template of a class.
 MEMBERS = {name: page(cls) for name, cls in CLASSES.items()}
+MEMBERS |= {name: _neighbour(name, entries) for name, entries in NEIGHBOURS.items()}
