@@ -9,6 +9,7 @@ True
 
 from fwflow import checks, networks, sets
 from fwflow import trajectories as _trajectories
+from fwflow._assignment.solve import AssignmentResult, quadratic_assignment
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
@@ -42,6 +43,7 @@ from fwflow.trajectories import *  # noqa: F403 - as for sets
 __all__ = [
     "ActiveSet",
     "Alternation",
+    "AssignmentResult",
     "Beckmann",
     "BlockCoordinate",
     "BlockSet",
@@ -87,6 +89,7 @@ __all__ = [
     "minimize",
     "networks",
     "path",
+    "quadratic_assignment",
     "storable",
     "tableaus",
 ]
