@@ -22,6 +22,7 @@ from fwflow.methods.active import AtomMemory
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
+from fwflow.methods.projected import value_or_infinity
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import NumericalTrouble
@@ -190,6 +191,22 @@ class Switching(Method):
         )
         proposal = proposal._replace(memory=memory)
         return proposal if problem.late else self._judged(problem, iterate, proposal)
+
+    def escape(self, problem: Problem, iterate: Iterate) -> Proposal | None:
+        """Move to the oracle's vertex if f is lower there than any convex function could be, and start again.
+
+        At a saddle point the gap is zero, and f has negative curvature in some directions. For example, the barycentre
+        of a quadratic assignment problem with constant row sums is a saddle point. The check costs one value of f.
+        """
+        x, known = iterate.point, iterate.known
+        if problem.objective.convex or known is None or known.vertex.vertex is None:
+            return None
+        vertex = problem.objective.refresh(x.mix([(1.0, problem.objective.lift(known.vertex.vertex))]))
+        value = value_or_infinity(problem, vertex)
+        noise = _ROUNDING * float(np.finfo(x.x.dtype).eps) * (abs(value) + abs(iterate.fun))
+        if not value < iterate.fun - max(known.gap, 0.0) - noise:
+            return None
+        return Proposal(vertex, 1.0, self.init(problem, vertex), mixture=True)
 
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
         """Return the proposal, with another method for the next step if the trial is over and one is better."""

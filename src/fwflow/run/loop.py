@@ -297,26 +297,31 @@ def _run(
 
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
+                limited = stopped or state.k >= k_end or state.elapsed >= time_end
+                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
+                proposal, check = None, False
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
                     verified = verify(problem, state, state.point, known)
                     if verified.within(threshold):
-                        status = Status.TOLERANCE
-                        break
-                    failed, verified, untrue = failed or state.k, None, True  # the image may have drifted
-                    again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
-                if stopped or state.k >= k_end or state.elapsed >= time_end:
+                        proposal = None if limited else method.escape(problem, iterate)
+                        if proposal is None:
+                            status = Status.TOLERANCE
+                            break
+                    else:
+                        failed, untrue = failed or state.k, True  # the image may have drifted
+                        again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
+                    verified = None
+                if limited:
                     limit = Status.ITERATIONS if state.k >= k_end else Status.TIME
                     status = Status.CALLBACK if stopped else limit
                     break
-                check = False
-                if known is not None and wanted:
+                if proposal is None and known is not None and wanted:
                     check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
                     if check and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
                         break
 
-                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
-                proposal = method.step(problem, iterate, state.memory)
+                proposal = proposal or method.step(problem, iterate, state.memory)
                 if proposal.finished:
                     status = Status.FINISHED
                     break
