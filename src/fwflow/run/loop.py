@@ -23,6 +23,7 @@ from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
+from fwflow.run.starts import best_of
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
 from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
 from fwflow.sets import ConstraintSet
@@ -72,6 +73,8 @@ def minimize(
     check_every: int | None = None,
     screen: bool = True,
     state: State | None = None,
+    starts: int = 1,
+    seed: int = 0,
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
 
@@ -155,6 +158,13 @@ def minimize(
     state : State, optional
         State of an earlier run with the same arguments. The call continues this run. A state of other data or another
         set is an error.
+    starts : int
+        Number of starting points, for functions that are not convex; 1 by default. The first run starts at `x0` or
+        ``C.start()``, and the others start at ``C.random_start(seed)``, ``C.random_start(seed + 1)``, and so on. The
+        best result is returned: its ``start_values`` are the values of all runs, and its counts are those of all runs.
+        The limit `max_iter` holds for each run, and `max_time` for all of them together.
+    seed : int
+        Seed of the random starting points; 0 by default.
 
     Returns
     -------
@@ -196,6 +206,14 @@ def minimize(
         raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
     if not isinstance(state, State | None):
         raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
+    starts, seed = whole(starts, "starts", 1), whole(seed, "seed", 0)
+    if starts > 1 and state is not None:
+        raise InputError("starts and state exclude each other: a state continues one run; give one of them")
+    if starts > 1:
+        options: dict[str, Any] = {"schedule": schedule, "line_search": line_search, "momentum": momentum}
+        options |= {"tol": tol, "rtol": rtol, "max_iter": max_iter, "callback": callback, "progress": progress}
+        options |= {"method": method, "check_every": check_every, "screen": screen}
+        return best_of(lambda x, left: minimize(f, C, x, max_time=left, **options), f, C, x0, starts, seed, max_time)
 
     counts = Counts() if state is None else replace(state.counts)
     problem = Problem(f.counted_by(counts), C, counts, time.perf_counter() + limits.max_time)
