@@ -12,9 +12,9 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Late
 
-# Limits of a Frank-Wolfe run: _STEPS + n / _ROWS_PER_STEP steps, and a root mean square change of a row of X below which
-# a run ends. The change is that of SciPy, which takes 30 steps. For n <= 32 the time for more steps is better spent on
-# swaps. Isomorphic graphs with 100 nodes need about 30 steps.
+# Limits of a Frank-Wolfe run: _STEPS + n / _ROWS_PER_STEP steps, and the root mean square change of a row of X below
+# which a run ends. The change is that of SciPy, which takes 30 steps. For n <= 32 the time for more steps is better
+# spent on swaps. Isomorphic graphs with 100 nodes need about 30 steps.
 _STEPS, _ROWS_PER_STEP, _CHANGE = 15, 8, 0.03
 # Number of random permutations in a random starting point. Chosen without tuning.
 _MIXED = 8

@@ -174,6 +174,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "one block per step, at the cost of the columns of the block",
             "Block-coordinate",
             _of(BlockCoordinate),
+            (LINE_SEARCH,),
             needs="a product of sets",
         ),
         "stochastic": MethodEntry(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fwflow._validation import Array, InputError, positive, whole
+from fwflow._validation import Array, InputError, positive
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import Objective
 from fwflow.run.result import Result, Status
