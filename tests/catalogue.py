@@ -263,7 +263,8 @@ CERTIFIED = tuple(name for name in fw.tableaus if name not in UNCERTIFIED)
 
 #: The methods that are not tableaus, by the arguments of `minimize` that belong to them.
 ACTIVE_SET, SELF_STEPPING, STAGED = (
-    tuple(name for name, entry in VARIANTS.items() if entry.takes == takes)
+    # Block-coordinate steps need a product of sets, as no method with an active set does.
+    tuple(name for name, entry in VARIANTS.items() if (() if name == "block" else entry.takes) == takes)
     for takes in (("line_search",), (), ("schedule", "line_search"))
 )
 

@@ -18,7 +18,17 @@ from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet
 from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
-from fwflow.objectives import ImageMap, Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
+from fwflow.objectives import (
+    DifferenceOfConvex,
+    ImageMap,
+    Line,
+    LinearModel,
+    Loss,
+    MatrixCompletion,
+    Objective,
+    Quadratic,
+    Smooth,
+)
 from fwflow.points.gradients import Gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Point
@@ -51,6 +61,7 @@ __all__ = [
     "Certificate",
     "DenseVertex",
     "Design",
+    "DifferenceOfConvex",
     "Evaluation",
     "FlowPolytope",
     "Gradient",
