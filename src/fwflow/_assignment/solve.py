@@ -50,6 +50,7 @@ class AssignmentResult:
     See Also
     --------
     quadratic_assignment : Returns this result.
+    Status : Reasons for the end of a search.
 
     Examples
     --------

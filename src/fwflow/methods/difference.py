@@ -16,8 +16,7 @@ from fwflow.methods.base import Iterate, Method, Place, Proposal, descent
 from fwflow.methods.problem import Problem
 from fwflow.methods.projected import value_or_infinity
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
-from fwflow.objectives.base import Objective
-from fwflow.objectives.difference import Tilted
+from fwflow.objectives.base import Line, Objective
 from fwflow.points.point import Atom, Point
 
 # A convex subproblem is solved until its gap is this share of its first gap, which is the gap of the iterate, or until
@@ -27,6 +26,35 @@ _SHARE, _MOST = 0.1, 200
 _TRIALS = 6
 # Largest length of a boosted step, in lengths of the step before it. Chosen without tuning.
 _FARTHEST = 64.0
+
+
+class _Tilted(Objective):
+    """Function f minus a linear function of x."""
+
+    def __init__(self, f: Objective, tilt: Array) -> None:
+        self.f, self.tilt = f, tilt
+        self.convex, self.quadratic, self.smoothness = f.convex, f.quadratic, f.smoothness
+        self.shape, self.dtype, self.domain = f.shape, f.dtype, f.domain
+        self.image_map, self.data_cost = f.image_map, f.data_cost
+
+    def value(self, point: Point) -> float:
+        return self.f.value(point) - float(np.vdot(self.tilt, point.x))
+
+    def gradient(self, point: Point) -> Array:
+        return np.asarray(self.f.gradient(point), dtype=point.x.dtype) - self.tilt
+
+    def along(self, start: Point, end: Point, value0: float) -> Line | None:
+        shift, fall = float(np.vdot(self.tilt, start.x)), float(np.vdot(self.tilt, end.x - start.x))
+        line = self.f.along(start, end, value0 + shift)
+        if line is None:
+            return None
+        return replace(
+            line,
+            value=lambda gamma: line.value(gamma) - shift - gamma * fall,
+            slope=lambda gamma: line.slope(gamma) - fall,
+            value0=value0,
+            slope0=line.slope0 - fall,
+        )
 
 
 @storable("difference-memory")
@@ -54,7 +82,7 @@ class DifferenceSteps(Method):
 
     def init_from(self, problem: Problem, x: Point, active: Decomposition) -> DifferenceMemory:
         if x.factored:
-            raise InputError('method="difference-of-convex" does not accept a factored x; use "corrective"')
+            raise InputError('method="difference-of-convex" does not accept a factored x')
         parts = problem.objective.difference
         return DifferenceMemory(active.single().lifted(problem.objective if parts is None else parts[0]))
 
@@ -77,7 +105,7 @@ def _reduced(problem: Problem, x: Point, active: ActiveSet) -> Place:
     parts = problem.objective.difference
     f = problem.objective if parts is None else parts[0]
     tilt = np.zeros_like(x.x) if parts is None else _subgradient(parts[1], x)
-    inner = replace(problem, objective=Tilted(f, tilt), counts=Counts(), _joint={})
+    inner = replace(problem, objective=_Tilted(f, tilt), counts=Counts(), _joint={})
     places = islice(descent(inner, BlendedPairwise(), f.imaged(x.x), AtomMemory(active)), _MOST)
     place = next(places)
     enough = _SHARE * place.known.gap

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from fwflow._fingerprints import fingerprint
 from fwflow._validation import Array, InputError
 from fwflow.designs import Counts
-from fwflow.objectives.base import Line, Objective
+from fwflow.objectives.base import Objective
 from fwflow.points.point import Point
 
 
@@ -99,32 +98,3 @@ class DifferenceOfConvex(Objective):
 
 def _array(part: Objective, point: Point) -> Array:
     return np.asarray(part.gradient(part.imaged(point.x)), dtype=point.x.dtype)
-
-
-class Tilted(Objective):
-    """Function f minus a linear function of x."""
-
-    def __init__(self, f: Objective, tilt: Array) -> None:
-        self.f, self.tilt = f, tilt
-        self.convex, self.quadratic, self.smoothness = f.convex, f.quadratic, f.smoothness
-        self.shape, self.dtype, self.domain = f.shape, f.dtype, f.domain
-        self.image_map, self.data_cost = f.image_map, f.data_cost
-
-    def value(self, point: Point) -> float:
-        return self.f.value(point) - float(np.vdot(self.tilt, point.x))
-
-    def gradient(self, point: Point) -> Array:
-        return np.asarray(self.f.gradient(point), dtype=point.x.dtype) - self.tilt
-
-    def along(self, start: Point, end: Point, value0: float) -> Line | None:
-        shift, fall = float(np.vdot(self.tilt, start.x)), float(np.vdot(self.tilt, end.x - start.x))
-        line = self.f.along(start, end, value0 + shift)
-        if line is None:
-            return None
-        return replace(
-            line,
-            value=lambda gamma: line.value(gamma) - shift - gamma * fall,
-            slope=lambda gamma: line.slope(gamma) - fall,
-            value0=value0,
-            slope0=line.slope0 - fall,
-        )

@@ -110,8 +110,9 @@ def minimize(
         * "stochastic": gradients from batches of rows of the data (`Stochastic`).
         * "difference-of-convex": convex subproblems for a difference of convex functions (`DifferenceOfConvex`).
 
-        "auto" uses the first matching line of this list. It tries the methods of the line in order, and switches when
-        progress is slow:
+        If f is not known to be convex, "auto" leaves a saddle point if f is lower at the oracle's vertex than a convex
+        function could be. It uses the first matching line of this list, tries the methods of the line in order, and
+        switches when progress is slow:
 
         * Objective: difference of convex functions. Set: any set. Methods: "difference-of-convex".
         * Objective: matrix completion. Set: nuclear ball, spectraplex or spectrahedron. Methods: "corrective".
@@ -128,9 +129,6 @@ def minimize(
         * Objective: matrix completion. Set: any other set. Methods: "blended-pairwise".
         * Objective: any other objective, also black boxes. Set: any set without a projection. Methods: "corrective",
           "blended-pairwise".
-
-        If f is not known to be convex, "auto" does not stop at a saddle point if the oracle's vertex has a lower value
-        than a convex function could have there. It continues from this vertex.
     schedule : Schedule
         Step sizes gamma(t). Default: ``OpenLoop()``, that is ``gamma(t) = 2 / (2 + t)``.
     line_search : str or LineSearch, optional
