@@ -169,19 +169,18 @@ def quadratic_assignment(
         raise InputError(f"A and B have sizes {sizes[0]} and {sizes[1]}; pad=True fills up the smaller one with zeros")
     C = np.zeros(sizes) if C is None else _matrix(C, "C")
     if C.shape != sizes:
-        raise InputError(
-            f"C has shape {C.shape}; it must be {sizes}, with a row for each row of A and a column for B's"
-        )
+        raise InputError(f"C has shape {C.shape}; it must have the shape {sizes}, (rows of A, rows of B)")
     rows, columns = _pairs(fixed, sizes)
     starts, seed = whole(starts, "starts", 1), whole(seed, "seed", 0)
 
     n = max(sizes)
     A, B, C = (np.pad(M, [(0, n - size) for size in M.shape]) for M in (A, B, C))
-    original = Assignment.reduced(A, B, C, rows, columns)
-    problem = original.symmetrised
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error of the caller
+        original = Assignment.reduced(A, B, C, rows, columns)
+        problem = original.symmetrised
     if not math.isfinite(problem.scale + problem.constant):
         raise InputError("A, B and C have entries so large that values overflow; divide them by a common factor")
-    best, values = np.arange(problem.n), np.full(starts, np.nan)
+    best, values = np.arange(problem.n), np.full(starts, np.nan if problem.n else problem.constant)
     bound, status = -math.inf, Status.FINISHED
 
     def late() -> bool:
@@ -190,7 +189,7 @@ def quadratic_assignment(
     with tqdm(total=starts, desc="starts") if progress else nullcontext() as bar:
         try:
             bound = max(gilmore_lawler(original), gilmore_lawler(problem))
-            for batch in batches(problem, starts):
+            for batch in batches(problem, starts) if problem.n else ():
                 found = frank_wolfe(problem, starting_points(problem.n, batch, seed), late)
                 found = improved(problem, found, seed, late) if refine else found
                 values[batch] = problem.values(found)
@@ -242,6 +241,6 @@ def _pairs(fixed: ArrayLike | None, sizes: tuple[int, int]) -> Array:
     for i, name in enumerate("AB"):
         used, counts = np.unique(pairs[:, i], return_counts=True)
         if (counts > 1).any():
-            twice = pairs[pairs[:, i] == used[counts > 1][0]]
-            raise InputError(f"fixed pairs {tuple(twice[0])} and {tuple(twice[1])} share a row of {name}; drop one")
+            first, second = pairs[pairs[:, i] == used[counts > 1][0]][:2].tolist()
+            raise InputError(f"fixed pairs {tuple(first)} and {tuple(second)} share a row of {name}; drop one")
     return pairs.T
