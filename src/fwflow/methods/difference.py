@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 
-from fwflow._storage import storable
 from fwflow._validation import Array, InputError
 from fwflow.designs import Counts
-from fwflow.methods.active import AtomMemory, BlendedPairwise
-from fwflow.methods.base import Iterate, Method, Place, Proposal, descent
+from fwflow.methods.active import BlendedPairwise
+from fwflow.methods.base import Iterate, Method, Proposal, descent
 from fwflow.methods.problem import Problem
-from fwflow.methods.projected import value_or_infinity
-from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
+from fwflow.methods.projected import AcceleratedProjectedGradient, value_or_infinity
 from fwflow.objectives.base import Line, Objective
-from fwflow.points.point import Atom, Point
+from fwflow.points.point import Point
 
 # A convex subproblem is solved until its gap is this share of its first gap, which is the gap of the iterate, or until
 # this number of oracle calls. Chosen without tuning.
 _SHARE, _MOST = 0.1, 200
-# Number of lengths that a boosted step tries, each half of the one before. Chosen without tuning.
+# Number of times that a boosted step doubles its length at most. Chosen without tuning.
 _TRIALS = 6
-# Largest length of a boosted step, in lengths of the step before it. Chosen without tuning.
-_FARTHEST = 64.0
 
 
 class _Tilted(Objective):
@@ -57,82 +52,62 @@ class _Tilted(Objective):
         )
 
 
-@storable("difference-memory")
-@dataclass(frozen=True)
-class DifferenceMemory:
-    """Decomposition of x into atoms with images of the first convex function."""
-
-    active: ActiveSet
-
-
 @dataclass(frozen=True)
 class DifferenceSteps(Method):
     r"""Reduction of :math:`f(y) - \langle \nabla g(x), y\rangle` from x, and a boosted step, to minimise f - g.
 
-    Blended pairwise steps reduce the convex function. They start from the vertices of x. The decrease of this function
-    is a lower bound on that of f - g, because g is above its linearisation. The boosted step continues from y in the
-    direction y - x, which is a descent direction of f - g at y if y is optimal (Aragón Artacho and Vuong, 2020). It
-    stays within the hull of the known vertices.
+    The convex function is reduced by projected steps if the set has a projection, and by blended pairwise steps if not.
+    Its decrease is a lower bound on that of f - g, because g is above its linearisation. The boosted step continues
+    from y in the direction y - x, which is a descent direction of f - g at y if y is optimal (Aragón Artacho and
+    Vuong, 2020).
     """
 
     descends = True
 
-    def init(self, problem: Problem, x: Point) -> DifferenceMemory:
-        return self.init_from(problem, x, ActiveSet.starting_at(x))
-
-    def init_from(self, problem: Problem, x: Point, active: Decomposition) -> DifferenceMemory:
+    def init(self, problem: Problem, x: Point) -> None:
         if x.factored:
             raise InputError('method="difference-of-convex" does not accept a factored x')
-        parts = problem.objective.difference
-        return DifferenceMemory(active.single().lifted(problem.objective if parts is None else parts[0]))
 
-    def active_set(self, memory: DifferenceMemory) -> ActiveSet:
-        return memory.active
-
-    def step(self, problem: Problem, iterate: Iterate, memory: DifferenceMemory) -> Proposal:
-        x, active = iterate.point, memory.active
-        place = _reduced(problem, x, active)
-        terms = list(zip(place.memory.active.weights.tolist(), place.memory.active.atoms, strict=True))
-        y = problem.objective.imaged(place.point.x)
-        length = _boosted(problem, x, y, _farthest(active, terms))
-        moved = active.moved(length, terms)
-        point = y if length == 1.0 else problem.objective.imaged(moved.bare().point(Point(x.x)).x)
-        return Proposal(point, length, DifferenceMemory(moved.few(2)), mixture=True)
+    def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
+        x = iterate.point
+        y = _reduced(problem, x)
+        point, length = _boosted(problem, x, y)
+        return Proposal(point, length, None)
 
 
-def _reduced(problem: Problem, x: Point, active: ActiveSet) -> Place:
-    """Return the result of Frank-Wolfe steps from x on the first function minus the linearised second one."""
+def _reduced(problem: Problem, x: Point) -> Point:
+    """Return the result of some steps from x on the first function minus the linearised second one."""
     parts = problem.objective.difference
     f = problem.objective if parts is None else parts[0]
     tilt = np.zeros_like(x.x) if parts is None else _subgradient(parts[1], x)
     inner = replace(problem, objective=_Tilted(f, tilt), counts=Counts(), _joint={})
-    places = islice(descent(inner, BlendedPairwise(), f.imaged(x.x), AtomMemory(active)), _MOST)
+    projects = problem.constraint.project(x.x) is not None
+    method: Method = AcceleratedProjectedGradient() if projects else BlendedPairwise()
+    start = f.imaged(x.x)
+    places = islice(descent(inner, method, start, method.init(inner, start)), _MOST)
     place = next(places)
     enough = _SHARE * place.known.gap
     while place.known.gap > enough and (following := next(places, None)) is not None:
         place = following
     problem.counts.n_lmo += inner.counts.n_lmo
     problem.counts.n_grad += inner.counts.n_grad
-    return place
+    return problem.objective.imaged(place.point.x)
 
 
 def _subgradient(g: Objective, x: Point) -> Array:
     return np.asarray(g.gradient(g.imaged(x.x)), dtype=x.x.dtype)
 
 
-def _farthest(active: ActiveSet, terms: Sequence[tuple[float, Atom]]) -> float:
-    """Return the largest multiple of the step from x to y for which no atom of x gets a negative weight."""
-    after = {atom.key: weight for weight, atom in terms}
-    falls = [(w, w - after.get(a.key, 0.0)) for w, a in zip(active.weights.tolist(), active.atoms, strict=True)]
-    return min([w / fall for w, fall in falls if fall > 0], default=1.0)
-
-
-def _boosted(problem: Problem, x: Point, y: Point, farthest: float) -> float:
-    """Return a multiple of the step from x to y, between 1 and `farthest`, at which f - g is lower than at y."""
-    value, extra = problem.value(y), min(farthest, _FARTHEST) - 1.0
+def _boosted(problem: Problem, x: Point, y: Point) -> tuple[Point, float]:
+    """Return a member on the ray from x through y, at y or beyond it, where f - g is not higher than at y."""
+    best, length, value = y, 1.0, problem.value(y)
     for _ in problem.in_time(range(_TRIALS)):
-        end = problem.objective.imaged(x.x + (1.0 + extra) * (y.x - x.x))
-        if extra > 0 and value_or_infinity(problem, end) < value:
-            return 1.0 + extra
-        extra /= 2
-    return 1.0
+        end = x.x + 2 * length * (y.x - x.x)
+        if problem.constraint.contains(end, 0.0) is not True:
+            break
+        point = problem.objective.imaged(end)
+        found = value_or_infinity(problem, point)
+        if not found < value:
+            break
+        best, length, value = point, 2 * length, found
+    return best, length
