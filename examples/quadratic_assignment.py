@@ -102,7 +102,8 @@ for ax, (title, room) in zip(axes, plans.items(), strict=True):
     ax.scatter(*places[0], s=260, facecolors="none", edgecolors="0.5", zorder=3)
     for i, (x, y) in enumerate(places):
         ax.text(x, y, i, ha="center", va="center", fontsize=7, color="white", zorder=4)
-    ax.set(title=title, aspect="equal", xticks=[], yticks=[])
+    ax.set(title=title, aspect="equal", xlabel="column", ylabel="row")
+    ax.set(xticks=range(COLUMNS), yticks=range(ROWS))
     ax.margins(0.12)
 plt.show()
 
