@@ -145,4 +145,6 @@ plt.show()
 # -------
 # ``fw.Quadratic`` accepts any symmetric linear map as its Hessian. One oracle call on the Birkhoff polytope
 # is one linear assignment problem. The results from different starting points differ, so several starting
-# points are useful. The best result is close to the result of SciPy's algorithm FAQ.
+# points are useful. The best result is close to the result of SciPy's algorithm FAQ. The function
+# ``fw.quadratic_assignment`` does all of this at once. It also improves the permutation by swaps and returns a
+# certified lower bound.

@@ -64,6 +64,9 @@ SETS: dict[str, tuple[fw.ConstraintSet, Shape]] = {
     "translated": (fw.L1Ball(1.0) + np.linspace(-1, 1, 6), (6,)),
     "product": (fw.Product([(fw.L1Ball(1.0), 2), (fw.Simplex(), 3), (fw.L2Ball(1.0), 1)]), (6,)),
     "minkowski": (fw.MinkowskiSum(fw.L1Ball(1.0), 2.0 * fw.Simplex()), (6,)),
+    "symmetric": (fw.Symmetric(fw.L1Ball(2.0), [[1, 2, 0, 3, 4, 5], [0, 1, 2, 4, 3, 5]]), (6,)),
+    "symmetric-matrix": (fw.Symmetric(fw.Birkhoff(3), [[1, 0, 2]]), (3, 3)),
+    "symmetric-average": (fw.Symmetric(fw.L2Ball(2.0), lambda x: (x + x[::-1]) / 2), (6,)),
     "minkowski-boxes": (fw.MinkowskiSum(fw.Box(-1.0, 2.0), fw.LInfBall(0.5)), (6,)),
 }
 
@@ -104,6 +107,17 @@ def least_bounded_modulus(lower, upper, radius):
     return lambda g: minimum(g.astype(np.float64))
 
 
+def least_symmetric_assignment(g):
+    """Return the minimum over doubly stochastic X with X = PXP' for the swap P of the first two rows, by hand.
+
+    Such X have the rows (a, b, c), (b, a, c), (d, d, e) with a + b + c = 1, 2c + e = 1 and c = d: the vertices have
+    c = 0 and a or b one, or c = 1/2 and a or b one half.
+    """
+    vertices = [((a, b, 0), (b, a, 0), (0, 0, 1)) for a, b in ((1, 0), (0, 1))]
+    vertices += [((a, b, 0.5), (b, a, 0.5), (0.5, 0.5, 0)) for a, b in ((0.5, 0), (0, 0.5))]
+    return min(float((g * np.array(v)).sum()) for v in vertices)
+
+
 #: name -> g -> the minimum of <g, s>, found independently of the oracle, for sets that are neither polytopes with few
 #: vertices nor balls with a known dual norm. tests/sets/answers.py has the others.
 MINIMA: dict[str, Callable[[np.ndarray], float]] = {
@@ -112,6 +126,9 @@ MINIMA: dict[str, Callable[[np.ndarray], float]] = {
     "bounded-l1": least_bounded_modulus(-0.5, np.inf, 2.0),
     "bounded-l1-arrays": least_bounded_modulus([0, -1, 0.5, -np.inf, -2, -3], [np.inf, 1, 1, 2, -0.25, 0], 3.0),
     "bounded-l1-box": least_bounded_modulus([-1.0, -2.0, 0.0, 0.5, -1.0, 0.0], 2.0, 20.0),
+    "symmetric": lambda g: -2 * max(abs(g[[*orbit]].mean()) for orbit in ((0, 1, 2), (3, 4), (5,))),
+    "symmetric-matrix": lambda g: least_symmetric_assignment(g),
+    "symmetric-average": lambda g: -float(np.linalg.norm(g + g[::-1])),
     "spectraplex": lambda g: 2 * eigenvalues(g)[0],
     "spectrahedron": lambda g: min(0.0, 2 * eigenvalues(g)[0]),
     "fantope": lambda g: eigenvalues(g)[:2].sum(),
@@ -263,7 +280,8 @@ CERTIFIED = tuple(name for name in fw.tableaus if name not in UNCERTIFIED)
 
 #: The methods that are not tableaus, by the arguments of `minimize` that belong to them.
 ACTIVE_SET, SELF_STEPPING, STAGED = (
-    tuple(name for name, entry in VARIANTS.items() if entry.takes == takes)
+    # Block-coordinate steps need a product of sets, as no method with an active set does.
+    tuple(name for name, entry in VARIANTS.items() if (() if name == "block" else entry.takes) == takes)
     for takes in (("line_search",), (), ("schedule", "line_search"))
 )
 

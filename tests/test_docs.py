@@ -177,7 +177,7 @@ def data() -> dict[str, Any]:
     return names
 
 
-@pytest.mark.parametrize("cell", [cell for heading in ("copt", "FrankWolfe.jl") for cell in rows(heading)])
+@pytest.mark.parametrize("cell", [cell for heading in ("copt", "FrankWolfe.jl", "SciPy") for cell in rows(heading)])
 def test_calls_for_those_of_other_frank_wolfe_libraries(cell: str, data: dict[str, Any]) -> None:
     value = eval(code(cell), dict(data))
     for result in value if isinstance(value, tuple) else (value,):

@@ -115,6 +115,33 @@ def test_graphs_are_matched_about_as_well_as_by_faq(story: Run) -> None:
     assert f.value(f.point(np.eye(5)[p].reshape(-1))) == pytest.approx((A * B[np.ix_(p, p)]).sum())
 
 
+def test_the_hospital_has_a_certified_plan(story: Run) -> None:
+    found = story("quadratic_assignment", ROWS=3, COLUMNS=4, SMALL=6, STARTS=5)
+    r, A, B, C = (found[name] for name in ("r", "A", "B", "C"))
+    p = r.permutation
+    assert p[0] == 0
+    assert r.value == (A * B[np.ix_(p, p)]).sum() + C[np.arange(12), p].sum()
+    assert r.bound <= r.value
+    assert found["small"].value == found["every"].min() >= found["small"].bound
+    assert found["plain"].value <= found["refined"].fun
+    assert found["plain"].bound <= min(found["random"])
+
+
+def test_the_threshold_of_the_icosahedron_is_that_of_the_literature(story: Run) -> None:
+    found = story("bell_polytopes")
+    assert found["threshold"] == pytest.approx(6 / (1 + 3 * np.sqrt(5)), abs=1e-9)
+    assert found["threshold"] <= 0.778392  # printed by BellPolytopes.jl after 38 oracle calls
+    assert found["r"].n_lmo <= 38
+    assert found["exact_threshold"] == pytest.approx(found["threshold"], abs=1e-9)
+    assert found["short"][-1] == pytest.approx(found["threshold"], abs=1e-9)
+    assert (found["rough"] >= found["exact_threshold"] - 1e-9).all()
+    assert len(found["group"]) == 60
+    M, P = found["inequality"], found["P"]
+    signs = found["second"]
+    assert max((a @ M * b).sum() for a in signs for b in signs) == found["integer_bound"] == 36
+    assert found["integer_bound"] / (M * P).sum() == pytest.approx(found["formula"], abs=1e-12)
+
+
 def test_a_sparse_signal_is_recovered_as_by_a_penalty(story: Run) -> None:
     found = story("compressed_sensing", MEASUREMENTS=40, ENTRIES=80, PASSES=100)
     assert found["error"] < 0.1

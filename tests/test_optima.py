@@ -95,6 +95,12 @@ CONSTRAINTS |= {
     "spectrahedron": lambda X: [X >> 0, X == X.T, cp.trace(X) <= 2],
     "fantope": lambda X: [X >> 0, np.eye(4) - X >> 0, X == X.T, cp.trace(X) == 2],
     "schatten": lambda X: [cp.sigma_max(X) <= 2],
+    "symmetric": lambda x: [cp.norm1(x) <= 2, x[0] == x[1], x[1] == x[2], x[3] == x[4]],
+    "symmetric-matrix": lambda X: [
+        *(X >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1),
+        *(X[0, 0] == X[1, 1], X[0, 1] == X[1, 0], X[0, 2] == X[1, 2], X[2, 0] == X[2, 1]),
+    ],
+    "symmetric-average": lambda x: [cp.norm(x) <= 2, x == x[::-1]],
     "transport": lambda X: [X >= 0, cp.sum(X, axis=1) == [2, 2], cp.sum(X, axis=0) == [1, 1, 2]],
 }
 

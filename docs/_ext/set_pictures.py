@@ -75,6 +75,7 @@ PICTURES: dict[str, tuple[Callable[[], fw.ConstraintSet], tuple[int, ...], np.nd
     "Matching": (lambda: fw.Matching([0, 1, 2], [1, 2, 3]), (3,), np.eye(3)),
     "MixedInteger": (lambda: fw.MixedInteger([[2, 3], [3, 1]], [12.5, 9.5], lower=0, upper=4), (2,), np.eye(2)),
     "LinearImage": (lambda: fw.LinearImage([[1, 0.5, -0.3], [0, 0.6, 0.8]], fw.LInfBall(0.6)), (2,), np.eye(2)),
+    "Symmetric": (lambda: fw.Symmetric(fw.L1Ball(), [[1, 0, 2]]), (3,), np.array([[ROOT, ROOT, 0], [0, 0, 1]])),
 }
 
 

@@ -9,6 +9,7 @@ True
 
 from fwflow import checks, networks, sets
 from fwflow import trajectories as _trajectories
+from fwflow._assignment.solve import AssignmentResult, quadratic_assignment
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
 from fwflow.designs import Design
@@ -17,7 +18,17 @@ from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import ActiveSet, caratheodory
 from fwflow.methods.restricted.blocks import BlockSet
 from fwflow.networks import Beckmann, FlowPolytope, LinkCosts
-from fwflow.objectives import ImageMap, Line, LinearModel, Loss, MatrixCompletion, Objective, Quadratic, Smooth
+from fwflow.objectives import (
+    DifferenceOfConvex,
+    ImageMap,
+    Line,
+    LinearModel,
+    Loss,
+    MatrixCompletion,
+    Objective,
+    Quadratic,
+    Smooth,
+)
 from fwflow.points.gradients import Gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Point
@@ -42,6 +53,7 @@ from fwflow.trajectories import *  # noqa: F403 - as for sets
 __all__ = [
     "ActiveSet",
     "Alternation",
+    "AssignmentResult",
     "Beckmann",
     "BlockCoordinate",
     "BlockSet",
@@ -49,6 +61,7 @@ __all__ = [
     "Certificate",
     "DenseVertex",
     "Design",
+    "DifferenceOfConvex",
     "Evaluation",
     "FlowPolytope",
     "Gradient",
@@ -87,6 +100,7 @@ __all__ = [
     "minimize",
     "networks",
     "path",
+    "quadratic_assignment",
     "storable",
     "tableaus",
 ]

@@ -69,6 +69,7 @@ REFUSED = (
     "block",
     "stochastic",
     "boosted",
+    "difference-of-convex",
 )
 SETS = [fw.NuclearBall(2.0), fw.Spectraplex(2.0), fw.Spectrahedron(2.0), -1.0 * fw.NuclearBall(2.0)]
 LEAST = {C: fw.minimize(COMPLETION, C, tol=1e-9).fun for C in SETS}

@@ -47,6 +47,7 @@ LINEAR = [
     ("block", "blocks"),
     (fw.BlockCoordinate("random", seed=3), "blocks"),
     (fw.BlockCoordinate("gap", seed=3), "blocks"),
+    (fw.BlockCoordinate(line_search=fw.Adaptive()), "blocks"),
 ]
 
 
@@ -440,3 +441,17 @@ def test_wrong_arguments_of_blocks():
         fw.BlockCoordinate("cyclc")
     with pytest.raises(ValueError, match="seed"):
         fw.BlockCoordinate(seed=-1)
+
+
+def test_adaptive_block_steps_estimate_one_smoothness_for_each_block():
+    A = np.diag([1.0, 1.0, 30.0, 30.0])  # the second block is 900 times as curved as the first one
+    f = fw.LinearModel(A, A @ [0.7, 0.3, 0.6, 0.4], scale="sum")
+    C = fw.Product([(fw.Simplex(), 2)] * 2)
+    r = fw.minimize(f, C, method="block", line_search="adaptive", tol=1e-10)
+    first, second = r.state.memory.searches
+    assert r.success
+    np.testing.assert_allclose(r.x, [0.7, 0.3, 0.6, 0.4], atol=1e-6)
+    assert first == pytest.approx(1.0, rel=0.5)  # in units of the squared norm of the image
+    assert second == pytest.approx(1.0, rel=0.5)
+    with pytest.raises(ValueError, match="line_search must be a LineSearch"):
+        fw.BlockCoordinate(line_search=0.5)

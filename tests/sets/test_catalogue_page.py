@@ -20,7 +20,7 @@ import catalogue  # noqa: E402
 PAGE = catalogue.expand((DOCS / "sets.md").read_text(encoding="utf-8"), in_markdown=True)
 NAMES = [*catalogue.SETS]
 #: What these offer depends on their arguments, so their docstrings say it in words.
-IN_WORDS = ("ScaledSet", "Translated", "Product", "MinkowskiSum", "LinearImage", "GroupBall")
+IN_WORDS = ("ScaledSet", "Translated", "Product", "MinkowskiSum", "LinearImage", "GroupBall", "Symmetric")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,6 +31,7 @@ STARTS = {
     "spectraplex": np.full(16, 0.5),
     "fantope": np.eye(4).ravel() / 2,
     "transport": np.tile([0.5, 0.5, 1.0], 2),
+    "symmetric-matrix": np.full(9, 1 / 3),
 }
 
 

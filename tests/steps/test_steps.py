@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from itertools import chain
 
@@ -440,9 +441,51 @@ def test_closed_forms(name, expected, quadratic):
 
 @pytest.mark.parametrize("quadratic", [True, False])
 @pytest.mark.parametrize("curvature", [0.0, -1.0])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "monotonic"])  # which never exceeds the schedule
 def test_without_curvature_the_step_is_the_longest(name, curvature, quadratic):
     assert step(name, parabola(-1.0, curvature, quadratic), limit=0.75)[0] == 0.75
+
+
+@cases
+@given(gamma=st.floats(1e-6, 1), limit=st.floats(1e-6, 1), curvature=st.floats(-10, 1e6), end=st.floats(1e-6, 2))
+def test_monotonic_is_the_largest_halving_of_the_schedule_in_the_domain(gamma, limit, curvature, end):
+    line = parabola(-1.0, curvature, quadratic=False)
+    outside = dataclasses.replace(line, value=lambda t: line.value(t) if t < end else math.nan)
+    chosen, memory = fw.Monotonic().step(outside, gamma, limit, None)
+    halvings = [gamma * 0.5**i for i in range(60)]
+    assert chosen == next(t for t in halvings if t <= limit and t < end and line.value(t) <= line.value0)
+    assert memory is None
+
+
+def test_monotonic_gives_up_where_every_point_is_higher():
+    up = dataclasses.replace(parabola(-1.0, 1.0, quadratic=False), value=lambda t: 1.0)
+    assert step("monotonic", up) == (0.0, None)
+
+
+@pytest.mark.parametrize("kind", ["poisson", "log-det"])
+def test_monotonic_converges_for_self_concordant_functions(kind):
+    A = np.random.default_rng(0).uniform(0.1, 1.0, (30, 8))
+    if kind == "poisson":
+        f, C = fw.LinearModel(A, np.random.default_rng(1).poisson(3.0, 30), loss="poisson"), fw.Simplex(8.0)
+    else:
+
+        def information(x):
+            return (A.T * x) @ A
+
+        f = fw.Smooth(
+            lambda x: -np.linalg.slogdet(information(x))[1],
+            lambda x: -np.einsum("ij,ji->i", A, np.linalg.solve(information(x), A.T)),
+            domain=lambda x: np.linalg.eigvalsh(information(x))[0] > 1e-12,
+        )
+        C = fw.Simplex()
+    n = 8 if kind == "poisson" else 30
+    x0 = np.full(n, (8.0 if kind == "poisson" else 1.0) / n)
+    r = fw.minimize(f, C, x0, method="fw", line_search="monotonic", tol=0.02 * n)
+    assert r.success
+    assert (np.diff(r.trace["fun"]) <= 0).all()
+    exact = fw.minimize(f, C, x0, tol=1e-8)
+    assert exact.fun <= r.fun + 1e-8
+    assert r.fun - exact.fun <= r.gap
 
 
 @pytest.mark.parametrize("quadratic", [True, False])

@@ -6,6 +6,7 @@ converges linearly on polytopes. Decomposition-invariant steps do so without an 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -403,6 +404,7 @@ class DecompositionInvariant(Method):
         problem.counts.n_lmo += 1
         away = faces.away_vertex(known.gradient.as_oracle_input(), x.x)
         limit = faces.max_step(x.x, np.asarray(known.vertex.vertex) - np.asarray(away))
+        limit = limit if math.isfinite(limit) else 0.0  # both vertices are equal
         terms = [(1.0, known.vertex), (-1.0, problem.objective.lift(away))]
         point, length, _, memory = problem.search_along(
             self.line_search, x, iterate.fun, known.gradient, terms, limit, memory

@@ -57,6 +57,13 @@ def _restricts(problem: Problem, x: Point) -> bool:
 #: The first rule that applies is used.
 RULES = (
     Rule(
+        ("difference-of-convex",),
+        "difference of convex functions",
+        "any set",
+        "the convex subproblems have certified gaps, and each of them decreases the difference",
+        lambda p, x: p.objective.difference is not None,
+    ),
+    Rule(
         ("corrective",),
         "matrix completion",
         "nuclear ball, spectraplex or spectrahedron",

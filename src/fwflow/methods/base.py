@@ -179,6 +179,13 @@ class Method(ABC):
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         """Return the proposal of one step."""
 
+    def escape(self, problem: Problem, iterate: Iterate) -> Proposal | None:
+        """Return a step from an iterate whose gap is within the tolerance to a lower value, or None to stop there.
+
+        Such a step exists only if f is not convex. The default is None.
+        """
+        return None
+
     def active_set(self, memory: Any) -> Decomposition | None:
         """Return the decomposition of the iterate into vertices, if the memory contains it."""
         return None

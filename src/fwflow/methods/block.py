@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.atoms import added
 from fwflow.points.point import Point
 from fwflow.sets.base import ConstraintSet
-from fwflow.steps.searches import ExactSearch
+from fwflow.steps.searches import ExactSearch, LineSearch
 
 Order = Literal["cyclic", "random", "gap"]
 
@@ -28,15 +28,16 @@ _UNIFORM = 0.1
 @storable("block-gaps")
 @dataclass(frozen=True)
 class BlockGaps:
-    """Gap of every block at its last evaluation, and the number of evaluations."""
+    """Gap of every block at its last evaluation, the number of evaluations, and memories of line searches by block."""
 
     gaps: Array
     evaluations: int = 0
+    searches: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
 class BlockCoordinate(Method):
-    """Exact line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
+    """Line searches in one block after the other (Lacoste-Julien, Jaggi, Schmidt & Pletscher, 2013).
 
     A step leads from the worst vertex of the minimal face towards the vertex of the oracle if the set of the block
     provides its faces, and otherwise from x.
@@ -52,6 +53,9 @@ class BlockCoordinate(Method):
         proportional to the last gaps of the blocks (Osokin et al., 2016).
     seed : int
         Seed of the random order; 0 by default.
+    line_search : LineSearch
+        Line search within a block; ``fw.ExactSearch()`` by default. Each block has its own memory, so that
+        ``fw.Adaptive()`` estimates one smoothness for each block.
 
     See Also
     --------
@@ -70,6 +74,7 @@ class BlockCoordinate(Method):
 
     order: Order = "cyclic"
     seed: int = 0
+    line_search: LineSearch = field(default_factory=ExactSearch)
 
     uses_iterate = False
     check_every = 1000
@@ -80,14 +85,17 @@ class BlockCoordinate(Method):
         if self.order not in get_args(Order):
             raise InputError(f"order={self.order!r} is not known; {suggest(self.order, get_args(Order))}")
         whole(self.seed, "seed", 0)
+        if not isinstance(self.line_search, LineSearch):
+            raise InputError(f"line_search must be a LineSearch, such as fw.Adaptive(); got {self.line_search!r}")
 
     def init(self, problem: Problem, x: Point) -> BlockGaps:
         if problem.constraint.factors is None:
             raise InputError(f'method="block" needs a product of sets, such as fw.Product; got {problem.constraint!r}')
-        return BlockGaps(np.full(len(problem.constraint.factors), np.inf))
+        blocks = len(problem.constraint.factors)
+        return BlockGaps(np.full(blocks, np.inf), searches=(None,) * blocks)
 
     def step(self, problem: Problem, iterate: Iterate, memory: BlockGaps) -> Proposal:
-        x, gaps, evaluations = iterate.point, memory.gaps.copy(), memory.evaluations
+        x, gaps, evaluations, searches = iterate.point, memory.gaps.copy(), memory.evaluations, list(memory.searches)
         factors, gradient, known = problem.constraint.factors, None, iterate.known
         assert factors is not None  # `init` has checked it
         if known is not None:
@@ -112,11 +120,12 @@ class BlockCoordinate(Method):
                 while not problem.defined_at(added(x, [shift], [limit])) and limit > 1e-15:
                     limit /= 2
                 line = problem.along(x, added(x, [shift], [1.0]), iterate.fun, gradient)
-                length = float(problem.step_length(ExactSearch(), line, limit, limit, None)[0])
-                point, following = added(x, [shift], [length]), BlockGaps(gaps, evaluations)
-                return Proposal(point, length, following, float(gaps.sum()), mixture=away is None)
+                length, searches[b] = problem.step_length(self.line_search, line, limit, limit, searches[b])
+                following = BlockGaps(gaps, evaluations, tuple(searches))
+                point = added(x, [shift], [float(length)])
+                return Proposal(point, float(length), following, float(gaps.sum()), mixture=away is None)
         finished = self.order != "gap" and not problem.late
-        return Proposal(x, 0.0, BlockGaps(gaps, evaluations), float(gaps.sum()), finished=finished)
+        return Proposal(x, 0.0, BlockGaps(gaps, evaluations, tuple(searches)), float(gaps.sum()), finished=finished)
 
     def _chosen(self, gaps: Array, evaluations: int) -> int:
         blocks = len(gaps)

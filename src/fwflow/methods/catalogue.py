@@ -15,6 +15,7 @@ from fwflow._validation import InputError
 from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Corrective, DecompositionInvariant, Pairwise
 from fwflow.methods.base import Method
 from fwflow.methods.block import BlockCoordinate
+from fwflow.methods.difference import DifferenceSteps
 from fwflow.methods.exact_flow import ExactBoxFlow, ExactFlow
 from fwflow.methods.multistep import LazyFrankWolfe, Multistep
 from fwflow.methods.newton_flow import BoxNewton, FlowNewton
@@ -174,6 +175,7 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "one block per step, at the cost of the columns of the block",
             "Block-coordinate",
             _of(BlockCoordinate),
+            (LINE_SEARCH,),
             needs="a product of sets",
         ),
         "stochastic": MethodEntry(
@@ -181,6 +183,11 @@ VARIANTS: Mapping[str, MethodEntry] = MappingProxyType(
             "Stochastic",
             _of(Stochastic),
             needs="an objective that is a mean over rows",
+        ),
+        "difference-of-convex": MethodEntry(
+            "convex subproblems for f - g, in which g is linear, and boosted steps",
+            "Difference of convex",
+            _of(DifferenceSteps),
         ),
         "lazy-fw": MethodEntry(
             "Frank-Wolfe with a cache of vertices, for oracles that cost more than gradients",

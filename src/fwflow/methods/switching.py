@@ -11,6 +11,7 @@ is better.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -21,11 +22,14 @@ from fwflow.methods import work
 from fwflow.methods.active import AtomMemory
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Iterate, Method, Proposal
-from fwflow.methods.problem import Problem
+from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.projected import value_or_infinity
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import NumericalTrouble
+from fwflow.points.gradients import as_gradient
 from fwflow.points.point import Point, unmoved
+from fwflow.points.vertices import Vertex
 
 # All values here are chosen without tuning; benchmarks/auto.py compares the result with every single method.
 # Work of the first trial, in the unit of methods/work.py. One core needs about 10 ms for it. A run that ends within it
@@ -42,6 +46,8 @@ _MARGIN = 1.5
 _STILL = 3
 # A gap below this many times its rounding error is no reason to switch, because no method can reduce it.
 _ROUNDING = 1e3
+# Number of random vertices at which f is compared with its value at a stationary start. Chosen without tuning.
+_TRIED = 8
 # Number of steps between two counts of the nonzero coefficients of x.
 _SUPPORT_EVERY = 20
 # x is sparse if it has at most _SHARE times as many nonzero entries as the data has rows and columns, and at most
@@ -191,6 +197,25 @@ class Switching(Method):
         proposal = proposal._replace(memory=memory)
         return proposal if problem.late else self._judged(problem, iterate, proposal)
 
+    def escape(self, problem: Problem, iterate: Iterate) -> Proposal | None:
+        """Move to the oracle's vertex if f is lower there than a convex function could be, and start again.
+
+        At a saddle point the gap is zero, and f has negative curvature in some directions. For example, the barycentre
+        of a quadratic assignment problem with constant row sums is a saddle point. The check costs one value of f. At
+        the start of a run, where symmetry makes saddle points likely, a few other vertices are tried, too.
+        """
+        x, known = iterate.point, iterate.known
+        if problem.objective.convex or known is None or known.vertex.vertex is None or x.factored:
+            return None
+        inner = known.gradient.inner(x)
+        for vertex in _members(problem, iterate, known):
+            moved = problem.objective.refresh(x.mix([(1.0, problem.objective.lift(vertex))]))
+            value = value_or_infinity(problem, moved)
+            noise = _ROUNDING * float(np.finfo(x.x.dtype).eps) * (abs(value) + abs(iterate.fun))
+            if value < iterate.fun - noise + min(known.gradient.dot(vertex) - inner, 0.0):
+                return Proposal(moved, 1.0, self.init(problem, moved), mixture=True)
+        return None
+
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
         """Return the proposal, with another method for the next step if the trial is over and one is better."""
         memory, trial = proposal.memory, proposal.memory.trial
@@ -284,6 +309,19 @@ class Switching(Method):
                 changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
                 correction = work.correction(problem, x, len(new), changes)
         return work.STEP + (passes or grads) * work.gradient(problem, x) + calls * work.oracle(x) + correction
+
+
+def _members(problem: Problem, iterate: Iterate, known: Evaluation) -> Iterator[Vertex]:
+    """Yield the oracle's vertex and, at the first iterate, vertices for random costs.
+
+    The costs have the signs of the gradient, because some oracles, such as shortest paths, refuse negative costs.
+    """
+    yield known.vertex.vertex
+    if iterate.k == 0:
+        g, rng = np.asarray(known.gradient.as_oracle_input()), np.random.default_rng(0)
+        for _ in range(_TRIED):
+            costs = np.where(g < 0, -1.0, 1.0) * rng.random(g.shape)
+            yield problem.lmo(as_gradient(costs.astype(g.dtype)), lift=False).vertex
 
 
 def _kept(memory: Any) -> Decomposition | None:

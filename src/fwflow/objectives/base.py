@@ -193,6 +193,11 @@ class Objective(ABC):
         """This function as a `MatrixCompletion`, or None. Methods for factored x work with its observed entries."""
         return None
 
+    @property
+    def difference(self) -> tuple[Objective, Objective] | None:
+        """Two convex functions whose difference this function is, or None if they are unknown."""
+        return None
+
     def fingerprint(self) -> str | None:
         """Return a text that identifies the data, or None. A saved state continues only with the same text."""
         return None

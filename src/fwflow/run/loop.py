@@ -23,6 +23,7 @@ from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
+from fwflow.run.starts import best_of
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
 from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
 from fwflow.sets import ConstraintSet
@@ -72,6 +73,8 @@ def minimize(
     check_every: int | None = None,
     screen: bool = True,
     state: State | None = None,
+    starts: int = 1,
+    seed: int = 0,
 ) -> Result:
     """Minimise a smooth function over a convex set, given a linear minimisation oracle.
 
@@ -105,10 +108,13 @@ def minimize(
         * "sliding": fewer gradients and more oracle calls.
         * "block": steps in one block of a product of sets at a time (`BlockCoordinate`).
         * "stochastic": gradients from batches of rows of the data (`Stochastic`).
+        * "difference-of-convex": convex subproblems for a difference of convex functions (`DifferenceOfConvex`).
 
-        "auto" uses the first matching line of this list. It tries the methods of the line in order, and switches when
-        progress is slow:
+        If f is not known to be convex, "auto" leaves a saddle point if f is lower at the oracle's vertex than a convex
+        function could be. It uses the first matching line of this list, tries the methods of the line in order, and
+        switches when progress is slow:
 
+        * Objective: difference of convex functions. Set: any set. Methods: "difference-of-convex".
         * Objective: matrix completion. Set: nuclear ball, spectraplex or spectrahedron. Methods: "corrective".
         * Objective: linear model or quadratic, if a working set of columns fits into memory. Set: box. Methods:
           "working-set", "flow".
@@ -155,6 +161,13 @@ def minimize(
     state : State, optional
         State of an earlier run with the same arguments. The call continues this run. A state of other data or another
         set is an error.
+    starts : int
+        Number of starting points, for functions that are not convex; 1 by default. The first run starts at `x0` or
+        ``C.start()``, and the others start at ``C.random_start(seed)``, ``C.random_start(seed + 1)``, and so on. The
+        best result is returned: its ``start_values`` are the values of all runs, and its counts are those of all runs.
+        The limit `max_iter` holds for each run, and `max_time` for all of them together.
+    seed : int
+        Seed of the random starting points; 0 by default.
 
     Returns
     -------
@@ -196,6 +209,14 @@ def minimize(
         raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
     if not isinstance(state, State | None):
         raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
+    starts, seed = whole(starts, "starts", 1), whole(seed, "seed", 0)
+    if starts > 1 and state is not None:
+        raise InputError("starts and state exclude each other: a state continues one run; give one of them")
+    if starts > 1:
+        options: dict[str, Any] = {"schedule": schedule, "line_search": line_search, "momentum": momentum}
+        options |= {"tol": tol, "rtol": rtol, "max_iter": max_iter, "callback": callback, "progress": progress}
+        options |= {"method": method, "check_every": check_every, "screen": screen}
+        return best_of(lambda x, left: minimize(f, C, x, max_time=left, **options), f, C, x0, starts, seed, max_time)
 
     counts = Counts() if state is None else replace(state.counts)
     problem = Problem(f.counted_by(counts), C, counts, time.perf_counter() + limits.max_time)
@@ -297,26 +318,31 @@ def _run(
 
                 stopped = new and callback is not None and bool(callback(state))
                 threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
+                limited = stopped or state.k >= k_end or state.elapsed >= time_end
+                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
+                proposal, check = None, False
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
                     verified = verify(problem, state, state.point, known)
                     if verified.within(threshold):
-                        status = Status.TOLERANCE
-                        break
-                    failed, verified, untrue = failed or state.k, None, True  # the image may have drifted
-                    again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
-                if stopped or state.k >= k_end or state.elapsed >= time_end:
+                        proposal = None if limited else method.escape(problem, iterate)
+                        if proposal is None:
+                            status = Status.TOLERANCE
+                            break
+                    else:
+                        failed, untrue = failed or state.k, True  # the image may have drifted
+                        again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
+                    verified = None
+                if limited:
                     limit = Status.ITERATIONS if state.k >= k_end else Status.TIME
                     status = Status.CALLBACK if stopped else limit
                     break
-                check = False
-                if known is not None and wanted:
+                if proposal is None and known is not None and wanted:
                     check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
                     if check and (ended := _ended(problem, state, known)):
                         status, verified, detail = ended
                         break
 
-                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
-                proposal = method.step(problem, iterate, state.memory)
+                proposal = proposal or method.step(problem, iterate, state.memory)
                 if proposal.finished:
                     status = Status.FINISHED
                     break

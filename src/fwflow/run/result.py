@@ -13,6 +13,7 @@ import numpy as np
 from fwflow import _storage
 from fwflow._fingerprints import Origin
 from fwflow._storage import storable
+from fwflow._validation import Array
 from fwflow.designs import Counts
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Proposal
@@ -208,6 +209,9 @@ class Result:
     seconds : float
         Time from the start of the run to its last iterate, without the verification. The time of a run that was
         continued includes that of the earlier calls.
+    start_values : array or None
+        Values that were reached from all starting points, if ``starts`` is larger than 1; NaN for a start that did not
+        run. The counts are then those of all runs; all other fields belong to the best run.
 
     See Also
     --------
@@ -239,6 +243,7 @@ class Result:
     active_set: Decomposition | None = field(repr=False)
     state: State = field(repr=False)
     method: Choice = Choice("", "")  # noqa: RUF009
+    start_values: Array | None = field(default=None, repr=False)
 
     @property
     def seconds(self) -> float:

@@ -14,6 +14,7 @@ from fwflow.sets.ordered import KNormBall, OWLBall, Permutahedron
 from fwflow.sets.polytopes import ConvexHull, MixedInteger, Polytope
 from fwflow.sets.products import LinearImage, MinkowskiSum, Product
 from fwflow.sets.spectral import Fantope, NuclearBall, SchattenBall, Spectrahedron, Spectraplex
+from fwflow.sets.symmetric import Symmetric
 from fwflow.sets.transport import Birkhoff, TransportPolytope
 from fwflow.sets.vectors import Box, GroupBall, L1Ball, L2Ball, LInfBall, LpBall, Simplex
 
@@ -50,6 +51,7 @@ __all__ = [
     "SpanningTree",
     "Spectrahedron",
     "Spectraplex",
+    "Symmetric",
     "Translated",
     "TransportPolytope",
     "UnitHyperSimplex",

@@ -278,6 +278,8 @@ class ConstraintSet(ABC):
     factored: bool = False
     #: Whether `start` calls the oracle.
     start_calls_oracle: bool = False
+    #: Number of oracle calls of `random_start`, without those of `start`.
+    random_start_calls: int = _RANDOM_VERTICES
     #: Slices of a vector and the sets on them whose product this set is, if it is a product.
     factors: tuple[tuple[slice, ConstraintSet], ...] | None = None
 

@@ -93,6 +93,7 @@ class Birkhoff(Faces, _Plans):
     """
 
     parameters = ("n",)
+    random_start_calls = 0
 
     def __init__(self, n: int) -> None:
         self.n = int(number(n, "n", "be a positive integer", lambda x: 1 <= x < math.inf and x == int(x)))

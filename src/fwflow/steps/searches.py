@@ -16,7 +16,7 @@ from fwflow._validation import InputError, check_number, find
 from fwflow.objectives.base import Line
 
 #: Public names of fwflow.
-__all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "ShortStep"]
+__all__ = ["Adaptive", "Aggressive", "Armijo", "ExactSearch", "LineSearch", "Monotonic", "ShortStep"]
 
 
 # Share of the slope that a step of Newton's method must not leave, if f can grow exponentially. Chosen without tuning.
@@ -323,6 +323,51 @@ class Adaptive(LineSearch):
         return 0.0, M
 
 
+@dataclass(frozen=True)
+class Monotonic(LineSearch):
+    r"""Step size of the schedule, halved until the point is in the domain of f and f does not increase.
+
+    With the schedule 2 / (2 + k), f - min f is of order 1 / k for generalised self-concordant functions, whose gradient
+    has no Lipschitz constant (Carderera, Besançon and Pokutta, NeurIPS 2021). Examples are the Poisson loss and the
+    negative logarithm of a determinant. The rule needs function values only, no constant of f. Methods with an active
+    set have no schedule; there the rule starts with the largest feasible step.
+
+    See Also
+    --------
+    Armijo : Backtracking with a sufficient decrease.
+    ShortStep : Uses a bound on the second derivative, or on its growth.
+
+    Examples
+    --------
+    A D-optimal design: maximise the determinant of a weighted sum of matrices :math:`a_i a_i^T`.
+
+    >>> import numpy as np, fwflow as fw
+    >>> A = np.random.default_rng(0).standard_normal((20, 3))
+    >>> information = lambda x: A.T * x @ A
+    >>> f = fw.Smooth(
+    ...     lambda x: -np.linalg.slogdet(information(x))[1],
+    ...     lambda x: -np.einsum("ij,ji->i", A, np.linalg.solve(information(x), A.T)),
+    ...     domain=lambda x: np.linalg.eigvalsh(information(x))[0] > 1e-12,
+    ... )
+    >>> r = fw.minimize(f, fw.Simplex(), np.full(20, 1 / 20), line_search="monotonic", tol=1e-2)
+    >>> r.success, bool((np.diff(r.trace["fun"]) <= 0).all())
+    (True, True)
+    """
+
+    descends = True
+
+    def step(self, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
+        if line.slope0 >= 0:
+            return 0.0, None
+        trial = gamma
+        # A comparison with NaN is false, so that points at which f is undefined are left.
+        while trial > limit or not line.value(trial) <= line.value0:
+            trial /= 2
+            if trial <= 1e-16 * limit:
+                return 0.0, None
+        return trial, None
+
+
 def _secant() -> ExactSearch:
     """Exact line search that uses only slopes, no second derivatives."""
     return ExactSearch(newton=False)
@@ -337,6 +382,7 @@ line_searches: Mapping[str, Any] = MappingProxyType(
         "armijo": Armijo,
         "adaptive": Adaptive,
         "secant": _secant,
+        "monotonic": Monotonic,
     }
 )
 
