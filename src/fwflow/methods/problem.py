@@ -276,8 +276,7 @@ class Problem:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        C, cost = self.constraint, g.as_oracle_input()
-        vertex = C.lmo(cost, last) if inner is None else C.lmo_at(cost, inner, last)
+        vertex = self.constraint.vertex(g.as_oracle_input(), last, inner)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
     def evaluate(

@@ -26,6 +26,7 @@ from fwflow.run.result import Result, State, Status
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
 from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
 from fwflow.sets import ConstraintSet
+from fwflow.sets.base import verdict
 from fwflow.sets.callables import as_set
 from fwflow.steps.momentum import Momentum
 from fwflow.steps.schedules import Schedule
@@ -242,7 +243,7 @@ def _begin(problem: Problem, x0: Any, origin: Origin) -> State:
     if math.prod(own) != math.prod(point.x.shape):
         raise InputError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
     try:
-        inside = C.contains(point.x, slack(point))
+        inside = verdict(C.contains(point.x, slack(point)))
     except ValueError as error:
         raise InputError(f"x0 does not fit the set: {error}") from error
     if inside is False:

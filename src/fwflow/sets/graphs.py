@@ -69,7 +69,7 @@ class _Subgraphs(ParametricSet):
         return self._is_mixture(x, slack)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.full(self.shape, self._start_cost)).to_dense(dtype)
+        return self.vertex(np.full(self.shape, self._start_cost)).to_dense(dtype)
 
     def _use(self, edges: Array, ends: Array) -> None:
         """Restrict subgraphs to these edges. Of parallel edges only the cheapest is used; ties go to the first."""

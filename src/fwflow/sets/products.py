@@ -86,7 +86,7 @@ class _Composition(KnownVertices, Summands, Combination):
         known = None if hint is None else self._inner_vertices(hint)
         hints: Sequence[Vertex | None] = known or [None] * len(self.inner_sets)
         return self._composed(
-            C.lmo(cost, near) for C, cost, near in zip(self.inner_sets, self._costs(g), hints, strict=True)
+            C.vertex(cost, near) for C, cost, near in zip(self.inner_sets, self._costs(g), hints, strict=True)
         )
 
     def _cases(self, g: Any, vertex: Vertex) -> Iterator[tuple[ConstraintSet, Any, Vertex]]:
