@@ -190,6 +190,20 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+#: How objects of other libraries become sets or results, by the name of the library.
+_CONVERSIONS = {
+    "cvxpy": ". fw.from_cvxpy(constraints, x) makes a set of constraints, and fw.solve_cvxpy(problem) solves a problem",
+    "highspy": ". fw.from_highs(model) makes a set of a model",
+    "networkx": ". Sets of subgraphs come from their from_networkx, for example fw.SpanningTree.from_networkx(G)",
+}
+
+
+def conversion(value: object) -> str:
+    """Return the end of an error message: how an object of another library is used; empty for other objects."""
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return _CONVERSIONS.get(type(first).__module__.partition(".")[0], "")
+
+
 def describe(value: object) -> str:
     """Return the type and a short form of a value, for an error message."""
     text = " ".join(repr(value).split())

@@ -16,8 +16,8 @@ from fwflow.sets.models import CvxpyModel, load_cvxpy
 # Nonlinear atoms of CVXPY that are differentiable inside of their domain, and whose gradient CVXPY computes.
 _SMOOTH = frozenset(
     {
-        *("exp", "log", "log1p", "logistic", "entr", "kl_div", "rel_entr", "xexp", "huber", "power", "PowerApprox"),
-        *("log_sum_exp", "quad_over_lin", "QuadForm", "MatrixFrac", "log_det", "tr_inv", "geo_mean", "GeoMeanApprox"),
+        *("exp", "log", "log1p", "logistic", "entr", "kl_div", "rel_entr", "xexp", "huber", "Power", "PowerApprox"),
+        *("log_sum_exp", "quad_over_lin", "QuadForm", "MatrixFrac", "log_det", "tr_inv", "GeoMean", "GeoMeanApprox"),
     }
 )
 # Reasons for the end of a run that a limit or the user caused. CVXPY calls its status "user_limit".

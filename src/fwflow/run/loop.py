@@ -14,7 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
-from fwflow._validation import InputError, whole
+from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import Choice, advice
@@ -185,7 +185,10 @@ def minimize(
     (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
     """
     if not isinstance(f, Objective):
-        raise InputError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
+        raise InputError(
+            "f must be an Objective, for example fw.Smooth(fun, grad), fw.Smooth.from_torch(fun) or "
+            f"fw.Smooth.from_jax(fun); got {type(f).__name__}{conversion(f)}"
+        )
     C = as_set(C)
     if f.factored and not C.factored:
         raise InputError(f"C is {C!r}; {NEEDS_RANK_ONE}")

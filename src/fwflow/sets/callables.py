@@ -9,16 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array
+from fwflow._validation import Array, conversion
 from fwflow.points.vertices import Shape, Vertex
 from fwflow.sets.base import ConstraintSet, as_vertex, check_answer, needs_shape
-
-#: Advice for models of other libraries, by the name of the library.
-_FROM_MODEL = {
-    "cvxpy": ". fw.from_cvxpy(constraints, x) makes a set of constraints, and fw.solve_cvxpy(problem) solves a problem",
-    "highspy": ". fw.from_highs(model) makes a set of the model",
-    "networkx": ". Sets of subgraphs are made by from_networkx, for example fw.SpanningTree.from_networkx(G)",
-}
 
 
 class CallableSet(ConstraintSet):
@@ -62,6 +55,6 @@ def as_set(C: Any) -> ConstraintSet:
     if not callable(oracle):
         raise ValueError(
             "C must be a constraint set, a callable g -> s, or an object with a method lmo; "
-            f"got {type(C).__name__}{_FROM_MODEL.get(type(C).__module__.partition('.')[0], '')}"
+            f"got {type(C).__name__}{conversion(C)}"
         )
     return CallableSet(oracle)

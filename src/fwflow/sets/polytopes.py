@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm, quietly
-from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
+from fwflow._validation import Array, conversion, describe, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet, ParametricSet, check_shape
 from fwflow.sets.membership import mixture_reaches_zero
@@ -202,6 +202,7 @@ class Polytope(ParametricSet):
         return f"Polytope(dimension {self.shape[0]})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        check_shape(self, g, "g")
         x, advice = self._program.vertex(g.astype(np.float64), None if hint is None else hint.advice)
         return DenseVertex(x.astype(float_dtype(g.dtype), copy=False), advice=advice)
 
@@ -237,6 +238,8 @@ class Polytope(ParametricSet):
 
 
 def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:
+    if advice := conversion(M):
+        raise ValueError(f"{matrix} must be an array or a sparse matrix; got {describe(M)}{advice}")
     if (M is None) != (rhs is None):
         raise ValueError(f"{matrix} and {vector} must be given together; one is missing")
     if M is None or rhs is None:
