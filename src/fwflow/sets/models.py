@@ -183,8 +183,8 @@ def from_cvxpy(constraints: Any, x: Any) -> ConstraintSet:
     >>> np.asarray(C.lmo(np.array([1.0, 2.0, 3.0])))
     array([0.4, 0. , 0.6])
     >>> ball = fw.from_cvxpy([cp.norm(x) <= 1, x[2] <= 0.5], x)
-    >>> np.asarray(ball.lmo(np.array([0.0, -1.0, -1.0]))).round(6), ball.contains([0.0, 0.8, 0.6])
-    (array([0.      , 0.866025, 0.5     ]), False)
+    >>> np.asarray(ball.lmo(np.array([-1.0, -1.0, -2.0]))).round(6), ball.contains([0.0, 0.8, 0.6])
+    (array([0.612372, 0.612372, 0.5     ]), False)
     """
     return CvxpyModel.of(load_cvxpy("from_cvxpy"), constraints, x).set()
 
