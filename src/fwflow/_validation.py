@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fwflow._frameworks import host_array, is_tensor
+
 Array = NDArray[Any]
 
 
@@ -58,8 +60,8 @@ def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
     if masked(value):
         raise InputError(f"{name} has masked entries; drop them or fill them in")
     try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
+        array = host_array(value) if is_tensor(value) else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} must be an array of real numbers; got {describe(value)}") from None
     if array.dtype.kind == "O":
         array = _from_objects(array, name)

@@ -14,6 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
+from fwflow._frameworks import same_kind
 from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
@@ -21,6 +22,7 @@ from fwflow.methods.auto import Choice, advice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
+from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
@@ -85,7 +87,7 @@ def minimize(
     x0 : array_like, ActiveSet or BlockSet, optional
         A point of the set, or ``result.active_set`` of another run. Methods with an active set start from the vertices
         of the given active set, if these are members of C with positive weights. Other methods start from its point.
-        Default: ``C.start()``, which is the centre for norm balls.
+        If it is a PyTorch tensor or a JAX array, ``result.x`` is one, too, on the same device. Default: ``C.start()``, which is the centre for norm balls.
     method : str, Tableau or Method
         Name of a method, a `Tableau`, or a `Method` of your own. The names are:
 
@@ -189,7 +191,7 @@ def minimize(
             "f must be an Objective, for example fw.Smooth(fun, grad), fw.Smooth.from_torch(fun) or "
             f"fw.Smooth.from_jax(fun); got {type(f).__name__}{conversion(f)}"
         )
-    C = as_set(C)
+    C, f = as_set(C), f.placed_like(x0)
     if f.factored and not C.factored:
         raise InputError(f"C is {C!r}; {NEEDS_RANK_ONE}")
     limits = Limits.checked(tol, rtol, max_iter, max_time)
@@ -226,6 +228,8 @@ def minimize(
         result.gap,
         result.seconds,
     )
+    if (converted := same_kind(x0)) and not isinstance(result.x, LowRank):
+        result = replace(result, x=converted(result.x))
     black_box = f.image_map is None and not state.point.factored
     if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
         result = replace(result, message=f"{result.message} {advice(problem, state.point, result.method)}")
