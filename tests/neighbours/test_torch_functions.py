@@ -177,7 +177,7 @@ def resident():
     [
         (lambda: run(lambda x: x), ValueError, r"fun must return one real number; it returned a tensor of shape \(10,\)"),
         (lambda: run(lambda x: x.detach().sum()), ValueError, "does not depend on x through operations of PyTorch"),
-        (lambda: run(lambda x: float(x.sum())), ValueError, "does not depend on x through operations of PyTorch"),
+        (lambda: run(lambda x: x.sum().item()), ValueError, "does not depend on x through operations of PyTorch"),
         (lambda: run(lambda x: "high"), ValueError, "does not depend on x|fun must return one real number"),
         (lambda: fw.Smooth.from_torch(3), ValueError, "fun must be callable; got int"),
         (lambda: fw.Smooth.from_torch(torch.sum, dtype=torch.int8), ValueError, "dtype must be float32 or float64"),

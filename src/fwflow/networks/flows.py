@@ -138,7 +138,14 @@ class FlowPolytope(NamedEdges, Summands, Exchanges, KnownSet):
         return f"FlowPolytope({self.shape[0]} links, {self.n_nodes} nodes, {len(self.origins)} origins)"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.tails, self.heads, self.demand, self.n_nodes, self.first_through)
+        return fingerprint(
+            self,
+            tails=self.tails,
+            heads=self.heads,
+            demand=self.demand,
+            n_nodes=self.n_nodes,
+            first_through=self.first_through,
+        )
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> DenseVertex:
         costs = self._costs(g)

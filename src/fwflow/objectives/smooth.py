@@ -145,9 +145,9 @@ class Smooth(Objective):
         Examples
         --------
         >>> import jax.numpy as jnp, fwflow as fw
-        >>> f = fw.Smooth.from_jax(lambda x: ((x - jnp.array([0.7, 0.3, -1.0])) ** 2).sum())
+        >>> f = fw.Smooth.from_jax(lambda x: ((x - jnp.array([0.75, 0.25, -1.0])) ** 2).sum())
         >>> fw.minimize(f, fw.Simplex(), jnp.ones(3) / 3, tol=1e-5).x.round(3)
-        Array([0.7, 0.3, 0. ], dtype=float32)
+        Array([0.75, 0.25, 0.  ], dtype=float32)
         """
         return cls._differentiated(JaxFunction(_callable(fun), jit), dtype, smoothness, shape, domain)
 
@@ -185,8 +185,14 @@ class Smooth(Objective):
         return value, self._checked(gradient, point)
 
     def fingerprint(self) -> str:
-        given = (self.grad is True, self.hess_product is not None, self.domain is not None)
-        return fingerprint(self, self.shape, self.smoothness, *given)
+        return fingerprint(
+            self,
+            shape=self.shape,
+            smoothness=self.smoothness,
+            joint=self.grad is True,
+            hess_product=self.hess_product is not None,
+            domain=self.domain is not None,
+        )
 
     def value(self, point: Point) -> float:
         together = self.value_and_gradient(point)

@@ -19,6 +19,7 @@ from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import Choice, advice
+from fwflow.methods.catalogue import MethodName
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
@@ -62,7 +63,7 @@ def minimize(
     C: ConstraintSet | Callable[[Any], Any],
     x0: Any = None,
     *,
-    method: str | Tableau | Method = "auto",
+    method: MethodName | str | Tableau | Method = "auto",
     schedule: Schedule = DEFAULT_SCHEDULE,
     line_search: str | LineSearch | None = None,
     momentum: str | Momentum | None = None,

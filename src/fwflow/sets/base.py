@@ -576,7 +576,8 @@ class ParametricSet(KnownSet):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *self._values(self.parameters + self.options))
+        names = self.parameters + self.options
+        return fingerprint(self, **dict(zip((name.lstrip("_") for name in names), self._values(names), strict=True)))
 
 
 class Combination(KnownSet):
@@ -601,11 +602,12 @@ class AffineImage(KnownVertices, Combination):
     def __init__(self, constraint: ConstraintSet, data: Any) -> None:
         super().__init__((constraint,))
         self.constraint = constraint
-        self._data = data  # The factor, shift or matrix of the map, for the fingerprint.
+        self._data = data  # The name and value of the factor, shift or matrix of the map, for the fingerprint.
         self._inner_vertices: Any = constraint.known_vertices
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self._data, self.constraint.fingerprint())
+        name, value = self._data
+        return fingerprint(self, **{name: value, "set": self.constraint.fingerprint()})
 
     @abstractmethod
     def cost(self, g: Any) -> Any:
@@ -780,7 +782,7 @@ class ScaledSet(_InvertibleImage):
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
-        super().__init__(constraint, self.factor)
+        super().__init__(constraint, ("factor", self.factor))
         self.unit = abs(self.factor)
         self.shape, self.factored, self.screenable = constraint.shape, constraint.factored, constraint.screenable
         if constraint.factors is not None:
@@ -894,7 +896,7 @@ class Translated(_InvertibleImage):
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
         self.shift = finite_array(shift, "shift")
-        super().__init__(constraint, self.shift)
+        super().__init__(constraint, ("shift", self.shift))
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape

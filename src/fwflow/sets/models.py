@@ -291,7 +291,7 @@ class _Entries(AffineImage):
     shape: Shape
 
     def __init__(self, constraint: Polytope | MixedInteger, places: Array, shape: Shape, name: str) -> None:
-        super().__init__(constraint, (places, shape))
+        super().__init__(constraint, ("entries", (places, shape)))
         self.places, self.shape, self.name = places, shape, name
         self.relaxation = constraint.relaxation if isinstance(constraint, MixedInteger) else constraint
         self._size = self.relaxation.shape[0]
@@ -402,7 +402,7 @@ class _Conic(KnownSet):
         return f"from_cvxpy({self.name}: {' x '.join(map(str, self.shape))} entries, conic constraints)"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.A, self.b, str(self.dims), self.places, self.shape)
+        return fingerprint(self, str(self.dims), self.places, A=self.A, b=self.b, shape=self.shape)
 
     def _taken(self, z: Array) -> Array:
         return z[self.places].reshape(self.shape)

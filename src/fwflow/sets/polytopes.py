@@ -331,7 +331,7 @@ class MixedInteger(KnownSet):
         return f"MixedInteger({int(self.integrality.sum())} integers in dimension {self.shape[0]})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.relaxation.fingerprint(), self.integrality)
+        return fingerprint(self, polytope=self.relaxation.fingerprint(), integrality=self.integrality)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         check_shape(self, g, "g")
