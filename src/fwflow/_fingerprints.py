@@ -114,7 +114,9 @@ def _short(described: Any) -> str:
 
 def _all_differences(mine: _Parsed, theirs: _Parsed, outer: str = "") -> list[tuple[str, str]]:
     """Return the differences between all parts; the entries of a matrix have the name of the matrix in its owner."""
-    pairs = ((name, mine.described[name], theirs.described[name]) for name in mine.described if name in theirs.described)
+    pairs = (
+        (name, mine.described[name], theirs.described[name]) for name in mine.described if name in theirs.described
+    )
     return [
         found
         for name, one, other in pairs

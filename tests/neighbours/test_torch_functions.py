@@ -78,7 +78,9 @@ def test_types_without_a_starting_point():
     assert fw.minimize(f, fw.L1Ball(1.0), tol=1e-3).x.dtype == np.float32
     assert fw.minimize(fw.Smooth.from_torch(FUNCTIONS["cubic"], shape=10), fw.L1Ball(1.0)).x.dtype == np.float64
     half = torch.zeros(10, dtype=torch.bfloat16)
-    assert fw.minimize(fw.Smooth.from_torch(FUNCTIONS["cubic"]), fw.L1Ball(1.0), half, tol=1e-2).x.dtype == torch.float32
+    assert (
+        fw.minimize(fw.Smooth.from_torch(FUNCTIONS["cubic"]), fw.L1Ball(1.0), half, tol=1e-2).x.dtype == torch.float32
+    )
 
 
 def test_gradients_and_second_derivatives():
@@ -175,7 +177,11 @@ def resident():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: run(lambda x: x), ValueError, r"fun must return one real number; it returned a tensor of shape \(10,\)"),
+        (
+            lambda: run(lambda x: x),
+            ValueError,
+            r"fun must return one real number; it returned a tensor of shape \(10,\)",
+        ),
         (lambda: run(lambda x: x.detach().sum()), ValueError, "does not depend on x through operations of PyTorch"),
         (lambda: run(lambda x: x.sum().item()), ValueError, "does not depend on x through operations of PyTorch"),
         (lambda: run(lambda x: "high"), ValueError, "does not depend on x|fun must return one real number"),
@@ -187,7 +193,11 @@ def resident():
             ValueError,
             "x0 must be an array of real numbers",
         ),
-        (lambda: fw.LinearModel(torch.eye(3).to_sparse(), np.ones(3)), ValueError, "A must be an array of real numbers"),
+        (
+            lambda: fw.LinearModel(torch.eye(3).to_sparse(), np.ones(3)),
+            ValueError,
+            "A must be an array of real numbers",
+        ),
     ],
 )
 def test_functions_that_do_not_fit(call, error, message):

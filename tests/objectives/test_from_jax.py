@@ -98,7 +98,9 @@ def test_conditions_need_functions_that_are_not_compiled():
             r"fun must return one real number; it returned an array of shape \(3,\)",
         ),
         (
-            lambda: fw.minimize(fw.Smooth.from_jax(lambda x: np.sin(np.asarray(x)).sum()), fw.L1Ball(1.0), jnp.zeros(3)),
+            lambda: fw.minimize(
+                fw.Smooth.from_jax(lambda x: np.sin(np.asarray(x)).sum()), fw.L1Ball(1.0), jnp.zeros(3)
+            ),
             "fun cannot be traced by JAX; write it with jax.numpy",
         ),
     ],

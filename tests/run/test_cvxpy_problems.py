@@ -40,9 +40,7 @@ PROBLEMS = {
     "cone": lambda: over(lambda x: [cp.norm(x) <= 0.2], lambda x: cp.sum_squares(M @ x - b), 6),
     "psd": lambda: over(lambda X: [cp.trace(X) == 1], lambda X: cp.sum_squares(X - T), 3, 3, PSD=True),
     "symmetric": lambda: over(lambda X: [cp.abs(X) <= 0.3], lambda X: cp.sum_squares(X - T), 3, 3, symmetric=True),
-    "log_det": lambda: over(
-        lambda X: [cp.trace(X) == 1, X[0, 0] <= 0.2], cp.log_det, 3, 3, kind=cp.Maximize, PSD=True
-    ),
+    "log_det": lambda: over(lambda X: [cp.trace(X) == 1, X[0, 0] <= 0.2], cp.log_det, 3, 3, kind=cp.Maximize, PSD=True),
     "log": lambda: simplex(lambda x: cp.sum(cp.log(x)), cp.Maximize),
     "entr": lambda: simplex(lambda x: cp.sum(cp.entr(x)), cp.Maximize),
     "kl_div": lambda: simplex(lambda x: cp.sum(cp.kl_div(x, np.full(6, 1 / 6)))),

@@ -140,7 +140,10 @@ APART = nx.Graph([("a", "b"), ("c", "d")])
         (lambda: fw.SpanningTree.from_networkx(nx.empty_graph(1)), "a graph needs at least one edge"),
         (lambda: fw.FlowPolytope.from_networkx(roads(), {("home", "moon"): 1.0}), "a node of demand='moon' is not"),
         (lambda: fw.FlowPolytope.from_networkx(roads(), {"home": 1.0}), "keys of demand must be pairs"),
-        (lambda: fw.FlowPolytope.from_networkx(roads(), {("office", "home"): 1.0}), "from node 'office' to node 'home'"),
+        (
+            lambda: fw.FlowPolytope.from_networkx(roads(), {("office", "home"): 1.0}),
+            "from node 'office' to node 'home'",
+        ),
         (lambda: fw.FlowPolytope.from_networkx(roads(), np.zeros((2, 2))), r"demand has shape \(2, 2\)"),
         (lambda: fw.FlowPolytope.from_networkx(roads(), {("home", "office"): np.nan}), "demand must be finite"),
         (

@@ -624,7 +624,9 @@ class Host(Set):
     def excess(self, x: Array) -> Array:
         """Return the smallest tolerance with which the set contains x, or cannot decide: 0, 1e-8, 1e-4 or 1."""
         C = self.constraint
-        return _from_host(lambda x: next((t for t in (0.0, 1e-8, 1e-4) if verdict(C.contains(x, t)) is not False), 1.0), x)
+        return _from_host(
+            lambda x: next((t for t in (0.0, 1e-8, 1e-4) if verdict(C.contains(x, t)) is not False), 1.0), x
+        )
 
 
 def _from_host(function: Callable[[Any], Any], x: Array, shape: Shape = ()) -> Array:

@@ -195,9 +195,7 @@ class Product(Faces, WorkingSets, _Composition):
         return f"Product({self.blocks!r})"
 
     def fingerprint(self) -> str:
-        return fingerprint(
-            self, **{f"block {i}": (C.fingerprint(), n) for i, (C, n) in enumerate(self.blocks)}
-        )
+        return fingerprint(self, **{f"block {i}": (C.fingerprint(), n) for i, (C, n) in enumerate(self.blocks)})
 
     def cut(self, x: Any) -> list[Any]:
         """Return the blocks of a vector."""

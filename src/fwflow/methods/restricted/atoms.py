@@ -363,7 +363,9 @@ class ActiveSet(Decomposition):
         return ActiveSet(Atoms(map(change, self.atoms)), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
-        return bool(self.weights.min() > 0) and all(verdict(C.contains(atom.member, tol)) is not False for atom in self.atoms)
+        return bool(self.weights.min() > 0) and all(
+            verdict(C.contains(atom.member, tol)) is not False for atom in self.atoms
+        )
 
     def few(self, times: int = 1) -> ActiveSet:
         n = self.atoms.dimension
