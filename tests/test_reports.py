@@ -150,7 +150,7 @@ def noisy(x):
 BAD = {
     "sign": (smooth(quartic, lambda x: -slope(x)), "gradient", "wrong sign"),
     "factor": (smooth(quartic, lambda x: slope(x) / 4), "gradient", "0.25 times"),
-    "entry": (smooth(quartic, lambda x: slope(x) + [0, 0, 1.0, 0]), "gradient", "does not fit the values"),
+    "entry": (smooth(quartic, lambda x: slope(x) + np.eye(4)[2]), "gradient", "does not fit the values"),
     "gradient shape": (smooth(quartic, lambda x: slope(x)[:2]), "gradient", "shape (2,)"),
     "gradient raises": (smooth(quartic, lambda x: 1 / 0), "gradient", "raises ZeroDivisionError"),
     "gradient infinite": (smooth(quartic, lambda x: slope(x) * np.inf), "gradient", "not finite"),

@@ -27,7 +27,9 @@ def fingerprint(owner: object, *parts: Any, **named: Any) -> str:
     """Return the class name of an objective or set and a digest of its parts, equal on all machines.
 
     Descriptions of the named parts stand between both, for messages about differences. The digest depends on the values
-    of all parts in their order, and not on their names. Numbers, text, arrays, sparse matrices, dataclasses and sequences of these enter the digest with their values, and
+    of all parts in their order, and not on their names.
+
+    Numbers, text, arrays, sparse matrices, dataclasses and sequences of these enter the digest with their values, and
     other objects, such as functions, with their class only. For arrays of more than a megabyte the digest uses the sums
     of the bit patterns over each row and each column. They differ if one entry differs, or if two entries are swapped.
 
@@ -50,7 +52,7 @@ def _digest(*parts: Any) -> str:
 
 def _described(part: Any) -> Any:
     """Return a short description of a part as text; for an array its shape and digest, and for a sequence a list."""
-    if isinstance(part, np.ndarray | np.generic) and np.ndim(part) or sp.issparse(part):
+    if (isinstance(part, np.ndarray | np.generic) and np.ndim(part)) or sp.issparse(part):
         return {"shape": list(part.shape), "digest": _digest(part)}
     if isinstance(part, tuple | list):
         return [_described(item) for item in part]

@@ -226,7 +226,7 @@ FREE, N = cp.Variable(name="t"), cp.Variable(3, integer=True, name="n")
         ([N >= 0], N, "n is unbounded"),
         ([cp.norm(X) >= 1], X, r"constraints\[0\] must follow the rules of disciplined convex programming"),
         ([X <= 1, 3 >= 2], X, r"constraints\[1\] must be a constraint of CVXPY; got bool"),
-        ([X >= 0, X <= cp.Parameter(name="limit")], X, "parameter limit has no value"),
+        ([X >= 0, cp.Parameter(name="limit") >= X], X, "parameter limit has no value"),
         ([cp.norm(N) <= 2], N, "constraints with integer variables must be linear"),
         ([X >= 0, X <= 1], cp.square(X), "x must be a real CVXPY variable or an affine expression"),
         ([X >= 0, X <= 1], np.ones(3), "x must be a real CVXPY variable"),

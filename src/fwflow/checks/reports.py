@@ -6,12 +6,13 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fwflow._numerics import norm
-from fwflow._validation import Array, InputError, describe, finite_array, one_line, shape_of
+from fwflow._validation import Array, InputError, finite_array, one_line, shape_of
 from fwflow.objectives.base import Objective
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
@@ -43,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Table of what a set or an objective offers, lacks, or gets wrong. It is printed as text, and in notebooks as HTML.
+    """Table of what a set or an objective offers, lacks, or gets wrong. Notebooks show it as HTML.
 
     Attributes
     ----------
@@ -275,13 +276,13 @@ def _oracle_row(C: ConstraintSet, answers: _Answers, start: Array | None) -> Row
             break
         beyond = s + 0.5 * (s - start)
         lower = float(np.vdot(g, beyond))
-        inside, _ = _tried(lambda beyond=beyond: verdict(C.contains(beyond)))
-        if inside is True and lower < value - _CLOSE * size:
+        inside, _ = _tried(partial(C.contains, beyond))
+        if verdict(inside) is True and lower < value - _CLOSE * size:
             return Row(
                 "lmo",
                 "wrong",
-                f"not a vertex: contains() accepts a point with <g, x> = {lower:.6g}, smaller than <g, s> = {value:.6g} "
-                "of the answer (or contains() is wrong)",
+                f"not a vertex: contains() accepts a point with <g, x> = {lower:.6g}, and the answer has the larger value "
+                f"<g, s> = {value:.6g} (or contains() is wrong)",
             )
         if start is not None and float(np.vdot(g, start)) < value - _CLOSE * size:
             return Row("lmo", "wrong", "not a minimiser: start() has a smaller value of <g, x> than the answer")

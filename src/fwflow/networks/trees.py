@@ -105,9 +105,8 @@ class Trees:
         if unreachable.any():
             i = start + int(unreachable.argmax())
             a, b = int(self.trips.origins[self.trips.rows[i]]), int(self.trips.ends[i])
-            raise ValueError(
-                f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from {self._named(a)} to {self._named(b)}"
-            )
+            missing = f"no path leads from {self._named(a)} to {self._named(b)}"
+            raise ValueError(f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but {missing}")
 
     def assigned(self, costs: Array) -> list[Flows]:
         """Return all flows for these costs, and keep them with the trees until the next call.

@@ -48,7 +48,7 @@ class TorchFunction(Automatic):
 
     def __init__(self, fun: Callable[[Any], Any], device: Any = None) -> None:
         try:
-            import torch
+            import torch  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             raise ImportError("Smooth.from_torch needs PyTorch: pip install 'fwflow[torch]'") from None
         self.torch, self.fun, self.device = torch, fun, device
@@ -131,8 +131,8 @@ class JaxFunction(Automatic):
         def product(x: Any, v: Any) -> Any:
             return jax.jvp(jax.grad(scalar), (x,), (v,))[1]
 
-        compiled = jax.jit if jit else lambda function: function
-        self._value, self._both, self._product = map(compiled, (scalar, jax.value_and_grad(scalar), product))
+        functions: list[Any] = [scalar, jax.value_and_grad(scalar), product]
+        self._value, self._both, self._product = [jax.jit(function) for function in functions] if jit else functions
 
     def placed_like(self, x: Any) -> JaxFunction:
         return JaxFunction(self.fun, self.jit, x.sharding) if is_jax_array(x) else self
@@ -140,7 +140,7 @@ class JaxFunction(Automatic):
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """Type of all arrays of JAX if ``jax_enable_x64`` is off."""
-        return None if self.jax.config.jax_enable_x64 else np.dtype(np.float32)
+        return None if self.jax.numpy.zeros(()).dtype == np.float64 else np.dtype(np.float32)
 
     def _called(self, function: Callable[..., Any], *arrays: Array) -> Any:
         errors = self.jax.errors

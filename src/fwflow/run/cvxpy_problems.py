@@ -99,8 +99,8 @@ def _checked(cp: Any, problem: Any) -> tuple[Any, float]:
     if not problem.objective.is_dcp():
         curvature = "convex" if sign > 0 else "concave"
         raise InputError(
-            f"the objective must be {curvature} by the rules of disciplined convex programming (DCP); got {expression}. "
-            "For other functions use fw.minimize with fw.Smooth"
+            f"the objective must be {curvature} by the rules of disciplined convex programming (DCP); "
+            f"got {expression}. For other functions use fw.minimize with fw.Smooth"
         )
     if rough := sorted(_rough_atoms(cp, expression)):
         raise InputError(

@@ -88,7 +88,8 @@ def minimize(
     x0 : array_like, ActiveSet or BlockSet, optional
         A point of the set, or ``result.active_set`` of another run. Methods with an active set start from the vertices
         of the given active set, if these are members of C with positive weights. Other methods start from its point.
-        If it is a PyTorch tensor or a JAX array, ``result.x`` is one, too, on the same device. Default: ``C.start()``, which is the centre for norm balls.
+        If it is a PyTorch tensor or a JAX array, ``result.x`` is one, too, on the same device. Default: ``C.start()``,
+        which is the centre for norm balls.
     method : str, Tableau or Method
         Name of a method, a `Tableau`, or a `Method` of your own. The names are:
 

@@ -71,5 +71,5 @@ class WarmSolver:
         if solver.getModelStatus() != self._highspy.HighsModelStatus.kOptimal:
             return None
         found, last = solver.getSolution(), solver.getBasis()
-        kinds = np.array([int(kind) for kind in (*last.col_status, *last.row_status)], dtype=np.float64)
-        return np.array(found.col_value), np.array(found.row_dual), kinds
+        statuses = np.array([int(kind) for kind in (*last.col_status, *last.row_status)], dtype=np.float64)
+        return np.array(found.col_value), np.array(found.row_dual), statuses

@@ -108,9 +108,9 @@ class _System(NamedTuple):
     integrality: Array
 
 
-def _linear(system: _System, name: str, places: Array | None = None) -> Any:
-    """Return the polytope of a system, or the hull of its integer points, whose entries at `places` are bounded."""
-    *rows, lower, upper, integrality = system
+def _linear(system: _System, name: str, places: Array | None = None) -> Polytope | MixedInteger:
+    """Return the polytope of a system, or the hull of its integer points, if the entries at `places` are bounded."""
+    rows, (lower, upper, integrality) = system[:4], system[4:]
     relaxed = Program(*rows, lower, upper)
     if relaxed.status(np.zeros(len(lower))) != "solved":
         raise InputError(_EMPTY.format(name=name))
@@ -118,7 +118,7 @@ def _linear(system: _System, name: str, places: Array | None = None) -> Any:
     where = slice(None) if places is None else places
     cost[where] = _direction(len(cost[where]))
     # A direction in which the set is unbounded has a nonzero product with a random cost, so two programs decide.
-    if "solved" != relaxed.status(cost) or "solved" != relaxed.status(-cost):
+    if relaxed.status(cost) != "solved" or relaxed.status(-cost) != "solved":
         raise InputError(_UNBOUNDED.format(name=name))
     if integrality.any():
         return MixedInteger(*rows, lower=lower, upper=upper, integrality=integrality)
@@ -279,7 +279,7 @@ class CvxpyModel(NamedTuple):
         integrality[np.array(data["int_vars_idx"], dtype=np.intp)] = True
         lower[zero_or_one], upper[zero_or_one] = np.maximum(lower[zero_or_one], 0), np.minimum(upper[zero_or_one], 1)
         system = _System(A[equal:], b[equal:], A[:equal], b[:equal], lower, upper, integrality)
-        found: ConstraintSet = _linear(system, self.name, places)
+        found = _linear(system, self.name, places)
         if self.shape == (n,) and np.array_equal(places, np.arange(n)):
             return found
         return _Entries(found, places, self.shape, self.name)
@@ -346,10 +346,10 @@ def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] |
 
     The costs are scaled by a power of two, because the tolerances of Clarabel are absolute.
     """
-    import clarabel
+    import clarabel  # type: ignore[import-untyped]
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
-    cones = dims_to_solver_cones(dims)
+    cones = dims_to_solver_cones(dims)  # type: ignore[no-untyped-call]
     if limits is not None:
         A, b = sp.vstack([A, limits[0]]), np.append(b, limits[1])
         cones.append(clarabel.NonnegativeConeT(len(limits[1])))

@@ -49,7 +49,7 @@ def read(path: str | PathLike[str]) -> Mps:
     if not Path(name).is_file():
         raise FileNotFoundError(f"path is {name!r}; this file does not exist")
     _check_numbers(Path(name))
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     if solver.readModel(name) == highspy.HighsStatus.kError:
         raise InputError(f"{name} is not an MPS file of a linear program that HiGHS can read")
