@@ -131,8 +131,10 @@ class JaxFunction(Automatic):
         def product(x: Any, v: Any) -> Any:
             return jax.jvp(jax.grad(scalar), (x,), (v,))[1]
 
-        functions: list[Any] = [scalar, jax.value_and_grad(scalar), product]
-        self._value, self._both, self._product = [jax.jit(function) for function in functions] if jit else functions
+        def made(function: Any) -> Any:
+            return jax.jit(function) if jit else function
+
+        self._value, self._both, self._product = made(scalar), made(jax.value_and_grad(scalar)), made(product)
 
     def placed_like(self, x: Any) -> JaxFunction:
         return JaxFunction(self.fun, self.jit, x.sharding) if is_jax_array(x) else self
