@@ -194,12 +194,11 @@ def test_calls_for_those_of_scikit_learn(cell: str, data: dict[str, Any]) -> Non
 
 
 def public_names() -> set[str]:
-    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets) for name in m.__all__}
+    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets, checks) for name in m.__all__}
     own = {
-        f"{module.__name__}.{name}"
-        for module in (checks, models)
-        for name, value in vars(module).items()
-        if inspect.getmodule(value) is module and not name.startswith("_")
+        f"{models.__name__}.{name}"
+        for name, value in vars(models).items()
+        if inspect.getmodule(value) is models and not name.startswith("_")
     }
     far = {f"fwflow.designs.{name}" for name in ("DataLost", "Distributed", "open")}
     far |= {f"fwflow.tables.{name}" for name in ("Frame", "read_frame", "preparation.Preparation")}

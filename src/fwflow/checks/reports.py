@@ -281,7 +281,7 @@ def _oracle_row(C: ConstraintSet, answers: _Answers, start: Array | None) -> Row
             return Row(
                 "lmo",
                 "wrong",
-                f"not a vertex: contains() accepts a point with <g, x> = {lower:.6g}, larger for the answer: "
+                f"not a vertex: contains() accepts a point with <g, x> = {lower:.6g}, and the answer s has "
                 f"<g, s> = {value:.6g} (or contains() is wrong)",
             )
         if start is not None and float(np.vdot(g, start)) < value - _CLOSE * size:
