@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections import Counter
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ PAGES = {
     if not any(fnmatch(page.relative_to(DOCS).as_posix(), pattern) for pattern in NO_PAGES)
 }
 #: Examples that the gallery does not run, and why.
-NOT_RUN: dict[str, str] = {}
+NOT_RUN: dict[str, str] = (
+    {} if find_spec("torch") else {"pytorch_ensemble.py": "it needs PyTorch; make test-neighbours runs it"}
+)
 
 
 def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
