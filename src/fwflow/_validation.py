@@ -149,6 +149,14 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
     return result
 
 
+def one_number(value: Any, function: str) -> float:
+    """Return the number that a function of a user returned, perhaps as an array or tensor with one entry."""
+    try:
+        return float(float_array(value, function).item())
+    except ValueError:
+        raise InputError(f"{function} must return one real number; it returned {describe(value)}") from None
+
+
 def check_number(owner: object, field: str, wanted: str, accepts: Callable[[float], bool]) -> None:
     """Replace a field of a frozen dataclass by the Python float that `number` makes of it."""
     object.__setattr__(owner, field, number(getattr(owner, field), field, wanted, accepts))

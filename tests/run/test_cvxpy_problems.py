@@ -93,6 +93,7 @@ def test_options_limits_and_starting_points():
     r = fw.solve_cvxpy(problem, method="fw", max_iter=3)
     assert (r.method, r.nit, problem.status) == ("fw", 3, "user_limit")
     assert fw.solve_cvxpy(problem, x0=r.x, tol=1e-3).success
+    assert fw.solve_cvxpy(problem, method="fw", max_iter=2, state=r.state).nit == 5
     with pytest.raises(ValueError, match="x0 lies outside the set"):
         fw.solve_cvxpy(problem, x0=np.ones(6))
     with pytest.raises(ValueError, match="did you mean"):

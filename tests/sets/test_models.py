@@ -217,7 +217,7 @@ FREE, N = cp.Variable(name="t"), cp.Variable(3, integer=True, name="n")
     [
         ([X >= 1, X <= 0], X, "no value of x satisfies all of them"),
         ([cp.norm(X) <= 1, X >= 2], X, "no value of x satisfies all of them"),
-        ([N >= 0.2, N <= 0.8], N, "no value of n satisfies all of them|describe an empty set"),
+        ([N >= 0.2, N <= 0.8], N, "no value of n satisfies all of them"),
         ([X >= 0], X, "x is unbounded: some entries can grow"),
         ([], X, "x is unbounded"),
         ([X[0] + X[1] == 1, X[2] >= 0, X[2] <= 1], X, "x is unbounded"),

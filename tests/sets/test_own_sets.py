@@ -1,5 +1,7 @@
 """Sets of users whose oracles return arrays, lists or sparse vectors: do they give the runs of the library's sets?"""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -195,3 +197,56 @@ def test_matrix_completion_needs_rank_one_vertices():
 def test_objects_that_are_no_sets(C, message):
     with pytest.raises(ValueError, match=message):
         fw.minimize(f, C, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "expected"),
+    [
+        ("lmo", lambda self, g: -g, "lmo(self, g, hint=None)"),
+        ("start", lambda self: np.zeros(4), "start(self, shape=None, dtype=float)"),
+        ("contains", lambda self, x: True, "contains(self, x, tol=1e-9)"),
+        ("diameter", lambda self: 2.0, "diameter(self, shape=None)"),
+    ],
+)
+def test_members_without_the_optional_arguments_are_named(name, member, expected):
+    C = type("Short", (Own,), {name: member})()
+    for call in (lambda: fw.minimize(f, C, np.zeros(4)), lambda: 2 * C, lambda: fw.Product([(C, 4)])):
+        with pytest.raises(ValueError, match=re.escape(f"Short.{name} must accept the arguments of {expected}")):
+            call()
+
+
+class Lists(fw.Objective):
+    """An objective that returns lists and arrays with one entry."""
+
+    shape = (4,)
+
+    def __init__(self, value=lambda v: np.array([[v]]), gradient=np.ndarray.tolist):
+        self.of_value, self.of_gradient = value, gradient
+
+    def value(self, point):
+        return self.of_value(float(((point.x - 1) ** 2).sum()))
+
+    def gradient(self, point):
+        return self.of_gradient(2 * (point.x - 1))
+
+
+@pytest.mark.parametrize("method", ["auto", "fw", "pairwise", "rk44", "boosted", "sliding"])
+def test_objectives_may_return_lists_and_arrays_with_one_entry(method):
+    options = {"method": method, "max_iter": 40}
+    own, plain = (fw.minimize(g, fw.L1Ball(2.0), **options) for g in (Lists(), Lists(float, np.asarray)))
+    np.testing.assert_array_equal(own.x, plain.x)
+    assert own.fun == plain.fun
+
+
+@pytest.mark.parametrize(
+    ("value", "gradient", "message"),
+    [
+        (lambda v: [v, v], np.asarray, "value must return one real number; it returned list"),
+        (lambda v: None, np.asarray, "value must return one real number; it returned NoneType"),
+        (float, lambda g: "steep", "the gradient must be an array of real numbers; got str"),
+        (float, lambda g: None, "the gradient must be an array of real numbers; got NoneType"),
+    ],
+)
+def test_answers_of_objectives_that_are_no_numbers_are_named(value, gradient, message):
+    with pytest.raises(ValueError, match=message):
+        fw.minimize(Lists(value, gradient), fw.L1Ball(2.0), method="fw")

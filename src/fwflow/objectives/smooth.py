@@ -11,7 +11,7 @@ import numpy as np
 
 from fwflow._fingerprints import fingerprint
 from fwflow._frameworks import is_torch_type
-from fwflow._validation import Array, describe, float_array, positive, shape_of
+from fwflow._validation import Array, describe, float_array, one_number, positive, shape_of
 from fwflow.objectives.automatic import Automatic, JaxFunction, TorchFunction
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import CoordinateModel, Model, flat
@@ -204,10 +204,7 @@ class Smooth(Objective):
             return float(value)
         if isinstance(value, tuple):
             raise ValueError("fun must return one number; use grad=True if it returns the gradient too")
-        try:
-            return float(float_array(value, "fun").item())
-        except ValueError:
-            raise ValueError(f"fun must return one real number; it returned {describe(value)}") from None
+        return one_number(value, "fun")
 
     def gradient(self, point: Point) -> Array:
         together = self.value_and_gradient(point)

@@ -11,6 +11,7 @@ from fwflow._validation import Array, InputError, describe
 from fwflow.objectives.smooth import Smooth
 from fwflow.run.loop import minimize
 from fwflow.run.result import Result, Status
+from fwflow.sets.base import ConstraintSet
 from fwflow.sets.models import CvxpyModel, load_cvxpy
 
 # Nonlinear atoms of CVXPY that are differentiable inside of their domain, and whose gradient CVXPY computes.
@@ -75,13 +76,19 @@ def solve_cvxpy(problem: Any, x0: Any = None, **options: Any) -> Result:
     before = [(v, v.value) for v in problem.variables()]
     f = _Expression(expression, sign, variables, model.shape)
     try:
-        result = minimize(f, C, model.centre() if x0 is None else x0, **options)
+        result = minimize(f, C, _start(model, C) if x0 is None and "state" not in options else x0, **options)
     except BaseException:
         for v, value in before:
             v.save_value(value)
         raise
     _unpack(cp, problem, variables, x, result)
     return result
+
+
+def _start(model: CvxpyModel, C: ConstraintSet) -> Array | None:
+    """Return a point inside of the set, or None for its default start. Logarithms are infinite at vertices."""
+    centre = model.centre()
+    return None if centre is None or C.contains(centre, 1e-8) is False else centre
 
 
 def _checked(cp: Any, problem: Any) -> tuple[Any, float]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
-from fwflow._validation import Array, describe, finite_array, float_array, float_dtype, number, ours
+from fwflow._validation import Array, InputError, describe, finite_array, float_array, float_dtype, number, ours
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Scaled, Shape, SparseVertex, Sum, Vertex
 
@@ -359,7 +361,7 @@ class ConstraintSet(ABC):
             ``<g, x>`` at the iterate, from which iterative oracles derive their accuracy.
         """
         answer = self.lmo(g, hint) if inner is None else self.lmo_at(g, inner, hint)
-        return answer if isinstance(answer, Vertex) else as_vertex(answer, g, f"{type(self).__name__}.lmo")
+        return answer if _is_vertex(answer.__class__) else as_vertex(answer, g, f"{type(self).__name__}.lmo")
 
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
@@ -480,9 +482,33 @@ class ConstraintSet(ABC):
         return Translated(self, shift)
 
 
+@cache
+def _is_vertex(kind: type) -> bool:
+    """Return whether a class is one of vertices. The answers are kept, because the test takes half a microsecond."""
+    return issubclass(kind, Vertex)
+
+
 def verdict(inside: Any) -> bool | None:
     """Return the answer of a membership test of a user, which may be a NumPy number, as True, False or None."""
     return None if inside is None else bool(inside)
+
+
+def check_members(C: ConstraintSet) -> None:
+    """Raise an error if a member of a user's set does not accept the arguments that the library passes."""
+    if ours(C):
+        return
+    for name, member, arguments in (
+        ("lmo", C.lmo, "g, hint=None"),
+        ("start", C.start, "shape=None, dtype=float"),
+        ("contains", C.contains, "x, tol=1e-9"),
+        ("diameter", C.diameter, "shape=None"),
+    ):
+        try:
+            inspect.signature(member).bind(*arguments.split(", "))
+        except TypeError:
+            raise InputError(
+                f"{type(C).__name__}.{name} must accept the arguments of {name}(self, {arguments})"
+            ) from None
 
 
 def as_vertex(answer: Any, g: Any, oracle: str) -> Vertex:
@@ -585,6 +611,8 @@ class Combination(KnownSet):
 
     def __init__(self, inner_sets: Iterable[ConstraintSet]) -> None:
         self.inner_sets = tuple(inner_sets)
+        for constraint in self.inner_sets:
+            check_members(constraint)
         self.polytope = all(C.polytope for C in self.inner_sets)
         self.start_calls_oracle = any(C.start_calls_oracle for C in self.inner_sets)
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array, conversion
 from fwflow.points.vertices import Shape, Vertex
-from fwflow.sets.base import ConstraintSet, as_vertex, check_answer, needs_shape
+from fwflow.sets.base import ConstraintSet, as_vertex, check_answer, check_members, needs_shape
 
 
 class CallableSet(ConstraintSet):
@@ -48,6 +48,7 @@ class CallableSet(ConstraintSet):
 def as_set(C: Any) -> ConstraintSet:
     """Return a set unchanged, and a callable, or an object with a method `lmo`, as a set."""
     if isinstance(C, ConstraintSet):
+        check_members(C)
         return C
     oracle = getattr(C, "lmo", C)
     if isinstance(C, type):

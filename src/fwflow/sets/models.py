@@ -118,10 +118,15 @@ def _linear(system: _System, name: str, places: Array | None = None) -> Polytope
     where = slice(None) if places is None else places
     cost[where] = _direction(len(cost[where]))
     # A direction in which the set is unbounded has a nonzero product with a random cost, so two programs decide.
-    if relaxed.status(cost) != "solved" or relaxed.status(-cost) != "solved":
-        raise InputError(_UNBOUNDED.format(name=name))
+    for status in (relaxed.status(cost), relaxed.status(-cost)):
+        if status != "solved":
+            reason = "" if "unbounded" in status.lower() else f" (HiGHS: {status})"
+            raise InputError(_UNBOUNDED.format(name=name) + reason)
     if integrality.any():
-        return MixedInteger(*rows, lower=lower, upper=upper, integrality=integrality)
+        try:
+            return MixedInteger(*rows, lower=lower, upper=upper, integrality=integrality)
+        except ValueError:  # no integer point satisfies the constraints
+            raise InputError(_EMPTY.format(name=name)) from None
     return Polytope(*rows, lower=lower, upper=upper, warm_start=True)
 
 
@@ -355,7 +360,7 @@ def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] |
         cones.append(clarabel.NonnegativeConeT(len(limits[1])))
     power = math.frexp(float(np.abs(q).max()))[1]
     settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
+    settings.verbose = False
     status, kinds = "", clarabel.SolverStatus
     for tol in _TOLERANCES:
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
