@@ -10,7 +10,10 @@ import pytest
 
 import fwflow as fw
 
-CONIC = ("cone", "block", "exponential", "quadratic", "power", "projected-cone")
+CONIC = (
+    *("cone", "block", "exponential", "quadratic", "power", "projected-cone"),
+    *("large-cone", "small-cone", "single-point"),
+)
 
 
 def sectors():
@@ -87,6 +90,21 @@ def projected_cone():
     return x, [cp.norm(x, "fro") <= t, t <= 2, x[0, 0] == 0.5]
 
 
+def large_cone():
+    x = cp.Variable(4)
+    return x, [cp.norm(x) <= 1e5, x[0] >= 9e4]
+
+
+def small_cone():
+    x = cp.Variable(4)
+    return x, [cp.norm(x) <= 1e-4]
+
+
+def single_point():
+    x = cp.Variable(3)
+    return x, [cp.norm(x - np.arange(3)) <= 0]
+
+
 def knapsack():
     x = cp.Variable(5, boolean=True)
     return x, [np.array([2, 3, 4, 5, 9]) @ x <= 12, x[0] + x[1] <= 1]
@@ -102,7 +120,8 @@ MODELS = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(sectors, conservation, other_variables, matrix, symmetric, parameters, expression, scalar),
-        *(cone, block, exponential, quadratic, power, projected_cone, knapsack, switches),
+        *(cone, block, exponential, quadratic, power, projected_cone, large_cone, small_cone, single_point),
+        *(knapsack, switches),
     )
 }
 INTEGER = ("knapsack", "switches")
@@ -140,7 +159,7 @@ def test_membership_start_diameter_and_types(name):
     assert C.contains(C.random_start(0)) in ((True, None) if name in INTEGER else (True,))
     rng = np.random.default_rng(1)
     vertices = [np.asarray(C.lmo(rng.standard_normal(C.shape))) for _ in range(6)]
-    assert max(np.linalg.norm(v - w) for v in vertices for w in vertices) <= C.diameter() * (1 + 1e-6)
+    assert max(np.linalg.norm(v - w) for v in vertices for w in vertices) <= C.diameter() * (1 + 1e-6) + 1e-12
     far = max(vertices, key=lambda v: np.linalg.norm(v - C.start()))
     assert C.contains(C.start() + 30 * (far - C.start())) is False
     assert C.contains(np.full(C.shape, np.nan)) is False
@@ -160,11 +179,12 @@ def test_minima_of_a_quadratic_agree_with_cvxpy(name):
     C = fw.from_cvxpy(constraints, x)
     target = np.random.default_rng(2).standard_normal(C.shape)
     f = fw.Smooth(lambda v: float(((v - target) ** 2).sum()), lambda v: 2 * (v - target))
-    r = fw.minimize(f, C, tol=1e-7)
+    size = max(1.0, float(np.abs(C.start()).max())) ** 2
+    r = fw.minimize(f, C, tol=1e-7 * size)
     problem = cp.Problem(cp.Minimize(cp.sum_squares(x - target.reshape(x.shape))), constraints)
     expected = problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     assert r.success
-    assert r.fun == pytest.approx(expected, abs=1e-6)
+    assert r.fun == pytest.approx(expected, abs=1e-6 * size)
 
 
 def test_kinds_of_sets():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -263,13 +264,19 @@ class CvxpyModel(NamedTuple):
         kept = isinstance(x, self.cp.Variable) and all(
             name in _KEPT for name, value in x.attributes.items() if value is not None and value is not False
         )
-        data = self.problem(x).get_problem_data(solver)[0] if kept else {}
+        data = self._standard_form(x, (), solver) if kept else {}
         if not kept or x.id not in data["param_prob"].var_id_to_col:
             # CVXPY replaces x by other variables, for example by one triangle of a symmetric matrix.
             x = self.cp.Variable(max(self.x.size, 1))
-            data = self.problem(x, x == self.cp.vec(self.x, order="F")).get_problem_data(solver)[0]
+            data = self._standard_form(x, (x == self.cp.vec(self.x, order="F"),), solver)
         first = data["param_prob"].var_id_to_col[x.id]
         return data, first + np.arange(math.prod(self.shape)).reshape(self.shape, order="F").reshape(-1)
+
+    def _standard_form(self, x: Any, more: tuple[Any, ...], solver: str) -> dict[str, Any]:
+        with warnings.catch_warnings():
+            # CVXPY warns about the speed of repeated solves with other parameters, and about its own defaults.
+            warnings.simplefilter("ignore")
+            return self.problem(x, *more).get_problem_data(solver)[0]
 
     def linear(self, data: dict[str, Any], places: Array) -> ConstraintSet:
         """Return the set of the values of x under linear constraints."""
@@ -349,7 +356,8 @@ class _Solution(NamedTuple):
 def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] | None = None) -> _Solution:
     """Minimise ``<q, z>`` with ``b - A z`` in the cones of CVXPY's `dims`, and rows ``M z <= c`` if `limits` are given.
 
-    The costs are scaled by a power of two, because the tolerances of Clarabel are absolute.
+    The costs and b are scaled by powers of two, because the tolerances of Clarabel are absolute. Multiples of members
+    of a cone are members, so that z has the unit of b.
     """
     import clarabel  # type: ignore[import-untyped]
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
@@ -358,7 +366,7 @@ def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] |
     if limits is not None:
         A, b = sp.vstack([A, limits[0]]), np.append(b, limits[1])
         cones.append(clarabel.NonnegativeConeT(len(limits[1])))
-    power = math.frexp(float(np.abs(q).max()))[1]
+    power, unit = (math.frexp(float(np.abs(data).max()))[1] for data in (q, b))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     status, kinds = "", clarabel.SolverStatus
@@ -366,11 +374,11 @@ def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] |
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
         settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _REDUCED * tol
         P = sp.csc_array((len(q), len(q)))
-        solver = clarabel.DefaultSolver(P, np.ldexp(q, -power), sp.csc_array(A), b, cones, settings)
+        solver = clarabel.DefaultSolver(P, np.ldexp(q, -power), sp.csc_array(A), np.ldexp(b, -unit), cones, settings)
         found = solver.solve()
         status = str(found.status)
         if found.status in (kinds.Solved, kinds.AlmostSolved):
-            return _Solution("solved", np.array(found.x), np.ldexp(np.array(found.z), power))
+            return _Solution("solved", np.ldexp(np.array(found.x), unit), np.ldexp(np.array(found.z), power))
         if found.status in (kinds.PrimalInfeasible, kinds.AlmostPrimalInfeasible):
             return _Solution("empty", None, np.zeros(0))
         if found.status in (kinds.DualInfeasible, kinds.AlmostDualInfeasible):
@@ -450,12 +458,12 @@ class _Conic(KnownSet):
         n, k = self.A.shape[1], x.size
         size = float(max(self.sizes[self.places].max(), np.finfo(float).tiny))
         pick = sp.csc_array((np.ones(k), (np.arange(k), self.places)), shape=(k, n))
-        apart = sp.csc_array(-size * np.ones((k, 1)))
+        apart = sp.csc_array(-np.ones((k, 1)))
         rows = sp.block_array([[pick, apart], [-pick, apart]])
         wide = sp.hstack([self.A, sp.csc_array((self.A.shape[0], 1))])
         limits = rows, np.append(x, -x)
         z = _clarabel(wide, self.b, self.dims, np.append(np.zeros(n), 1.0), limits).z
-        return None if z is None else bool(z[-1] <= max(tol, _CONIC) + float(noise.max()) / size)
+        return None if z is None else bool(z[-1] <= max(tol, _CONIC) * size + float(noise.max()))
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         """Return the diameter of the bounding box, an upper bound, from two conic programs for each entry."""
