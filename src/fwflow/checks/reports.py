@@ -146,7 +146,7 @@ def report(part: Any, shape: Any = None, *, x: Any = None, seed: int = 0) -> Rep
     if isinstance(part, Objective):
         known = part.shape if x is None else np.shape(x)
         return Report(type(part).__name__, tuple(_objective_rows(part, _shape(known, shape, "x"), x, rng)))
-    C = as_set(part)
+    C = part if isinstance(part, ConstraintSet) else as_set(part)  # arguments that are missing are part of the table
     return Report(
         f"{C!r}" if isinstance(part, ConstraintSet) else "the oracle",
         tuple(_set_rows(C, _shape(C.shape if x is None else np.shape(x), shape, "shape"), rng)),
