@@ -175,6 +175,7 @@ class Copy:
     def add_tableau(self):
         drawing = '    ("ssprk32", "SSP-RK3-2"): """\n        1/2\n        1/2  1/2\n        1/3  1/3  1/3\n    """,\n'
         self.insert("src/fwflow/tableau/catalogue.py", '    ("bs3", ', drawing)
+        self.insert("src/fwflow/tableau/catalogue.py", '    "bs3",', '    "ssprk32",\n')
         self.insert("tests/catalogue.py", '    "bs3": 3,', '    "ssprk32": 2,\n')
 
     def add_line_search(self):
@@ -298,6 +299,7 @@ PICKED_UP = (
     "tests/objectives/test_objectives.py::test_value_and_gradient_follow_the_formula[pseudo-huber]",
     "tests/test_checks.py",
     "tests/tableau/test_tableaus.py::test_order_declared_by_algebra_by_hand_and_measured[ssprk32]",
+    "tests/methods/test_names.py",
     "tests/tableau/test_tableaus.py::test_which_tableaus_are_certified",
     "tests/cli/test_catalogues.py::test_every_name_is_listed_with_a_word_on_it[sets]",
     "src/fwflow/sets/positive.py",

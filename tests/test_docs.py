@@ -9,6 +9,7 @@ import sys
 from ast import literal_eval
 from collections import Counter
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ PAGES = {
     if not any(fnmatch(page.relative_to(DOCS).as_posix(), pattern) for pattern in NO_PAGES)
 }
 #: Examples that the gallery does not run, and why.
-NOT_RUN: dict[str, str] = {}
+NOT_RUN: dict[str, str] = (
+    {} if find_spec("torch") else {"pytorch_ensemble.py": "it needs PyTorch; make test-neighbours runs it"}
+)
 
 
 def blocks(page: str, *kinds: str) -> list[tuple[str, str]]:
@@ -195,12 +198,11 @@ def test_calls_for_those_of_scikit_learn(cell: str, data: dict[str, Any]) -> Non
 
 
 def public_names() -> set[str]:
-    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets) for name in m.__all__}
+    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets, checks) for name in m.__all__}
     own = {
-        f"{module.__name__}.{name}"
-        for module in (checks, models)
-        for name, value in vars(module).items()
-        if inspect.getmodule(value) is module and not name.startswith("_")
+        f"{models.__name__}.{name}"
+        for name, value in vars(models).items()
+        if inspect.getmodule(value) is models and not name.startswith("_")
     }
     far = {f"fwflow.designs.{name}" for name in ("DataLost", "Distributed", "open")}
     far |= {f"fwflow.tables.{name}" for name in ("Frame", "read_frame", "preparation.Preparation")}

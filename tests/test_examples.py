@@ -268,6 +268,34 @@ def test_a_cut_is_bounded_by_the_semidefinite_program_of_cvxpy(story: Run) -> No
     assert sum(best[a] != best[b] for a, b in graph) == found["sizes"][-1]
 
 
+def test_portfolios_of_a_cvxpy_model_are_those_of_clarabel(story: Run) -> None:
+    found = story("cvxpy_models", MONTHS=120)
+    assert found["problem"].status == "optimal"
+    assert found["growth"] == pytest.approx(found["problem"].value, abs=1e-7)
+    assert -found["best"].fun == pytest.approx(found["ratio"], abs=1e-6)
+    for w in (found["kelly"], found["best"].x):
+        assert found["C"].contains(w)
+        assert np.abs(w - found["held"]).sum() <= 0.8 + 1e-6
+
+
+def test_named_routes_are_shortest_paths_of_networkx(story: Run) -> None:
+    found = story("networkx_routes", SIDE=4)
+    assert found["r"].success
+    assert found["total"] == pytest.approx(found["shortest"], rel=1e-6)
+    first, last = found["first"], found["last"]
+    times = found["C"].by_edge(found["present"])
+    assert found["flow"][first, last, "tunnel"] > found["flow"][first, last, "road"] > 0
+    assert times[first, last, "tunnel"] == pytest.approx(times[first, last, "road"], rel=1e-5)
+    assert found["cable"].contains(found["plan"].x)
+
+
+def test_sources_are_found_through_a_simulation_in_jax(story: Run) -> None:
+    found = story("jax_function", CELLS=50, STEPS=100, SENSORS=(12, 25, 38, 48))
+    assert set(np.argsort(-np.asarray(found["r"].x))[:3]) == {5, 20, 44}
+    assert found["ours"].fun == pytest.approx(found["value"], rel=1e-3)
+    assert found["r"].success
+
+
 def test_trees_are_as_fair_as_the_densest_part_allows(story: Run) -> None:
     found = story("spanning_trees")
     assert found["runs"]["corrective"].success

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,13 +116,63 @@ def test_origins_with_equal_data_do_not_differ():
     assert one.differs_from(origin()) is None
 
 
-@pytest.mark.parametrize(("other", "part"), [(origin(seed=1), "objective"), (origin(radius=2.0), "set")])
-def test_a_difference_names_the_part_and_both_fingerprints(other, part):
-    message = origin().differs_from(other)
-    index = ("objective", "set").index(part)
-    for words in (part, origin().fingerprints[index], other.fingerprints[index]):
-        assert words in message
-    assert origin().fingerprints[1 - index] not in message
+M, BALL = np.arange(12.0).reshape(4, 3), fw.L1Ball()
+#: Pairs of parts, and what the message says on the first and on the second.
+IN_WORDS = {
+    "radius": (fw.L1Ball(3.0), fw.L1Ball(4), "L1Ball with radius 3", "L1Ball with radius 4"),
+    "tiny": (fw.L1Ball(1.0), fw.L1Ball(1.0 + 1e-12), "radius 1,", "radius 1.000000000001"),
+    "class": (fw.L1Ball(3.0), fw.L2Ball(3.0), "L1Ball,", "L2Ball"),
+    "two": (fw.LpBall(3.0, 1.0), fw.LpBall(4.0, 2.0), "LpBall with p 3 and radius 1", "LpBall with p 4 and radius 2"),
+    "inner": (2.0 * fw.L1Ball(3.0), 2.0 * fw.L1Ball(4.0), "ScaledSet with radius 3", "ScaledSet with radius 4"),
+    "factor": (2.0 * BALL, 3.0 * BALL, "ScaledSet with factor 2", "ScaledSet with factor 3"),
+    "shift": (BALL + np.ones(3), BALL + np.zeros(3), "shift of shape (3,)", "other entries in shift"),
+    "kinds": (2.0 * fw.L1Ball(3.0), 2.0 * fw.L2Ball(3.0), "set L1Ball", "set L2Ball"),
+    "block": (
+        fw.Product([(BALL, 2), (BALL, 4)]),
+        fw.Product([(BALL, 3), (BALL, 4)]),
+        "block 0[1] 2",
+        "block 0[1] 3",
+    ),
+    "integers": (
+        fw.MixedInteger(lower=0, upper=1, n=2),
+        fw.MixedInteger(lower=0, upper=2, n=2),
+        "upper of shape (2,)",
+        "other entries in upper",
+    ),
+    "entries": (fw.LinearModel(M, M[:, 0]), fw.LinearModel(2 * M, M[:, 0]), "A of shape (4, 3)", "other entries in A"),
+    "targets": (fw.LinearModel(M, M[:, 0]), fw.LinearModel(M, M[:, 1]), "b of shape (4,)", "other entries in b"),
+    "rows": (fw.LinearModel(M, M[:, 0]), fw.LinearModel(M[:2], M[:2, 0]), "A of shape (4, 3)", "shape (2, 3)"),
+    "sparse": (fw.LinearModel(M, M[:, 0]), fw.LinearModel(sp.csr_array(M), M[:, 0]), "A DenseDesign", "A SparseDesign"),
+    "loss": (fw.LinearModel(M, M[:, 0], "huber"), fw.LinearModel(M, M[:, 0], "huber", rho=2.0), "rho=1.0", "rho=2.0"),
+    "hessian": (fw.Quadratic(np.eye(3)), fw.Quadratic(2 * np.eye(3)), "H of shape (3, 3)", "other entries in H"),
+    "function": (fw.Smooth(abs, abs, shape=3), fw.Smooth(abs, abs, shape=4), "shape[0] 3", "shape[0] 4"),
+}
+
+
+@pytest.mark.parametrize("case", IN_WORDS)
+def test_a_difference_is_told_in_words(case):
+    one, other, was, now = IN_WORDS[case]
+    if isinstance(one, fw.ConstraintSet):
+        pair, part = [Origin(objective=fw.Quadratic(np.eye(2)), constraint=C) for C in (one, other)], "set"
+    else:
+        pair, part = [Origin(objective=f, constraint=BALL) for f in (one, other)], "objective"
+    for first, second in (pair, copy.deepcopy(pair)):  # copies have the fingerprints only
+        message = first.differs_from(second)
+        before, _, after = message.partition(" and this one is ")
+        assert before.startswith(f"its {part} was ")
+        assert was in before
+        assert now in after
+        assert not re.search("[0-9a-f]{16}", message)
+
+
+def test_fingerprints_of_earlier_versions_are_accepted():
+    """They have no descriptions, and the same digests."""
+    new = Origin(objective=fw.LinearModel(M, np.ones(4)), constraint=3.0 * BALL)
+    old = Origin(("LinearModel b11df658a56bd9f6", "ScaledSet 5b19a4cbdd6ce832"))
+    assert old.differs_from(new) is None
+    assert new.differs_from(old) is None
+    other = Origin(("LinearModel b11df658a56bd9f7", "ScaledSet 5b19a4cbdd6ce832"))
+    assert other.differs_from(new) == "its objective was LinearModel, and this one is LinearModel with other data"
 
 
 def test_an_unknown_fingerprint_is_not_compared():

@@ -540,7 +540,9 @@ def test_domain_must_return_yes_or_no(answer):
         fw.Smooth(lambda x: 0.0, lambda x: x, domain=3)
 
 
-@pytest.mark.parametrize("answer", [None, "text", np.zeros(6, complex), sp.csr_array((1, 6)), object()])
+@pytest.mark.parametrize(
+    "answer", [None, "text", np.zeros(6, complex), sp.csr_array(np.ones((1, 6), complex)), object()]
+)
 def test_an_oracle_must_return_numbers(answer):
     with pytest.raises(ValueError, match=r"constraint's result must be an array of real numbers; got \w+"):
         fw.minimize(LINEAR, lambda g: answer)

@@ -15,6 +15,7 @@ SOURCE = ROOT / "src" / "fwflow"
 
 #: Where the core may ask an object for a member by name, how often, and why.
 ALLOWED_LOOKUPS = {
+    "sets.callables": 1,  # an object of the user with a method lmo is a set
     "designs": 1,  # an argument that looks like SciPy's LinearOperator gets an error that helps
     "_validation": 1,  # the field of a frozen dataclass that is checked
     "_fingerprints": 1,  # the fields of a dataclass, by their names

@@ -33,6 +33,8 @@ FAMILIES = {
     "graphs and integers": "Graphs and integers",
     "made of other sets": "Sets made of other sets",
 }
+#: Functions that make sets of the models of other libraries.
+MODELS = ("from_cvxpy", "from_highs")
 #: Sets without a picture, and why.
 NOT_DRAWN = {"FlowPolytope": "its oracle takes costs that are not negative"}
 
@@ -163,7 +165,9 @@ def reference_pages() -> dict[str, str]:
         + "Sets\n====\n\n.. currentmodule:: fwflow\n\n"
         + "Constraint sets, with their linear minimisation oracles. :doc:`../sets` shows and compares them.\n"
         + "`minimize` also accepts any callable ``g -> s`` that returns a vertex s for a gradient g.\n\n"
-        + "\n".join(sets),
+        + "\n".join(sets)
+        + "\n"
+        + summary("Models of other libraries", MODELS),
         "api/steps.rst": note
         + "Schedules, line searches, momentum\n==================================\n\n.. currentmodule:: fwflow\n\n"
         + "Rules for the length and the direction of a step, which work with every tableau.\n"

@@ -33,12 +33,14 @@ from fwflow.points.gradients import Gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Point
 from fwflow.points.vertices import DenseVertex, OneHot, Permutation, RankOne, SparseVertex, Vertex
+from fwflow.run.cvxpy_problems import solve_cvxpy
 from fwflow.run.intersections import Alternation, alternate
 from fwflow.run.loop import minimize
 from fwflow.run.paths import PathResult, path
 from fwflow.run.result import Result, State, Status
 from fwflow.run.trace import Trace
 from fwflow.sets import *  # noqa: F403 - the names are in the __all__ of the module
+from fwflow.sets.models import from_cvxpy, from_highs
 from fwflow.steps import momentum as _momentum
 from fwflow.steps import schedules as _schedules
 from fwflow.steps import searches as _searches
@@ -97,10 +99,13 @@ __all__ = [
     "alternate",
     "caratheodory",
     "checks",
+    "from_cvxpy",
+    "from_highs",
     "minimize",
     "networks",
     "path",
     "quadratic_assignment",
+    "solve_cvxpy",
     "storable",
     "tableaus",
 ]

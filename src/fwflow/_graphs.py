@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,10 +39,92 @@ class EdgeList:
 
     def number_of(self, node: Hashable, argument: str) -> int:
         """Return the number of the node with that name; `argument` is named in the error."""
-        try:
-            return self.nodes.index(node)
-        except ValueError:
-            raise InputError(f"{argument}={node!r} is not a node of the graph") from None
+        number = self._numbers.get(node) if isinstance(node, Hashable) else None
+        if number is None:
+            raise InputError(f"{argument}={node!r} is not a node of the graph")
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {node: k for k, node in enumerate(self.nodes)}
+
+
+class NamedEdges:
+    """Names of the nodes and edges of a set of vectors with an entry for every edge of a graph.
+
+    A class that inherits from it makes sets from graphs of users with `_of_edges`.
+    """
+
+    tails: Array
+    heads: Array
+    #: Graph of the user. None: the set was made from numbers of nodes, which are the names.
+    _graph: EdgeList | None = None
+
+    @classmethod
+    def _of_edges(cls, edges: EdgeList, *arguments: Any) -> Self:
+        """Return the set of a graph, whose constructor can name nodes in its errors."""
+        made = cls.__new__(cls)
+        made._graph = edges
+        made.__init__(edges.tails, edges.heads, *arguments)  # type: ignore[misc]
+        return made
+
+    def named(self, node: int) -> str:
+        """Return the name of a node for an error message."""
+        return f"node {node if self._graph is None else repr(self._graph.nodes[node])}"
+
+    @cached_property
+    def edges(self) -> list[tuple[Hashable, ...]]:
+        """Names of the edges in the order of the entries of x: the two ends, and a key for parallel edges.
+
+        The names of a NetworkX graph are those of ``G.edges``, with the keys of a multigraph. Otherwise nodes are
+        numbers, and parallel edges are counted from 0.
+        """
+        if self._graph is not None:
+            return self._graph.names
+        pairs = list(zip(self.tails.tolist(), self.heads.tolist(), strict=True))
+        seen: Counter[tuple[int, int]] = Counter()
+        parallel = len(set(pairs)) < len(pairs)
+        names: list[tuple[Hashable, ...]] = []
+        for pair in pairs:
+            names.append((*pair, seen[pair]) if parallel else pair)
+            seen[pair] += 1
+        return names
+
+    def by_edge(self, x: Any) -> dict[tuple[Hashable, ...], float]:
+        """Return the entries of x as a dictionary with the names of the edges, see `edges`.
+
+        Parameters
+        ----------
+        x : array_like
+            A vector with an entry for every edge, for example ``result.x`` or a vertex.
+        """
+        values = finite_array(x, "x", ndim=1)
+        if len(values) != len(self.edges):
+            raise InputError(f"x has {len(values)} entries; the graph has {len(self.edges)} edges")
+        return dict(zip(self.edges, values.tolist(), strict=True))
+
+    def to_array(self, values: Mapping[tuple[Hashable, ...], float], default: float | None = None) -> Array:
+        """Return numbers that are given by edge as a vector in the order of `edges`.
+
+        Parameters
+        ----------
+        values : dict
+            Number of every edge, by its name. An edge without direction may be named from either end.
+        default : float, optional
+            Number of the edges that are missing in `values`. By default a missing edge is an error.
+        """
+        known = set(self.edges)
+        for name in values:
+            if name not in known and self._reversed(name) not in known:
+                raise InputError(f"values has the edge {name!r}, which is not in the graph")
+        found = [values.get(name, values.get(self._reversed(name), default)) for name in self.edges]
+        if None in found:
+            raise InputError(f"values has no number for the edge {self.edges[found.index(None)]!r}; give default=...")
+        return finite_array(found, "values", ndim=1)  # type: ignore[arg-type]
+
+    def _reversed(self, name: Any) -> Any:
+        """Return the name of an edge without direction from its other end; the name itself in a directed graph."""
+        return name
 
 
 def is_networkx(graph: Any) -> bool:
@@ -80,7 +164,8 @@ def _from_networkx(graph: Any, name: str, directed: bool, weight: str | None) ->
 def _from_sparse(graph: Any, name: str, directed: bool) -> EdgeList:
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise InputError(f"{name} must be square, with a row and a column for every node; got shape {graph.shape}")
-    entries = graph.tocoo()
+    entries = graph.tocoo(copy=True)
+    entries.sum_duplicates()
     tails, heads, weights = entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data
     weights = finite_array(weights, f"the weights of {name}", ndim=1)
     if not directed and (tails > heads).any() and (tails < heads).any():

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fwflow._frameworks import host_array, is_tensor
+
 Array = NDArray[Any]
 
 
@@ -58,8 +60,8 @@ def float_array(value: ArrayLike, name: str, ndim: int | None = None) -> Array:
     if masked(value):
         raise InputError(f"{name} has masked entries; drop them or fill them in")
     try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
+        array = host_array(value) if is_tensor(value) else np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
         raise InputError(f"{name} must be an array of real numbers; got {describe(value)}") from None
     if array.dtype.kind == "O":
         array = _from_objects(array, name)
@@ -147,6 +149,14 @@ def number(value: Any, name: str, wanted: str, accepts: Callable[[float], bool])
     return result
 
 
+def one_number(value: Any, function: str) -> float:
+    """Return the number that a function of a user returned, perhaps as an array or tensor with one entry."""
+    try:
+        return float(float_array(value, function).item())
+    except ValueError:
+        raise InputError(f"{function} must return one real number; it returned {describe(value)}") from None
+
+
 def check_number(owner: object, field: str, wanted: str, accepts: Callable[[float], bool]) -> None:
     """Replace a field of a frozen dataclass by the Python float that `number` makes of it."""
     object.__setattr__(owner, field, number(getattr(owner, field), field, wanted, accepts))
@@ -188,6 +198,20 @@ def parsed(text: str) -> float | None:
 def one_line(error: Exception) -> str:
     """Return the message of an error, or its class if it has none, in one line."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+#: How objects of other libraries become sets or results, by the name of the library.
+_CONVERSIONS = {
+    "cvxpy": ". fw.from_cvxpy(constraints, x) makes a set of constraints, and fw.solve_cvxpy(problem) solves a problem",
+    "highspy": ". fw.from_highs(model) makes a set of a model",
+    "networkx": ". Sets of subgraphs come from their from_networkx, for example fw.SpanningTree.from_networkx(G)",
+}
+
+
+def conversion(value: object) -> str:
+    """Return the end of an error message: how an object of another library is used; empty for other objects."""
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return _CONVERSIONS.get(type(first).__module__.partition(".")[0], "")
 
 
 def describe(value: object) -> str:

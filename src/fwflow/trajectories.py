@@ -85,6 +85,12 @@ class Trajectory:
     gap: Array
     result: Result
 
+    def __repr__(self) -> str:
+        return (
+            f"Trajectory({len(self.t)} samples, x of {' x '.join(map(str, self.x.shape[1:]))} entries, "
+            f"fun={self.result.fun:.6g}, gap={self.result.gap:.3g})"
+        )
+
 
 def flow(
     f: Objective,
@@ -187,6 +193,12 @@ class ExactTrajectory:
     events: tuple[Event, ...]
     result: Result
     tau_end: float
+
+    def __repr__(self) -> str:
+        return (
+            f"ExactTrajectory({len(self.events)} events, x of {' x '.join(map(str, self.x0.shape))} entries, "
+            f"tau_end={self.tau_end:g}, fun={self.result.fun:.6g}, gap={self.result.gap:.3g})"
+        )
 
     def __call__(self, t: ArrayLike, c: float = 2.0) -> Array:
         """Return the point at time t of the schedule c / (c + t), one row per time if there are several."""

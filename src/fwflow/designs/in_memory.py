@@ -38,7 +38,7 @@ class _InMemory(Design):
     A: Any
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.A)
+        return fingerprint(self, entries=self.A)
 
     def centred(self) -> Design:
         centre = Centre.of(self.A)

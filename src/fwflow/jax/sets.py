@@ -22,7 +22,7 @@ from fwflow import sets as core
 from fwflow._validation import InputError, whole
 from fwflow.jax.points import OneHot, Point, Vertex
 from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, pytree
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, verdict
 
 #: Public names of fwflow.jax.
 __all__ = [
@@ -612,11 +612,11 @@ class Host(Set):
         return self.constraint.shape
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
-        return Point(_from_host(lambda g: np.asarray(self.constraint.lmo(g)), g, g.shape))
+        return Point(_from_host(lambda g: np.asarray(self.constraint.vertex(g)), g, g.shape))
 
     def lower_bound(self, g: Array) -> Array:
         C = self.constraint
-        return _from_host(lambda g: C.lower_bound(g, C.lmo(g)), g)
+        return _from_host(lambda g: C.lower_bound(g, C.vertex(g)), g)
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return jnp.asarray(np.asarray(self.constraint.start(shape, np.dtype(dtype))))
@@ -624,7 +624,9 @@ class Host(Set):
     def excess(self, x: Array) -> Array:
         """Return the smallest tolerance with which the set contains x, or cannot decide: 0, 1e-8, 1e-4 or 1."""
         C = self.constraint
-        return _from_host(lambda x: next((t for t in (0.0, 1e-8, 1e-4) if C.contains(x, t) is not False), 1.0), x)
+        return _from_host(
+            lambda x: next((t for t in (0.0, 1e-8, 1e-4) if verdict(C.contains(x, t)) is not False), 1.0), x
+        )
 
 
 def _from_host(function: Callable[[Any], Any], x: Array, shape: Shape = ()) -> Array:

@@ -110,7 +110,7 @@ class BlockCoordinate(Method):
                 gradient = problem.gradient(x)
                 g = np.asarray(gradient)[place]
             problem.counts.n_lmo += 1
-            own, s = x.x[place], np.asarray(C.lmo(g), dtype=g.dtype).reshape(-1)
+            own, s = x.x[place], np.asarray(C.vertex(g), dtype=g.dtype).reshape(-1)
             noise = 8 * float(np.finfo(g.dtype).eps) * float(dot(np.abs(g), np.abs(s) + np.abs(own)))
             gaps[b], evaluations = float(dot(g, own - s)), evaluations + 1
             if gaps[b] > noise:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from fwflow._validation import InputError
 from fwflow.methods.active import AwayStep, Blended, BlendedPairwise, Corrective, DecompositionInvariant, Pairwise
@@ -29,8 +29,35 @@ from fwflow.methods.working_set import WorkingSet
 from fwflow.points.point import Point
 from fwflow.steps.boosted import Boosted
 from fwflow.steps.searches import ExactSearch
-from fwflow.tableau.catalogue import COLOURS, LABELS, find_tableau, tableaus
+from fwflow.tableau.catalogue import COLOURS, LABELS, TableauName, find_tableau, tableaus
 from fwflow.tableau.scheme import Tableau
+
+#: Names of all methods for type checkers and editors, which complete them; a test compares them with the table.
+MethodName = (
+    Literal[
+        "auto",
+        "fw",
+        "away",
+        "pairwise",
+        "blended-pairwise",
+        "lazy-away",
+        "lazy-pairwise",
+        "lazy-blended-pairwise",
+        "blended",
+        "corrective",
+        "apg",
+        "working-set",
+        "polished",
+        "flow",
+        "decomposition-invariant",
+        "sliding",
+        "block",
+        "stochastic",
+        "lazy-fw",
+        "boosted",
+    ]
+    | TableauName
+)
 
 SCHEDULE, LINE_SEARCH, MOMENTUM = "schedule", "line_search", "momentum"
 

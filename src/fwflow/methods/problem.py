@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fwflow._storage import storable
-from fwflow._validation import Array
+from fwflow._validation import Array, one_number
 from fwflow.designs import Counts
 from fwflow.objectives.base import Line, NumericalTrouble, Objective
 from fwflow.objectives.quadratic_models import Model
@@ -161,7 +161,8 @@ class Problem:
     def raw_value(self, point: Point) -> float:
         """Return f at a point, which may be NaN or infinite."""
         together = self._both(point)
-        return self.objective.value(point) if together is None else together[0]
+        value = self.objective.value(point) if together is None else together[0]
+        return value if isinstance(value, float) else one_number(value, "value")
 
     def _gradient(self, point: Point) -> Gradient:
         together = self._both(point)
@@ -276,8 +277,7 @@ class Problem:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
         self.counts.n_lmo += 1
         last = None if hint is None else hint.vertex
-        C, cost = self.constraint, g.as_oracle_input()
-        vertex = C.lmo(cost, last) if inner is None else C.lmo_at(cost, inner, last)
+        vertex = self.constraint.vertex(g.as_oracle_input(), last, inner)
         return self.objective.lift(vertex) if lift else Lifted(vertex)
 
     def evaluate(

@@ -91,7 +91,7 @@ class LinkCosts(Objective):
         return ours(self) and type(self) is not LinkCosts
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.shape)
+        return fingerprint(self, shape=self.shape)
 
     def cost(self, x: ArrayLike) -> Array:
         """Return the cost of each link at flows x, which is the gradient."""
@@ -217,7 +217,9 @@ class Beckmann(LinkCosts):
         return f"Beckmann({self.shape[0]} links)"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.free_flow, self.capacity, self.b, self.power, self.fixed)
+        return fingerprint(
+            self, free_flow=self.free_flow, capacity=self.capacity, b=self.b, power=self.power, fixed=self.fixed
+        )
 
     def _integral(self, flows: Array) -> Array:
         return flows * (self._always + self._crowding / (self.power + 1) * self._raised(flows, self.power))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from fwflow._fingerprints import fingerprint
+from fwflow._graphs import EdgeList, NamedEdges, read_graph
 from fwflow._numerics import dot, quietly
-from fwflow._validation import Array, finite_array, float_dtype, nodes, whole
+from fwflow._validation import Array, InputError, describe, finite_array, float_dtype, nodes, whole
 from fwflow.networks.segments import SegmentExchange, Segments
 from fwflow.networks.trees import Flows, Trees, Trips
 from fwflow.points.vertices import DenseVertex, Shape, SparseVertex, Vertex, freeze
@@ -26,7 +27,7 @@ _HIGHS, _RESOLVED = 1e-9, 1e-8
 _HUGE = 1e280
 
 
-class FlowPolytope(Summands, Exchanges, KnownSet):
+class FlowPolytope(NamedEdges, Summands, Exchanges, KnownSet):
     """Flows on the links of a network that serve the trips between its zones.
 
     A vertex is an all-or-nothing assignment: all trips from one zone to another take one path, the cheapest for given
@@ -99,15 +100,52 @@ class FlowPolytope(Summands, Exchanges, KnownSet):
         self._trips = Trips.of(self.demand)
         self.origins = self._trips.origins
         freeze(self.tails, self.heads, self.origins)
-        self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips)
+        self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips, self.named)
         self.n_summands = max(1, len(self.origins))
         self._start = self._total(self._trees.loaded(np.ones(self.shape)))
+
+    @classmethod
+    def from_networkx(cls, G: Any, demand: Any) -> Self:
+        """Return the flows on the edges of a NetworkX graph or a SciPy sparse graph.
+
+        Edges without direction can be used in both directions: each becomes two links. All nodes are open to through
+        traffic.
+
+        Parameters
+        ----------
+        G : networkx.Graph or sparse matrix
+            The network. Weights are ignored.
+        demand : dict, array or sparse matrix
+            Trips ``{(origin, destination): amount}`` by the names of the nodes, or a matrix in the order of the nodes.
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, fwflow as fw
+        >>> G = nx.DiGraph([("home", "work"), ("home", "shop"), ("shop", "work")])
+        >>> C = fw.FlowPolytope.from_networkx(G, {("home", "work"): 5.0})
+        >>> C.by_edge(C.lmo(np.array([3.0, 1.0, 1.0])))
+        {('home', 'work'): 0.0, ('home', 'shop'): 5.0, ('shop', 'work'): 5.0}
+        """
+        edges = read_graph(G, "G", directed=True, weight=None)
+        n = len(edges.nodes)
+        if isinstance(demand, Mapping):
+            demand = _trips_by_name(demand, edges)
+        elif np.shape(demand) != (n, n):
+            raise InputError(f"demand has shape {np.shape(demand)}; the graph has {n} nodes, so it must be {(n, n)}")
+        return cls._of_edges(edges, demand)
 
     def __repr__(self) -> str:
         return f"FlowPolytope({self.shape[0]} links, {self.n_nodes} nodes, {len(self.origins)} origins)"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.tails, self.heads, self.demand, self.n_nodes, self.first_through)
+        return fingerprint(
+            self,
+            tails=self.tails,
+            heads=self.heads,
+            demand=self.demand,
+            n_nodes=self.n_nodes,
+            first_through=self.first_through,
+        )
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> DenseVertex:
         costs = self._costs(g)
@@ -221,11 +259,22 @@ class FlowPolytope(Summands, Exchanges, KnownSet):
         worst = int(costs.argmin())
         if costs[worst] < 0:
             raise ValueError(
-                f"costs must not be negative; link {worst} from node {self.tails[worst]} to node {self.heads[worst]} "
-                f"costs {costs[worst]:g}"
+                f"costs must not be negative; link {worst} from {self.named(self.tails[worst])} to "
+                f"{self.named(self.heads[worst])} costs {costs[worst]:g}"
             )
         largest = float(costs.max())
         return costs / largest if largest > _HUGE else costs
+
+
+def _trips_by_name(demand: Mapping[Any, float], edges: EdgeList) -> sp.csr_array:
+    """Return trips that are given by the names of two nodes as a matrix."""
+    for pair in demand:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputError(f"the keys of demand must be pairs (origin, destination); got {describe(pair)}")
+    ends = [[edges.number_of(node, "a node of demand") for node in pair] for pair in demand]
+    rows, columns = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    amounts = finite_array(list(demand.values()), "demand", ndim=1)
+    return sp.csr_array((amounts, (rows, columns)), shape=(len(edges.nodes), len(edges.nodes)))
 
 
 def _demand_matrix(demand: Any) -> sp.csr_array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -53,8 +53,16 @@ class Trees:
     graph, and enters another one by the best of the links that lead there.
     """
 
-    def __init__(self, tails: Array, heads: Array, n_nodes: int, first_through: int, trips: Trips) -> None:
-        self.trips = trips
+    def __init__(
+        self,
+        tails: Array,
+        heads: Array,
+        n_nodes: int,
+        first_through: int,
+        trips: Trips,
+        named: Callable[[int], str] = "node {}".format,
+    ) -> None:
+        self.trips, self._named = trips, named
         near, far = np.unique(np.stack([np.append(tails, heads), np.append(heads, tails)]), axis=1)
         neighbours = np.bincount(near[near != far], minlength=n_nodes)
         outside = (np.arange(n_nodes) < first_through) | (neighbours <= 1)
@@ -97,9 +105,8 @@ class Trees:
         if unreachable.any():
             i = start + int(unreachable.argmax())
             a, b = int(self.trips.origins[self.trips.rows[i]]), int(self.trips.ends[i])
-            raise ValueError(
-                f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but no path leads from node {a} to node {b}"
-            )
+            missing = f"no path leads from {self._named(a)} to {self._named(b)}"
+            raise ValueError(f"demand[{a}, {b}] is {self.trips.amounts[i]:g}, but {missing}")
 
     def assigned(self, costs: Array) -> list[Flows]:
         """Return all flows for these costs, and keep them with the trees until the next call.

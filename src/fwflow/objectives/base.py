@@ -258,6 +258,10 @@ class Objective(ABC):
         """Return ``f(point + share (s - point))`` as an objective of s on the same data, or None."""
         return None
 
+    def placed_like(self, x0: Any) -> Self:
+        """Return this function for a run from x0, for example on the device of x0."""
+        return self
+
     def counted_by(self, counts: Counts) -> Self:
         """Return a copy for one run, which reports passes over the data to `counts`."""
         watched = copy.copy(self)

@@ -127,8 +127,17 @@ class MatrixCompletion(LossOfImage):
         return self
 
     def fingerprint(self) -> str:
-        weights = () if self.weights is None else (self.weights,)
-        return fingerprint(self, self.rows, self.cols, self.b, self.shape, self.loss, self.factor, *weights)
+        weights = {} if self.weights is None else {"weights": self.weights}
+        return fingerprint(
+            self,
+            rows=self.rows,
+            cols=self.cols,
+            values=self.b,
+            shape=self.shape,
+            loss=self.loss,
+            scale=self.factor,
+            **weights,
+        )
 
     def point(self, x: Any, name: str = "x0") -> Point:
         if not isinstance(x, LowRank):

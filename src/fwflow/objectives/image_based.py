@@ -92,9 +92,11 @@ class DesignImage(Objective):
 
     b: Array
     image_map: DesignMap
+    #: Name of the matrix in messages.
+    matrix: str
 
     def __init__(self, A: Any, name: str = "A") -> None:
-        self.image_map = DesignMap(as_design(A, name))
+        self.image_map, self.matrix = DesignMap(as_design(A, name)), name
         self.dtype, self.data_cost = self.design.dtype, self.design.data_cost
         self.shape = (self.design.shape[1],)
 
@@ -140,11 +142,12 @@ class DesignImage(Objective):
 
     def fingerprint(self) -> str:
         design = self.design
-        return fingerprint(self, design.shape, design.dtype.name, design.fingerprint(), self.b, *self._settings())
+        data = {"dtype": design.dtype.name, self.matrix: design.fingerprint(), "b": self.b}
+        return fingerprint(self, design.shape, **data, **self._settings())
 
-    def _settings(self) -> tuple[Any, ...]:
-        """Return the parameters of the function other than the design and b."""
-        return ()
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters of the function other than the design and b, by name."""
+        return {}
 
 
 # In single precision, squares of huge images overflow. Line searches then see an infinite curvature.

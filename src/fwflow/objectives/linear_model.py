@@ -104,9 +104,10 @@ class LinearModel(DesignImage, LossOfImage):
     def _run_design(self) -> Design:
         return self.design.centred() if self.intercept else self.design
 
-    def _settings(self) -> tuple[Any, ...]:
+    def _settings(self) -> dict[str, Any]:
+        settings = {"loss": self.loss, "scale": self.factor}
         plain = self.weights is None and not self.intercept
-        return (self.loss, self.factor) if plain else (self.loss, self.factor, self.weights, self.intercept)
+        return settings if plain else settings | {"weights": self.weights, "intercept": self.intercept}
 
     def intercept_at(self, x: Any) -> float:
         """Return the optimal intercept at x, or 0 for a model without one."""

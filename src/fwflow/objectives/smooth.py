@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fwflow._fingerprints import fingerprint
-from fwflow._validation import Array, describe, float_array, positive, shape_of
+from fwflow._frameworks import is_torch_type
+from fwflow._validation import Array, describe, float_array, one_number, positive, shape_of
+from fwflow.objectives.automatic import Automatic, JaxFunction, TorchFunction
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import CoordinateModel, Model, flat
 from fwflow.points.point import Atom, Point
@@ -18,6 +21,8 @@ from fwflow.points.vertices import DenseVertex, Shape
 
 class Smooth(Objective):
     """Function given by Python callables. Their arguments are copies, and their results are copied.
+
+    `from_torch` and `from_jax` make it of one function of PyTorch or JAX, by automatic differentiation.
 
     Parameters
     ----------
@@ -50,6 +55,8 @@ class Smooth(Objective):
     """
 
     trusted = False
+    #: Function of a framework that differentiates automatically; None for callables of NumPy arrays.
+    automatic: Automatic | None = None
 
     def __init__(
         self,
@@ -61,8 +68,7 @@ class Smooth(Objective):
         hess_product: Callable[[Array, Array], Any] | None = None,
         domain: Callable[[Array], bool] | None = None,
     ) -> None:
-        if not callable(fun):
-            raise ValueError(f"fun must be callable; got {type(fun).__name__}")
+        _callable(fun)
         if not callable(grad) and grad is not True:
             raise ValueError(f"grad must be a callable, or True if fun returns both; got {grad!r}")
         for name, optional in (("hess_product", hess_product), ("domain", domain)):
@@ -73,9 +79,120 @@ class Smooth(Objective):
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = None if shape is None else shape_of(shape, "shape")
 
+    @classmethod
+    def from_torch(
+        cls,
+        fun: Callable[[Any], Any],
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        smoothness: float | None = None,
+        shape: int | Shape | None = None,
+        domain: Callable[[Array], bool] | None = None,
+    ) -> Self:
+        """Return a function of PyTorch with gradients and Hessian products by automatic differentiation.
+
+        The function gets x as a tensor in the floating type of the run. Parameters of modules get no gradients, and no
+        graph is kept after a call. Needs PyTorch: ``pip install 'fwflow[torch]'``.
+
+        Parameters
+        ----------
+        fun : callable
+            ``fun(x) -> tensor`` with one entry, in operations of PyTorch that have a derivative.
+        dtype : torch.dtype or dtype, optional
+            ``torch.float32`` or ``torch.float64``: the type of x in runs. Default: that of x0, or float64 without x0.
+        device : torch.device or str, optional
+            Device of x in calls of `fun`. Default: that of x0 if x0 is a tensor, otherwise the CPU.
+        smoothness, shape
+            As for `Smooth`.
+        domain : callable, optional
+            As for `Smooth`; it gets x as a NumPy array.
+        """
+        dtype = str(dtype).removeprefix("torch.") if is_torch_type(dtype) else dtype
+        return cls._differentiated(TorchFunction(_callable(fun), device), dtype, smoothness, shape, domain)
+
+    @classmethod
+    def from_jax(
+        cls,
+        fun: Callable[[Any], Any],
+        *,
+        jit: bool = True,
+        dtype: Any = None,
+        smoothness: float | None = None,
+        shape: int | Shape | None = None,
+        domain: Callable[[Array], bool] | None = None,
+    ) -> Self:
+        """Return a function of JAX with gradients and Hessian products by automatic differentiation.
+
+        The function gets x as a JAX array. JAX computes in float32, and so do runs of the function, unless double
+        precision is on before the call: ``jax.config.update("jax_enable_x64", True)``. Needs JAX:
+        ``pip install 'fwflow[jax]'``.
+
+        Parameters
+        ----------
+        fun : callable
+            ``fun(x) -> array`` with one entry, written with ``jax.numpy``.
+        jit : bool
+            Whether JAX compiles the function; True by default. Use False if `fun` has conditions on values of x.
+        dtype : dtype, optional
+            float32 or float64: the type of x in runs. Default: float32 without ``jax_enable_x64``; with it the type of
+            x0, or float64 without x0.
+        smoothness, shape
+            As for `Smooth`.
+        domain : callable, optional
+            As for `Smooth`; it gets x as a NumPy array.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp, fwflow as fw
+        >>> f = fw.Smooth.from_jax(lambda x: ((x - jnp.array([0.75, 0.25, -1.0])) ** 2).sum())
+        >>> fw.minimize(f, fw.Simplex(), jnp.ones(3) / 3, tol=1e-5).x.round(3)
+        Array([0.75, 0.25, 0.  ], dtype=float32)
+        """
+        return cls._differentiated(JaxFunction(_callable(fun), jit), dtype, smoothness, shape, domain)
+
+    @classmethod
+    def _differentiated(cls, automatic: Automatic, dtype: Any, smoothness: Any, shape: Any, domain: Any) -> Self:
+        made = cls(
+            automatic.value,
+            automatic.gradient,
+            smoothness=smoothness,
+            shape=shape,
+            hess_product=automatic.hess_product,
+            domain=domain,
+        )
+        made.automatic = automatic
+        made.dtype = automatic.dtype if dtype is None else _floating(dtype)
+        if automatic.dtype not in (None, made.dtype):
+            raise ValueError(
+                f"dtype is {made.dtype}, but JAX computes in {automatic.dtype}; "
+                'call jax.config.update("jax_enable_x64", True) first'
+            )
+        return made
+
+    def placed_like(self, x0: Any) -> Self:
+        if self.automatic is None or (placed := self.automatic.placed_like(x0)) is self.automatic:
+            return self
+        moved = copy.copy(self)
+        moved.automatic = placed
+        moved.fun, moved.grad, moved.hess_product = placed.value, placed.gradient, placed.hess_product
+        return moved
+
+    def evaluated(self, point: Point) -> tuple[float, Array] | None:
+        if self.automatic is None:
+            return None
+        value, gradient = self.automatic.value_and_gradient(point.x.copy())
+        return value, self._checked(gradient, point)
+
     def fingerprint(self) -> str:
-        given = (self.grad is True, self.hess_product is not None, self.domain is not None)
-        return fingerprint(self, self.shape, self.smoothness, *given)
+        return fingerprint(
+            self,
+            shape=self.shape,
+            smoothness=self.smoothness,
+            joint=self.grad is True,
+            hess_product=self.hess_product is not None,
+            domain=self.domain is not None,
+        )
 
     def value(self, point: Point) -> float:
         together = self.value_and_gradient(point)
@@ -87,10 +204,7 @@ class Smooth(Objective):
             return float(value)
         if isinstance(value, tuple):
             raise ValueError("fun must return one number; use grad=True if it returns the gradient too")
-        try:
-            return float(float_array(value, "fun").item())
-        except ValueError:
-            raise ValueError(f"fun must return one real number; it returned {describe(value)}") from None
+        return one_number(value, "fun")
 
     def gradient(self, point: Point) -> Array:
         together = self.value_and_gradient(point)
@@ -114,6 +228,22 @@ class Smooth(Objective):
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         return None if self.hess_product is None else _CurvedModel(self.hess_product, point, gradient)
+
+
+def _callable(fun: Any) -> Any:
+    if not callable(fun):
+        raise ValueError(f"fun must be callable; got {type(fun).__name__}")
+    return fun
+
+
+def _floating(dtype: Any) -> np.dtype[Any]:
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = None
+    if found not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64; got {dtype}")
+    return found
 
 
 def _inside(domain: Callable[[Array], bool], point: Point) -> bool:

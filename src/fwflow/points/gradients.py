@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from fwflow._numerics import all_finite, dot
 from fwflow._storage import places_within, storable
-from fwflow._validation import Array
+from fwflow._validation import Array, float_array
 from fwflow.points.point import Atom, Point
 from fwflow.points.vertices import Shape, Vertex, freeze, read_only
 
@@ -89,7 +89,7 @@ def as_gradient(g: Any) -> Gradient:
         return DenseGradient(g)
     if sp.issparse(g):
         raise ValueError(f"a gradient must be an array or a fw.Gradient; got a {type(g).__name__}. Use its toarray()")
-    return g if isinstance(g, Gradient) else DenseGradient(np.asarray(g))
+    return g if isinstance(g, Gradient) else DenseGradient(float_array(g, "the gradient"))
 
 
 @storable("dense-gradient")

@@ -14,19 +14,23 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
-from fwflow._validation import InputError, whole
+from fwflow._frameworks import same_kind
+from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import Choice, advice
+from fwflow.methods.catalogue import MethodName
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
+from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.starts import best_of
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
 from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
 from fwflow.sets import ConstraintSet
+from fwflow.sets.base import verdict
 from fwflow.sets.callables import as_set
 from fwflow.steps.momentum import Momentum
 from fwflow.steps.schedules import Schedule
@@ -60,7 +64,7 @@ def minimize(
     C: ConstraintSet | Callable[[Any], Any],
     x0: Any = None,
     *,
-    method: str | Tableau | Method = "auto",
+    method: MethodName | str | Tableau | Method = "auto",
     schedule: Schedule = DEFAULT_SCHEDULE,
     line_search: str | LineSearch | None = None,
     momentum: str | Momentum | None = None,
@@ -87,7 +91,8 @@ def minimize(
     x0 : array_like, ActiveSet or BlockSet, optional
         A point of the set, or ``result.active_set`` of another run. Methods with an active set start from the vertices
         of the given active set, if these are members of C with positive weights. Other methods start from its point.
-        Default: ``C.start()``, which is the centre for norm balls.
+        If it is a PyTorch tensor or a JAX array, ``result.x`` is one, too, on the same device. Default: ``C.start()``,
+        which is the centre for norm balls.
     method : str, Tableau or Method
         Name of a method, a `Tableau`, or a `Method` of your own. The names are:
 
@@ -197,8 +202,11 @@ def minimize(
     (True, np.int64(0), <Status.TOLERANCE: 'The gap, verified at the returned point, is within the tolerance.'>)
     """
     if not isinstance(f, Objective):
-        raise InputError(f"f must be an Objective, for example fw.Smooth(fun, grad); got {type(f).__name__}")
-    C = as_set(C)
+        raise InputError(
+            "f must be an Objective, for example fw.Smooth(fun, grad), fw.Smooth.from_torch(fun) or "
+            f"fw.Smooth.from_jax(fun); got {type(f).__name__}{conversion(f)}"
+        )
+    C, f = as_set(C), f.placed_like(x0)
     if f.factored and not C.factored:
         raise InputError(f"C is {C!r}; {NEEDS_RANK_ONE}")
     limits = Limits.checked(tol, rtol, max_iter, max_time)
@@ -243,6 +251,8 @@ def minimize(
         result.gap,
         result.seconds,
     )
+    if (converted := same_kind(x0)) and not isinstance(result.x, LowRank):
+        result = replace(result, x=converted(result.x))
     black_box = f.image_map is None and not state.point.factored
     if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
         result = replace(result, message=f"{result.message} {advice(problem, state.point, result.method)}")
@@ -263,7 +273,7 @@ def _begin(problem: Problem, x0: Any, origin: Origin) -> State:
     if math.prod(own) != math.prod(point.x.shape):
         raise InputError(f"x0 has shape {point.x.shape}; the set {C!r} has members of shape {own}")
     try:
-        inside = C.contains(point.x, slack(point))
+        inside = verdict(C.contains(point.x, slack(point)))
     except ValueError as error:
         raise InputError(f"x0 does not fit the set: {error}") from error
     if inside is False:

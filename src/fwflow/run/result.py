@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,12 +14,13 @@ import numpy as np
 from fwflow import _storage
 from fwflow._fingerprints import Origin
 from fwflow._storage import storable
-from fwflow._validation import Array
+from fwflow._validation import Array, float_array
 from fwflow.designs import Counts
 from fwflow.methods.auto import Choice
 from fwflow.methods.base import Proposal
 from fwflow.methods.problem import Evaluation
 from fwflow.methods.restricted.atoms import Decomposition
+from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Lifted, Point
 from fwflow.run import display
 from fwflow.run.stopping import Progress
@@ -122,6 +124,11 @@ class State:
     @property
     def x(self) -> Any:
         return self.point.x
+
+    def __repr__(self) -> str:
+        method = f"{self.method.partition('(')[0]}, " if self.method else ""
+        shape = " x ".join(map(str, self.x.shape))
+        return f"State({method}k={self.k}, fun={self.fun:.6g}, gap={self.gap:.3g}, x of {shape} entries)"
 
     def advance(self, proposal: Proposal, point: Point, hint: Lifted | None, check: bool) -> None:
         """Move to the next iterate in one statement, so that an interrupt cannot leave it half done."""
@@ -252,6 +259,66 @@ class Result:
     def __repr__(self) -> str:
         return "\n".join(f"{name:>9}: {value}" for name, value in self._rows())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as numbers, texts, lists and dictionaries of Python.
+
+        The keys are ``x``, ``dtype``, ``fun``, ``gap``, ``nit``, ``n_grad``, ``n_lmo``, ``n_design``, ``status``,
+        ``success``, ``message``, ``feasible``, ``method``, ``why`` (the reason for the method), ``seconds`` and
+        ``trace`` (a dictionary of lists). A factored x is a dictionary with the lists ``U`` and ``V``. The state and
+        the active set are left out: `State.save` stores what a run needs to continue.
+
+        Examples
+        --------
+        >>> import numpy as np, fwflow as fw
+        >>> d = fw.minimize(fw.Quadratic(np.eye(2)), fw.Box(1.0, 2.0)).to_dict()
+        >>> d["x"], d["status"], d["success"]
+        ([1.0, 1.0], 'TOLERANCE', True)
+        """
+        if isinstance(self.x, LowRank):
+            x, dtype = {"U": self.x.U.tolist(), "V": self.x.V.tolist()}, self.x.U.dtype.name
+        else:
+            array = float_array(self.x, "x")
+            x, dtype = array.tolist(), array.dtype.name
+        return {
+            "x": x,
+            "dtype": dtype,
+            "fun": float(self.fun),
+            "gap": float(self.gap),
+            "nit": int(self.nit),
+            "n_grad": int(self.n_grad),
+            "n_lmo": int(self.n_lmo),
+            "n_design": float(self.n_design),
+            "status": self.status.name,
+            "success": bool(self.success),
+            "message": self.message,
+            "feasible": self.feasible,
+            "method": str(self.method),
+            "why": str(self.method.why),
+            "seconds": float(self.seconds),
+            "trace": {name: self.trace[name].tolist() for name in self.trace},
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return `to_dict` as JSON text, in which numbers that are not finite are ``null``.
+
+        All finite numbers are written exactly, so that ``numpy.array(d["x"], d["dtype"])`` is x, for
+        ``d = json.loads(text)``.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Number of spaces of an indentation. Default: one line.
+
+        Examples
+        --------
+        >>> import json, numpy as np, fwflow as fw
+        >>> r = fw.minimize(fw.Quadratic(np.eye(3), [0.7, 0.3, -1.0]), fw.Simplex())
+        >>> d = json.loads(r.to_json())
+        >>> bool((np.array(d["x"], d["dtype"]) == r.x).all()), d["trace"]["step"][0]
+        (True, None)
+        """
+        return json.dumps(_finite(self.to_dict()), allow_nan=False, indent=indent)
+
     def _repr_html_(self) -> str:
         """Return what notebooks show: the same rows, and a plot of the gap."""
         return display.beside(display.fields(self._rows()), self.trace.to_svg())
@@ -273,3 +340,12 @@ class Result:
             ("n_design", f"{self.n_design:g}"),
             ("feasible", self.feasible),
         ]
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with None in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,6 +20,7 @@ from fwflow.methods.problem import Evaluation, Problem
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 from fwflow.run.result import State
+from fwflow.sets.base import verdict
 
 # Lengths of the segments on which f is compared with its gradient, as shares of the way to another member. The first
 # one ends before that member, where f may be infinite; the others are for functions with a large third derivative.
@@ -64,7 +65,7 @@ def slack(point: Point) -> float:
 def feasible(problem: Problem, state: State, point: Point) -> bool | None:
     """Return whether the iterate or the best iterate is in the set; a mixture of members needs no test."""
     inside = state.inside if point is state.point else state.best_inside
-    return True if inside else problem.constraint.contains(point.x, slack(point))
+    return True if inside else verdict(problem.constraint.contains(point.x, slack(point)))
 
 
 def verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
@@ -153,12 +154,12 @@ def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Ve
     for seed in range(_PROBES):
         costs = _rescaled(g, seed)
         problem.counts.n_lmo += 1
-        found.append((costs, C.lmo(costs)))
+        found.append((costs, C.vertex(costs)))
     if all(known.gradient.dot(vertex) == inner for _, vertex in found):
         problem.counts.n_lmo += 1
         # Some oracles, for example of shortest paths, raise an error for costs of this sign.
         with suppress(Exception):
-            found.append((-1.0 * g, C.lmo(-1.0 * g)))
+            found.append((-1.0 * g, C.vertex(-1.0 * g)))
     return found
 
 

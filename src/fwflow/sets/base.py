@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
-from fwflow._validation import Array, finite_array, float_array, float_dtype, number, ours
+from fwflow._validation import Array, InputError, describe, finite_array, float_array, float_dtype, number, ours
 from fwflow.points.lowrank import LowRank
-from fwflow.points.vertices import DenseVertex, Scaled, Shape, Sum, Vertex
+from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Scaled, Shape, SparseVertex, Sum, Vertex
 
 # Number of vertices that share half of the weight of a random start. Chosen without tuning.
 _RANDOM_VERTICES = 8
@@ -319,7 +322,7 @@ class ConstraintSet(ABC):
         return ours(self)
 
     @abstractmethod
-    def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
+    def lmo(self, g: Any, hint: Vertex | None = None) -> Any:
         """Return the vertex that minimises ``<g, s>`` over the set.
 
         Ties are decided the same way every time.
@@ -334,15 +337,33 @@ class ConstraintSet(ABC):
         Returns
         -------
         Vertex
-            ``numpy.asarray`` converts it to an array.
+            ``numpy.asarray`` converts it to an array. The oracle of a set of your own may also return an array, a list
+            or a SciPy sparse vector of the shape of g.
         """
 
-    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
+    def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Any:
         """Return the answer of `lmo`, given ``inner = <g, x>`` at the iterate.
 
         Iterative oracles derive their accuracy from this number. By default, it has no effect.
         """
         return self.lmo(g, hint)
+
+    def vertex(self, g: Any, hint: Vertex | None = None, inner: float | None = None) -> Vertex:
+        """Return the answer of `lmo`, or of `lmo_at` if `inner` is given, as a `Vertex`.
+
+        The library calls oracles only through this method, so that oracles may return arrays, lists and sparse vectors.
+
+        Parameters
+        ----------
+        g : array
+            Cost of every entry, as for `lmo`.
+        hint : Vertex, optional
+            Answer for a similar g, from which iterative oracles start.
+        inner : float, optional
+            ``<g, x>`` at the iterate, from which iterative oracles derive their accuracy.
+        """
+        answer = self.lmo(g, hint) if inner is None else self.lmo_at(g, inner, hint)
+        return answer if _is_vertex(answer.__class__) else as_vertex(answer, g, f"{type(self).__name__}.lmo")
 
     @abstractmethod
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
@@ -377,7 +398,7 @@ class ConstraintSet(ABC):
         """
         rng, x = np.random.default_rng(seed), 0.5 * np.array(self.start(shape or self.shape), dtype=np.float64)
         for _ in range(_RANDOM_VERTICES):
-            self.lmo(rng.standard_normal(x.shape)).add_to(x, 0.5 / _RANDOM_VERTICES)
+            self.vertex(rng.standard_normal(x.shape)).add_to(x, 0.5 / _RANDOM_VERTICES)
         return x
 
     @abstractmethod
@@ -396,7 +417,7 @@ class ConstraintSet(ABC):
 
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         """Return whether a finite array is a member, if its entries have errors of up to `noise`."""
-        return self.contains(x, tol)
+        return verdict(self.contains(x, tol))
 
     @abstractmethod
     def diameter(self, shape: Shape | None = None) -> float | None:
@@ -463,6 +484,62 @@ class ConstraintSet(ABC):
         return Translated(self, shift)
 
 
+@cache
+def _is_vertex(kind: type) -> bool:
+    """Return whether a class is one of vertices. The answers are kept, because the test takes half a microsecond."""
+    return issubclass(kind, Vertex)
+
+
+def verdict(inside: Any) -> bool | None:
+    """Return the answer of a membership test of a user, which may be a NumPy number, as True, False or None."""
+    return None if inside is None else bool(inside)
+
+
+def check_members(C: ConstraintSet) -> None:
+    """Raise an error if a member of a user's set does not accept the arguments that the library passes."""
+    if ours(C):
+        return
+    for name, member, arguments in (
+        ("lmo", C.lmo, "g, hint=None"),
+        ("start", C.start, "shape=None, dtype=float"),
+        ("contains", C.contains, "x, tol=1e-9"),
+        ("diameter", C.diameter, "shape=None"),
+    ):
+        try:
+            inspect.signature(member).bind(*arguments.split(", "))
+        except TypeError:
+            raise InputError(
+                f"{type(C).__name__}.{name} must accept the arguments of {name}(self, {arguments})"
+            ) from None
+
+
+def as_vertex(answer: Any, g: Any, oracle: str) -> Vertex:
+    """Return a copy of the answer of a user's oracle, an array, a list or a sparse vector, as a vertex.
+
+    `oracle` is the name of the oracle in errors.
+    """
+    if sp.issparse(g):
+        raise ValueError(f"{oracle} returned {describe(answer)}; {NEEDS_RANK_ONE}")
+    if not sp.issparse(answer):
+        array = float_array(answer, f"{oracle}'s result")
+        check_answer(array.shape, g, oracle)
+        return DenseVertex(array.astype(float_dtype(g.dtype)))
+    entries = answer.tocoo(copy=True)
+    # A vector may come as a matrix with one row or one column.
+    column = entries.shape != g.shape and entries.shape in ((g.size, 1), (1, g.size)) and g.ndim == 1
+    check_answer(g.shape if column else entries.shape, g, oracle)
+    entries.sum_duplicates()
+    places = np.ravel_multi_index(entries.coords, entries.shape)
+    values = finite_array(entries.data, f"{oracle}'s result")
+    return SparseVertex(places.astype(np.int64), values.astype(float_dtype(g.dtype)), g.shape)
+
+
+def check_answer(shape: Shape, g: Any, oracle: str) -> None:
+    """Raise an error if the answer of a user's oracle does not have the shape of g."""
+    if shape != g.shape:
+        raise ValueError(f"{oracle} returned shape {shape} for a gradient of shape {g.shape}")
+
+
 def needs_shape(constraint: ConstraintSet, shape: Shape | None) -> Shape:
     """Return the shape, by default that of the set, or raise an error if both are missing."""
     shape = constraint.shape if shape is None else shape
@@ -527,7 +604,8 @@ class ParametricSet(KnownSet):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *self._values(self.parameters + self.options))
+        names = self.parameters + self.options
+        return fingerprint(self, **dict(zip((name.lstrip("_") for name in names), self._values(names), strict=True)))
 
 
 class Combination(KnownSet):
@@ -535,6 +613,8 @@ class Combination(KnownSet):
 
     def __init__(self, inner_sets: Iterable[ConstraintSet]) -> None:
         self.inner_sets = tuple(inner_sets)
+        for constraint in self.inner_sets:
+            check_members(constraint)
         self.polytope = all(C.polytope for C in self.inner_sets)
         self.start_calls_oracle = any(C.start_calls_oracle for C in self.inner_sets)
 
@@ -552,11 +632,12 @@ class AffineImage(KnownVertices, Combination):
     def __init__(self, constraint: ConstraintSet, data: Any) -> None:
         super().__init__((constraint,))
         self.constraint = constraint
-        self._data = data  # The factor, shift or matrix of the map, for the fingerprint.
+        self._data = data  # The name and value of the factor, shift or matrix of the map, for the fingerprint.
         self._inner_vertices: Any = constraint.known_vertices
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self._data, self.constraint.fingerprint())
+        name, value = self._data
+        return fingerprint(self, **{name: value, "set": self.constraint.fingerprint()})
 
     @abstractmethod
     def cost(self, g: Any) -> Any:
@@ -575,10 +656,10 @@ class AffineImage(KnownVertices, Combination):
         return (value - self.offset(g)) / self.unit
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        return self.image(self.constraint.lmo(self.cost(g), _first_part(hint)), g)
+        return self.image(self.constraint.vertex(self.cost(g), _first_part(hint)), g)
 
     def lmo_at(self, g: Any, inner: float, hint: Vertex | None = None) -> Vertex:
-        return self.image(self.constraint.lmo_at(self.cost(g), self._value(inner, g), _first_part(hint)), g)
+        return self.image(self.constraint.vertex(self.cost(g), _first_part(hint), self._value(inner, g)), g)
 
     def lower_bound(self, g: Any, vertex: Vertex) -> float:
         return self.unit * self.constraint.lower_bound(self.cost(g), vertex.parts[0]) + self.offset(g)
@@ -731,7 +812,7 @@ class ScaledSet(_InvertibleImage):
 
     def __init__(self, constraint: ConstraintSet, factor: float) -> None:
         self.factor = number(factor, "factor", "be finite and not zero", lambda x: math.isfinite(x) and x != 0)
-        super().__init__(constraint, self.factor)
+        super().__init__(constraint, ("factor", self.factor))
         self.unit = abs(self.factor)
         self.shape, self.factored, self.screenable = constraint.shape, constraint.factored, constraint.screenable
         if constraint.factors is not None:
@@ -784,7 +865,8 @@ class ScaledSet(_InvertibleImage):
         return replace(inner, radius=self.unit * inner.radius, sign=inner.sign if self.factor > 0 else -inner.sign)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array | LowRank:
-        return self.constraint.start(shape, dtype) * np.dtype(dtype).type(self.factor)
+        inner = self.constraint.start(shape, dtype)
+        return (inner if isinstance(inner, LowRank) else np.asarray(inner)) * np.dtype(dtype).type(self.factor)
 
     def contains(self, x: Any, tol: float = 1e-9) -> bool | None:
         if isinstance(x, LowRank):
@@ -844,7 +926,7 @@ class Translated(_InvertibleImage):
 
     def __init__(self, constraint: ConstraintSet, shift: ArrayLike) -> None:
         self.shift = finite_array(shift, "shift")
-        super().__init__(constraint, self.shift)
+        super().__init__(constraint, ("shift", self.shift))
         if self.shift.ndim == 0:
             raise ValueError("shift must be an array of the shape of x, not a number")
         own = constraint.shape or self.shift.shape

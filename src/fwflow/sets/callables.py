@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array, describe, float_array
-from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Shape, Vertex
-from fwflow.sets.base import ConstraintSet, needs_shape
+from fwflow._validation import Array, conversion
+from fwflow.points.vertices import Shape, Vertex
+from fwflow.sets.base import ConstraintSet, as_vertex, check_answer, check_members, needs_shape
 
 
 class CallableSet(ConstraintSet):
@@ -29,14 +29,11 @@ class CallableSet(ConstraintSet):
         self.oracle = oracle
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        sparse = sp.issparse(g)
-        s = self.oracle(g.copy() if sparse else np.array(g))
-        if sparse and not isinstance(s, Vertex):
-            raise ValueError(f"constraint returned {describe(s)}; {NEEDS_RANK_ONE}")
-        answer = copy.deepcopy(s) if isinstance(s, Vertex) else float_array(s, "constraint's result")
-        if answer.shape != g.shape:
-            raise ValueError(f"constraint returned shape {answer.shape} for a gradient of shape {g.shape}")
-        return answer if isinstance(answer, Vertex) else DenseVertex(answer.astype(g.dtype))
+        s = self.oracle(g.copy() if sp.issparse(g) else np.array(g))
+        if not isinstance(s, Vertex):
+            return as_vertex(s, g, "constraint")
+        check_answer(s.shape, g, "constraint")
+        return copy.deepcopy(s)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.asarray(self.lmo(np.ones(needs_shape(self, shape), dtype)), dtype=dtype)
@@ -49,9 +46,16 @@ class CallableSet(ConstraintSet):
 
 
 def as_set(C: Any) -> ConstraintSet:
-    """Return a set unchanged, and a callable as a set."""
+    """Return a set unchanged, and a callable, or an object with a method `lmo`, as a set."""
     if isinstance(C, ConstraintSet):
+        check_members(C)
         return C
-    if not callable(C) or isinstance(C, type):
-        raise ValueError(f"C must be a constraint set or a callable g -> s; got {type(C).__name__}")
-    return CallableSet(C)
+    oracle = getattr(C, "lmo", C)
+    if isinstance(C, type):
+        raise ValueError(f"C is the class {C.__name__}; it must be an object, for example {C.__name__}(...)")
+    if not callable(oracle):
+        raise ValueError(
+            "C must be a constraint set, a callable g -> s, or an object with a method lmo; "
+            f"got {type(C).__name__}{conversion(C)}"
+        )
+    return CallableSet(oracle)

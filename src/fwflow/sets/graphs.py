@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import (
     minimum_spanning_tree,
 )
 
+from fwflow._graphs import EdgeList, NamedEdges, read_graph
 from fwflow._validation import Array, nodes, whole
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 from fwflow.sets.base import ParametricSet, check_shape
@@ -29,7 +30,7 @@ from fwflow.sets.membership import is_mixture
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
-class _Subgraphs(ParametricSet):
+class _Subgraphs(NamedEdges, ParametricSet):
     """The hull of the 0/1 vectors of all subgraphs of one kind."""
 
     polytope = True
@@ -69,7 +70,7 @@ class _Subgraphs(ParametricSet):
         return self._is_mixture(x, slack)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        return self.lmo(np.full(self.shape, self._start_cost)).to_dense(dtype)
+        return self.vertex(np.full(self.shape, self._start_cost)).to_dense(dtype)
 
     def _use(self, edges: Array, ends: Array) -> None:
         """Restrict subgraphs to these edges. Of parallel edges only the cheapest is used; ties go to the first."""
@@ -89,6 +90,20 @@ class _Subgraphs(ParametricSet):
     def _at_nodes(self, values: Array, side: int) -> Array:
         """Return the sum of values on edges at every node, for the tails (side 0) or the heads (side 1)."""
         return np.bincount(self._ends[side], values, len(self.nodes))
+
+
+class _Undirected(_Subgraphs):
+    """The same for edges without direction, which may be named from either end."""
+
+    def _reversed(self, name: Any) -> Any:
+        return (name[1], name[0], *name[2:]) if isinstance(name, tuple) and len(name) > 1 else name
+
+
+def _isolated(edges: EdgeList) -> str | None:
+    """Return the name of a node without edges to other nodes for an error message, or None if there is none."""
+    joined = edges.tails != edges.heads
+    alone = np.setdiff1d(np.arange(len(edges.nodes)), np.append(edges.tails[joined], edges.heads[joined]))
+    return repr(edges.nodes[alone[0]]) if len(alone) else None
 
 
 class ShortestPath(_Subgraphs):
@@ -134,19 +149,45 @@ class ShortestPath(_Subgraphs):
         super().__init__(tails, heads)
         self.source, self.target = whole(source, "source", 0), whole(target, "target", 0)
         if self.source == self.target:
-            raise ValueError(f"source and target are both node {self.source}; a path needs two nodes")
+            raise ValueError(f"source and target are both {self.named(self.source)}; a path needs two nodes")
         for name, node in (("source", self.source), ("target", self.target)):
             if node not in self.nodes:
-                raise ValueError(f"{name} is node {node}, which is on no edge")
+                raise ValueError(f"{name} is {self.named(node)}, which is on no edge")
         self._from, self._to = np.searchsorted(self.nodes, [self.source, self.target]).tolist()
         t, h = self._ends
         inner = (h != self._from) & (t != self._to) & (t != h)
         reached, reaching = self._reached(t[inner], h[inner], self._from), self._reached(h[inner], t[inner], self._to)
         useful = inner & reached[t] & reaching[h]
         if not useful.any():
-            raise ValueError(f"no path leads from node {self.source} to node {self.target}")
+            raise ValueError(f"no path leads from {self.named(self.source)} to {self.named(self.target)}")
         self._use(np.flatnonzero(useful), self._ends)
         self._level = _levels(self._ends[:, useful], len(self.nodes))
+
+    @classmethod
+    def from_networkx(cls, G: Any, source: Any, target: Any) -> Self:
+        """Return the paths of a NetworkX graph or a SciPy sparse graph.
+
+        Edges without direction can be used in both directions: each becomes two entries of x.
+
+        Parameters
+        ----------
+        G : networkx.Graph or sparse matrix
+            The graph. Weights are ignored. The nodes of a sparse matrix are its rows, counted from 0.
+        source, target : node
+            Names of the first and the last node of all paths.
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, fwflow as fw
+        >>> G = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "c")])
+        >>> C = fw.ShortestPath.from_networkx(G, "a", "c")
+        >>> C.edges
+        [('a', 'b'), ('a', 'c'), ('b', 'c')]
+        >>> C.by_edge(C.lmo(np.array([1.0, 3.0, 1.0])))
+        {('a', 'b'): 1.0, ('a', 'c'): 0.0, ('b', 'c'): 1.0}
+        """
+        edges = read_graph(G, "G", directed=True, weight=None)
+        return cls._of_edges(edges, edges.number_of(source, "source"), edges.number_of(target, "target"))
 
     def _reached(self, tails: Array, heads: Array, start: int) -> Array:
         n = len(self.nodes)
@@ -218,7 +259,7 @@ def _levels(ends: Array, n: int) -> Array | None:
     return np.array(level)
 
 
-class SpanningTree(_Subgraphs):
+class SpanningTree(_Undirected):
     r"""Hull of the spanning trees of a connected undirected graph; entry e is 1 where a tree has edge e.
 
     The cheapest tree depends only on the order of the costs; ties go to the first edges. The default starting point is
@@ -255,9 +296,31 @@ class SpanningTree(_Subgraphs):
         graph = sp.csr_array((np.ones(len(ends.T)), (ends[0], ends[1])), shape=(n, n))
         parts, label = connected_components(graph, directed=False)
         if parts > 1:
-            apart = self.nodes[int((label != label[0]).argmax())]
-            raise ValueError(f"the graph has no spanning tree: no edges lead from node {self.nodes[0]} to node {apart}")
+            first, apart = (self.named(int(self.nodes[i])) for i in (0, int((label != label[0]).argmax())))
+            raise ValueError(f"the graph has no spanning tree: no edges lead from {first} to {apart}")
         self._use(np.flatnonzero(ends[0] < ends[1]), ends)
+
+    @classmethod
+    def from_networkx(cls, G: Any) -> Self:
+        """Return the spanning trees of a NetworkX graph or a SciPy sparse graph without directions.
+
+        Parameters
+        ----------
+        G : networkx.Graph or sparse matrix
+            The graph. Weights are ignored. A sparse matrix must be symmetric, or have entries on one side of its
+            diagonal only.
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, fwflow as fw
+        >>> C = fw.SpanningTree.from_networkx(nx.Graph([("a", "b"), ("b", "c"), ("c", "a")]))
+        >>> C.by_edge(C.lmo(np.array([0.0, 2.0, -1.0])))
+        {('a', 'b'): 1.0, ('a', 'c'): 0.0, ('b', 'c'): 1.0}
+        """
+        edges = read_graph(G, "G", directed=False, weight=None)
+        if len(edges.nodes) > 1 and (alone := _isolated(edges)):
+            raise ValueError(f"the graph has no spanning tree: node {alone} has no edges to other nodes")
+        return cls._of_edges(edges)
 
     def _best(self, costs: Array) -> Array:
         # Ranks replace the costs, because SciPy treats zero costs as missing edges.
@@ -278,7 +341,7 @@ class SpanningTree(_Subgraphs):
         return False if abs(x.sum() - len(self.nodes) + 1) > slack.sum() else super()._is_mixture(x, slack)
 
 
-class Matching(_Subgraphs):
+class Matching(_Undirected):
     """Hull of the matchings of an undirected graph: sets of edges without common nodes.
 
     On a bipartite graph SciPy's sparse assignment finds the cheapest matching. The members are the non-negative vectors
@@ -329,6 +392,29 @@ class Matching(_Subgraphs):
         self._use(useful, ends)
         if self.perfect and not self._covers_all_nodes():
             raise ValueError("the graph has no perfect matching; use perfect=False")
+
+    @classmethod
+    def from_networkx(cls, G: Any, perfect: bool = False) -> Self:
+        """Return the matchings of a NetworkX graph or a SciPy sparse graph without directions.
+
+        Parameters
+        ----------
+        G : networkx.Graph or sparse matrix
+            The graph, as for `SpanningTree.from_networkx`.
+        perfect : bool
+            Whether every matching covers all nodes; False by default.
+
+        Examples
+        --------
+        >>> import networkx as nx, numpy as np, fwflow as fw
+        >>> C = fw.Matching.from_networkx(nx.Graph([("ann", "bob"), ("bob", "cat"), ("cat", "dan")]))
+        >>> C.by_edge(C.lmo(np.array([-2.0, -3.0, -2.0])))
+        {('ann', 'bob'): 1.0, ('bob', 'cat'): 0.0, ('cat', 'dan'): 1.0}
+        """
+        edges = read_graph(G, "G", directed=False, weight=None)
+        if perfect and (alone := _isolated(edges)):
+            raise ValueError(f"the graph has no perfect matching: node {alone} has no edges to other nodes")
+        return cls._of_edges(edges, perfect)
 
     def _covers_all_nodes(self) -> bool:
         try:

@@ -24,7 +24,7 @@ def found_by_oracle(constraint: ConstraintSet, x: Array, tol: float, noise: Arra
     if x.size > _MOST_ENTRIES or constraint.start_calls_oracle:
         return None
     units = np.eye(x.size).reshape(-1, *x.shape)
-    widths = [constraint.lmo(-unit).dot(unit) - constraint.lmo(unit).dot(unit) for unit in units]
+    widths = [constraint.vertex(-unit).dot(unit) - constraint.vertex(unit).dot(unit) for unit in units]
     return is_mixture(constraint, x, tol * np.array(widths).reshape(x.shape) + noise)
 
 
@@ -42,12 +42,12 @@ def is_mixture(constraint: ConstraintSet, x: Array, slack: Array) -> bool | None
         g = z.reshape(x.shape) / units
         size = float(np.abs(g).max())
         g /= size
-        vertex = constraint.lmo(g)
+        vertex = constraint.vertex(g)
         row = (np.asarray(vertex).reshape(x.shape) - x) / units
         return row.reshape(-1), size * (constraint.lower_bound(g, vertex) - float(np.vdot(g, x)))
 
     apart /= np.abs(apart).max()
-    first, other = (np.asarray(constraint.lmo(g)).reshape(x.shape) - x for g in (apart, -apart))
+    first, other = (np.asarray(constraint.vertex(g)).reshape(x.shape) - x for g in (apart, -apart))
     if (first[slack == 0] != 0).any():
         return False
     rows = np.abs(np.stack([first, other]) / units)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from fwflow._storage.files import opened
 from fwflow._validation import Array, InputError, parsed
+from fwflow.sets.highs import load_highspy
 
 #: Sections whose lines end with a value; below, all sections.
 _VALUED = frozenset({"COLUMNS", "RHS", "RANGES", "BOUNDS"})
@@ -41,26 +42,29 @@ def read(path: str | PathLike[str]) -> Mps:
 
     A row with a range becomes two inequalities, and rows without a finite right-hand side are left out.
     """
-    try:
-        import highspy
-    except ImportError:
-        raise ImportError("reading MPS files needs highspy: pip install 'fwflow[mps]'") from None
+    highspy = load_highspy("reading MPS files")
     name = fspath(path)
     if not name.lower().endswith((".mps", ".mps.gz")):
         raise InputError(f"path must end in .mps or .mps.gz; got {name!r}")
     if not Path(name).is_file():
         raise FileNotFoundError(f"path is {name!r}; this file does not exist")
     _check_numbers(Path(name))
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     if solver.readModel(name) == highspy.HighsStatus.kError:
         raise InputError(f"{name} is not an MPS file of a linear program that HiGHS can read")
-    model, kinds = solver.getModel(), highspy.HighsVarType
-    lp = model.lp_
-    if not lp.num_col_:
-        raise InputError(f"{name} has no columns")
+    model = solver.getModel()
     if model.hessian_.dim_:
         raise InputError(f"{name} has a quadratic objective; only linear and mixed-integer linear programs can be read")
+    return of_lp(model.lp_, name)
+
+
+def of_lp(lp: Any, name: str) -> Mps:
+    """Return the arrays of a ``HighsLp``; errors call it `name`."""
+    highspy = load_highspy("a model of HiGHS")
+    kinds = highspy.HighsVarType
+    if not lp.num_col_:
+        raise InputError(f"{name} has no columns")
     if not set(lp.integrality_) <= {kinds.kContinuous, kinds.kInteger}:
         raise InputError(f"{name} has semi-continuous columns; only continuous and integer columns can be read")
     rows = _rows(lp, highspy.MatrixFormat.kColwise)

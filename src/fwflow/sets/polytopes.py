@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm, quietly
-from fwflow._validation import Array, finite_array, float_array, float_dtype, whole
+from fwflow._validation import Array, conversion, describe, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet, ParametricSet, check_shape
 from fwflow.sets.membership import mixture_reaches_zero
@@ -126,6 +126,9 @@ class Polytope(ParametricSet):
         Bounds; none by default.
     n : int, optional
         Dimension; needed only if no other argument determines it.
+    warm_start : bool
+        Whether the simplex method starts from the basis of the vertex that the oracle gets as a hint, which is faster
+        on large programs. It needs highspy: ``pip install 'fwflow[mps]'``. False by default.
 
     See Also
     --------
@@ -164,6 +167,7 @@ class Polytope(ParametricSet):
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
         n: int | None = None,
+        warm_start: bool = False,
     ) -> None:
         self.A, self.b = _system(A, b, "A", "b")
         self.C, self.d = _system(C, d, "C", "d")
@@ -180,7 +184,7 @@ class Polytope(ParametricSet):
         self.lower, self.upper = (np.broadcast_to(x, self.shape) for x in bounds)
         if np.isnan(self.lower).any() or np.isnan(self.upper).any():
             raise ValueError("lower and upper must not be NaN")
-        self._program = Program(self.A, self.b, self.C, self.d, self.lower, self.upper)
+        self._program = Program(self.A, self.b, self.C, self.d, self.lower, self.upper, bool(warm_start))
         self._start = self._program.vertex(np.zeros(self.shape))[0]
 
     @classmethod
@@ -198,8 +202,9 @@ class Polytope(ParametricSet):
         return f"Polytope(dimension {self.shape[0]})"
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        x, duals = self._program.vertex(g.astype(np.float64))
-        return DenseVertex(x.astype(float_dtype(g.dtype), copy=False), advice=duals)
+        check_shape(self, g, "g")
+        x, advice = self._program.vertex(g.astype(np.float64), None if hint is None else hint.advice)
+        return DenseVertex(x.astype(float_dtype(g.dtype), copy=False), advice=advice)
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return self._start.astype(dtype)
@@ -217,12 +222,24 @@ class Polytope(ParametricSet):
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        ends = ((self._program.vertex(-e)[0], self._program.vertex(e)[0], e) for e in np.eye(self.shape[0]))
+        return self.box_diagonal(np.arange(self.shape[0]))
+
+    def box_diagonal(self, places: Array) -> float:
+        """Return the diagonal of the bounding box of the entries at some places."""
+        units = np.eye(self.shape[0])[places]
+        ends = ((self._program.vertex(-e)[0], self._program.vertex(e)[0], e) for e in units)
         widths = [dot(most, e) - dot(least, e) for most, least, e in ends]
         return float(norm(widths))
 
+    @property
+    def sizes(self) -> Array:
+        """Upper bounds on the absolute values of the entries; for entries without bounds, estimates."""
+        return np.ldexp(self._program.size, self._program.exponent)
+
 
 def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:
+    if advice := conversion(M):
+        raise ValueError(f"{matrix} must be an array or a sparse matrix; got {describe(M)}{advice}")
     if (M is None) != (rhs is None):
         raise ValueError(f"{matrix} and {vector} must be given together; one is missing")
     if M is None or rhs is None:
@@ -314,22 +331,29 @@ class MixedInteger(KnownSet):
         return f"MixedInteger({int(self.integrality.sum())} integers in dimension {self.shape[0]})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.relaxation.fingerprint(), self.integrality)
+        return fingerprint(self, polytope=self.relaxation.fingerprint(), integrality=self.integrality)
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
         check_shape(self, g, "g")
         return DenseVertex(self._best(g.astype(np.float64)).astype(float_dtype(g.dtype), copy=False))
 
-    def _best(self, g: Array) -> Array:
-        cost = np.ldexp(g, _LARGE - math.frexp(float(np.abs(g).max()))[1])
-        P = self.relaxation
-        answer = quietly(milp)(
+    def _solve(self, cost: Array, lower: Array, upper: Array) -> Any:
+        return quietly(milp)(
             cost,
             integrality=self.integrality.astype(int),
-            bounds=Bounds(P.lower, P.upper),
+            bounds=Bounds(lower, upper),
             constraints=self._rows,
             options={"mip_rel_gap": 0.0},
         )
+
+    def has_integer_point(self, lower: Array, upper: Array) -> bool:
+        """Return whether a point with the required integers satisfies the rows and other bounds."""
+        return self._solve(np.zeros(self.shape), lower, upper).x is not None
+
+    def _best(self, g: Array) -> Array:
+        cost = np.ldexp(g, _LARGE - math.frexp(float(np.abs(g).max()))[1])
+        P = self.relaxation
+        answer = self._solve(cost, P.lower, P.upper)
         if answer.status == 2:
             raise ValueError("A, b, C, d, lower, upper, integrality describe an empty set")
         if answer.status in (3, 4):

@@ -86,7 +86,7 @@ class _Composition(KnownVertices, Summands, Combination):
         known = None if hint is None else self._inner_vertices(hint)
         hints: Sequence[Vertex | None] = known or [None] * len(self.inner_sets)
         return self._composed(
-            C.lmo(cost, near) for C, cost, near in zip(self.inner_sets, self._costs(g), hints, strict=True)
+            C.vertex(cost, near) for C, cost, near in zip(self.inner_sets, self._costs(g), hints, strict=True)
         )
 
     def _cases(self, g: Any, vertex: Vertex) -> Iterator[tuple[ConstraintSet, Any, Vertex]]:
@@ -195,7 +195,7 @@ class Product(Faces, WorkingSets, _Composition):
         return f"Product({self.blocks!r})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *((constraint.fingerprint(), n) for constraint, n in self.blocks))
+        return fingerprint(self, **{f"block {i}": (C.fingerprint(), n) for i, (C, n) in enumerate(self.blocks)})
 
     def cut(self, x: Any) -> list[Any]:
         """Return the blocks of a vector."""
@@ -371,7 +371,7 @@ class MinkowskiSum(_Composition):
         return f"MinkowskiSum({', '.join(map(repr, self.sets))})"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, *(constraint.fingerprint() for constraint in self.sets))
+        return fingerprint(self, **{f"set {i}": C.fingerprint() for i, C in enumerate(self.sets)})
 
     def _costs(self, g: Any) -> Sequence[Any]:
         return [g] * len(self.sets)
@@ -478,7 +478,7 @@ class LinearImage(AffineImage):
             self.M.data = finite_array(self.M.data, "M")
         else:
             self.M = finite_array(M, "M", ndim=2)
-        super().__init__(constraint, self.M)
+        super().__init__(constraint, ("M", self.M))
         self._inner: Shape = (self.M.shape[1],) if constraint.shape is None else constraint.shape
         if math.prod(self._inner) != self.M.shape[1]:
             raise ValueError(

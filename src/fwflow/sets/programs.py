@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from scipy.sparse.linalg import lsmr
 
 from fwflow._numerics import dot, quietly
 from fwflow._validation import Array
+from fwflow.sets.highs import WarmSolver
 
 # Feasibility tolerance of HiGHS in the units of the program; the smallest that it accepts.
 _HIGHS = 1e-10
@@ -21,6 +22,18 @@ _LOOSE = 2.0**-27
 # HiGHS treats bounds of this absolute value as infinite.
 _FAR = 1e30
 _EPS = float(np.finfo(np.float64).eps)
+# Statuses of SciPy's linprog.
+_SOLVED, _EMPTY, _UNBOUNDED = 0, 2, 3
+
+
+class Optimum(NamedTuple):
+    """Solution x of a linear program, the multipliers y of its rows, and its basis (empty if HiGHS starts cold)."""
+
+    status: int
+    message: str
+    x: Array
+    y: Array
+    basis: Array
 
 
 class Program:
@@ -29,9 +42,20 @@ class Program:
     All data are in units that are powers of two. The unit of an entry of x is its largest absolute value, and the unit
     of a row is its largest term. Scaling the coordinates or rows of the polytope by powers of two changes only the
     units.
+
+    With ``warm_start``, the simplex method starts from the basis of an earlier vertex; this needs highspy.
     """
 
-    def __init__(self, A: Any, b: Array | None, C: Any, d: Array | None, lower: Array, upper: Array) -> None:
+    def __init__(
+        self,
+        A: Any,
+        b: Array | None,
+        C: Any,
+        d: Array | None,
+        lower: Array,
+        upper: Array,
+        warm_start: bool = False,
+    ) -> None:
         n, given = len(lower), [(M, rhs) for M, rhs in ((A, b), (C, d)) if M is not None and rhs is not None]
         rows = sp.vstack([sp.csr_array((0, n)), *(sp.coo_array(M) for M, _ in given)], dtype=np.float64).tocsr()
         rows.sum_duplicates()
@@ -71,20 +95,34 @@ class Program:
             self._system |= {"A_ub": system[:k], "b_ub": self.side[:k]}
         if k < len(side):
             self._system |= {"A_eq": system[k:], "b_eq": self.side[k:]}
+        self._warm = None
+        if warm_start:
+            self._warm = WarmSolver(rows, self.side, k, self.least, self.most, _HIGHS)
 
-    def vertex(self, g: Array) -> tuple[Array, Array]:
-        """Return a vertex that minimises <g, x>, and multipliers of the rows that certify it."""
+    def vertex(self, g: Array, advice: Array | None = None) -> tuple[Array, Array]:
+        """Return a vertex that minimises <g, x>, and its advice: multipliers that certify it, and its basis.
+
+        A warm solver starts from the basis in the advice of another vertex.
+        """
         cost, power = self._cost(g)
-        x, y = self._minimise(cost)
+        known = advice is not None and len(advice) == 2 * len(self.side) + len(self.lower)
+        found = self._minimise(cost, advice[len(self.side) :] if known else None)  # type: ignore[index]
         with np.errstate(over="ignore"):
-            return np.ldexp(np.clip(x, self.least, self.most), self.exponent), np.ldexp(y, power)
+            x, y = np.ldexp(np.clip(found.x, self.least, self.most), self.exponent), np.ldexp(found.y, power)
+        return x, np.append(y, found.basis)
 
-    def bound(self, g: Array, x: Array, multipliers: Array | None) -> float:
+    def status(self, g: Array) -> str:
+        """Return "solved" if <g, x> has a minimum, or "empty", "unbounded", or the message of HiGHS."""
+        found = self._solve(self._cost(g)[0], None)
+        return {_SOLVED: "solved", _EMPTY: "empty", _UNBOUNDED: "unbounded"}.get(found.status, found.message)
+
+    def bound(self, g: Array, x: Array, advice: Array | None) -> float:
         """Return a lower bound on <g, x>, from the multipliers of x, or by another linear program if they are poor.
 
         All multipliers of the right sign give a bound, with the reduced costs at the bounds of the entries.
         """
         cost, power = self._cost(g)
+        multipliers = None if advice is None else advice[: len(self.side)]
         loose = max(_LOOSE, 8 * float(np.finfo(x.dtype).eps))
         with np.errstate(over="ignore"):
             x = np.ldexp(x.astype(np.float64), -self.exponent)
@@ -99,7 +137,7 @@ class Program:
 
     def _least(self, cost: Array, size: Array, noise: float) -> float:
         """Return the bound by the multipliers of HiGHS. A cost that remains is minimised by another program."""
-        value, rest = self._proved(cost, self._minimise(cost)[1], size, noise)
+        value, rest = self._proved(cost, self._minimise(cost, None).y, size, noise)
         if not rest.any():
             return value
         power = int(_exponents(np.abs(rest).max()))
@@ -153,20 +191,31 @@ class Program:
         power = int(np.where(g == 0, np.iinfo(np.int32).min, _exponents(g) + self.exponent).max()) if g.any() else 0
         return np.ldexp(g, self.exponent - power), power
 
-    def _minimise(self, cost: Array) -> tuple[Array, Array]:
+    def _minimise(self, cost: Array, basis: Array | None) -> Optimum:
+        found = self._solve(cost, basis)
+        if found.status == _EMPTY:
+            raise ValueError("A, b, C, d, lower, upper describe an empty set")
+        if found.status == _UNBOUNDED:
+            raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
+        if found.status != _SOLVED:
+            raise RuntimeError(f"HiGHS could not minimise over the polytope: {found.message}")
+        return found
+
+    def _solve(self, cost: Array, basis: Array | None) -> Optimum:
+        if self._warm is not None:
+            warm = self._warm.minimise(cost, basis)
+            if warm is not None:
+                return Optimum(_SOLVED, "", *warm)
         answer = quietly(linprog)(
             cost,
             **self._system,
             method="highs-ds",
             options={"dual_feasibility_tolerance": _HIGHS, "primal_feasibility_tolerance": _HIGHS},
         )
-        if answer.status == 2:
-            raise ValueError("A, b, C, d, lower, upper describe an empty set")
-        if answer.status == 3:
-            raise ValueError("A, b, C, d, lower, upper describe an unbounded set; Frank-Wolfe needs a bounded one")
-        if answer.status != 0:
-            raise RuntimeError(f"HiGHS could not minimise over the polytope: {answer.message}")
-        return answer.x, np.concatenate([answer.ineqlin.marginals, answer.eqlin.marginals])
+        y = np.zeros(0)
+        if answer.status == _SOLVED:
+            y = np.concatenate([answer.ineqlin.marginals, answer.eqlin.marginals])
+        return Optimum(answer.status, answer.message, answer.x, y, np.zeros(0))
 
 
 def _exponents(x: Array) -> Array:

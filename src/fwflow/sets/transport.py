@@ -294,7 +294,7 @@ class TransportPolytope(_Plans):
         """Return the dual value of the prices of the rows, with the best prices of the columns for them."""
         cost, prices = np.asarray(g, dtype=np.float64).reshape(self.shape), vertex.advice
         if prices is None or len(prices) != sum(self.shape):
-            return self.lower_bound(g, self.lmo(cost))
+            return self.lower_bound(g, self.vertex(cost))
         u = prices[: len(self.a)]
         v = (cost - u[:, None])[self.a > 0].min(axis=0)
         return float(dot(self.a, u) + dot(self.b, v))

@@ -104,8 +104,8 @@ class _SoftmaxModel(DesignImage):
         self.weights = (w / w.sum()).astype(self.design.dtype)
         self._masses = np.bincount(codes, self.weights)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return self.weights, self.intercept
+    def _settings(self) -> dict[str, Any]:
+        return {"weights": self.weights, "intercept": self.intercept}
 
     def _value(self, Z: Array) -> float:
         top = Z.max(axis=0)

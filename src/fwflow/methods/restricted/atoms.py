@@ -22,7 +22,7 @@ from fwflow.points.gradients import Gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Atom, FactoredPoint, Lifted, Point
 from fwflow.points.vertices import Vertex
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, verdict
 
 # Largest size of a dense vertex that is scored as a row of a matrix. Chosen without tuning.
 _SHORT = 256
@@ -363,7 +363,9 @@ class ActiveSet(Decomposition):
         return ActiveSet(Atoms(map(change, self.atoms)), self.weights)
 
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
-        return bool(self.weights.min() > 0) and all(C.contains(atom.member, tol) is not False for atom in self.atoms)
+        return bool(self.weights.min() > 0) and all(
+            verdict(C.contains(atom.member, tol)) is not False for atom in self.atoms
+        )
 
     def few(self, times: int = 1) -> ActiveSet:
         n = self.atoms.dimension

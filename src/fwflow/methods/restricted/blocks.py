@@ -23,7 +23,7 @@ from fwflow.objectives.quadratic_models import stacked
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import SparseVertex, Sum, Vertex
-from fwflow.sets.base import ConstraintSet
+from fwflow.sets.base import ConstraintSet, verdict
 from fwflow.sets.products import joint_mixture
 
 # Maximum number of blocks; more summands are joined in groups, because correcting weights takes the cube of their
@@ -151,7 +151,7 @@ class BlockSet(Decomposition):
     def fits(self, C: ConstraintSet, tol: float = 1e-8) -> bool:
         x = np.array(self.x)
         return bool(self.weights.min() > 0) and all(
-            C.contains(x - np.asarray(block.x) + np.asarray(atom.member), tol) is not False
+            verdict(C.contains(x - np.asarray(block.x) + np.asarray(atom.member), tol)) is not False
             for block in self.blocks
             for atom in block.atoms
         )

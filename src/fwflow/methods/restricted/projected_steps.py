@@ -183,12 +183,12 @@ class ProjectedSteps:
         """Return the minimum of ``<g, s>`` over the set."""
         self.problem.counts.n_lmo += 1
         shaped = g if self.flat else g.reshape(self.shape)
-        return self.C.lmo(shaped).dot(shaped)
+        return self.C.vertex(shaped).dot(shaped)
 
     def _evaluated(self, v: Array, z: Array) -> Evaluation:
         g = self._gradient(v, z).reshape(self.shape)
         self.problem.counts.n_lmo += 1
-        vertex = self.C.lmo(g)
+        vertex = self.C.vertex(g)
         return Evaluation(as_gradient(g), Lifted(vertex), float(np.vdot(g, v)) - vertex.dot(g))
 
     def _first_smoothness(self, y: Array, zy: Array, g: Array) -> float:
@@ -196,7 +196,7 @@ class ProjectedSteps:
         largest = float(np.abs(g).max())
         if largest == 0:
             return 1.0
-        vertex = np.asarray(self.C.lmo(g if self.flat else g.reshape(self.shape))).reshape(-1)
+        vertex = np.asarray(self.C.vertex(g if self.flat else g.reshape(self.shape))).reshape(-1)
         self.problem.counts.n_lmo += 1
         reach = float(np.abs(vertex - y).max()) or 1.0
         d = (g / g.dtype.type(largest)) * g.dtype.type(-reach if self.f.bounded else -_SHORT * reach)

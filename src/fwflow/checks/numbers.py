@@ -139,7 +139,7 @@ def lmo_excess(C: ConstraintSet | Any, g: Array, members: Array) -> float:
     >>> fw.checks.lmo_excess(lambda g: -np.sign(g) / 3, g, np.eye(3)) > 0
     True
     """
-    value = as_set(C).lmo(g).dot(g)
+    value = as_set(C).vertex(g).dot(g)
     others = dot(np.asarray(members, dtype=np.float64).reshape(len(members), -1), g.reshape(-1))
     return float(value - others.min())
 
