@@ -159,18 +159,21 @@ def path(
     2.9
     """
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
-
+    tiny = float(np.finfo(f.dtype or float).tiny)
     known: list[tuple[Point, Gradient]] = []  # start and gradient of the radius before; balls share their centre
 
-    def first_gap(C: ConstraintSet) -> float:
+    def relative_tolerance(C: ConstraintSet) -> float:
         point, problem = f.point(C.start(f.shape, f.dtype)), Problem(f, C, Counts())
         if not (known and not point.factored and np.array_equal(point.x, known[0][0].x)):
             known[:] = [(point, problem.gradient(point))]
-        return problem.evaluate(point, gradient=known[0][1]).gap
+        start = problem.evaluate(point, gradient=known[0][1])
+        rounding = problem.rounding(point, start)
+        # If the start is a minimiser, its gap is rounding error, and no run can reach a fraction of it.
+        return max(rounding, tiny) if start.gap <= rounding else rtol * start.gap
 
     def fit(radius: float, starts: tuple[Any, ...]) -> Result:
         C = as_set(ball(radius))
-        threshold = max(tol, rtol * first_gap(C)) if rtol else tol
+        threshold = max(tol, relative_tolerance(C)) if rtol else tol
         return minimised(f, C, *starts, tol=threshold, **options)
 
     results: list[Result] = []
