@@ -172,6 +172,11 @@ class Made(NamedTuple):
     centre: float = 0.0
 
 
+def unprepared(names: Sequence[str]) -> tuple[Made, ...]:
+    """Return the columns of a table that is used as it is. Their standard deviations are not known."""
+    return tuple(Made(name, name, name, "", standard=math.nan) for name in names)
+
+
 @dataclass(frozen=True)
 class Part(ABC):
     """Columns that are made of one column of a table. In each row at most one of them is not zero."""

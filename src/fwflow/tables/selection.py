@@ -20,11 +20,11 @@ import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, one_line, suggest, whole
 from fwflow.objectives.losses import find_loss
-from fwflow.run.paths import chosen_radii
 from fwflow.sklearn.paths import best_radius
+from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import as_text
 from fwflow.tables.model_files import RULES, FittedModel, HeldOut
-from fwflow.tables.problem import TableProblem, family
+from fwflow.tables.problem import TableProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Selected:
 
     Attributes
     ----------
-    problem, constraint : TableProblem, str
-        Table, and the name of the set.
+    problem, constraint : TableProblem, Constraint
+        Table, and the set without its radius.
     held_out : HeldOut
         Radii, mean scores, standard errors and the chosen radius.
     scores : (folds, m) array
@@ -61,7 +61,7 @@ class Selected:
     """
 
     problem: TableProblem = field(repr=False)
-    constraint: str
+    constraint: Constraint
     held_out: HeldOut
     scores: Array
     fold: Array
@@ -85,12 +85,12 @@ class Selected:
         FittedModel
         """
         stored = {"path": self.problem.model_path(self.constraint, self.path), "held_out": self.held_out}
-        return self.problem.model(self.result, f"{self.constraint}:{self.held_out.radius:.6g}", **(stored | more))
+        return self.problem.model(self.result, self.constraint.at(self.held_out.radius), **(stored | more))
 
 
 def select(
     problem: TableProblem,
-    constraint: str = "l1",
+    constraint: str | Constraint = "l1",
     *,
     folds: int = 5,
     rule: str = "best",
@@ -113,8 +113,8 @@ def select(
     ----------
     problem : TableProblem
         Result of `fwflow.tables.problem.read_problem`.
-    constraint : str
-        Name of a set with a radius, such as ``l1``.
+    constraint : str or Constraint
+        Name of a set with a radius, such as ``l1``, or the set with bounds.
     folds : int
         Number of folds; 5 by default.
     rule : {"best", "1se"}
@@ -162,20 +162,20 @@ def select(
     >>> model.predict({"age": [40.0], "city": ["Rome"]}).round()
     array([80.])
     """
-    ball = family(constraint)
+    constraint = as_constraint(constraint)
+    ball = problem.ball(constraint)
     if rule not in RULES:
         raise InputError(f"--rule {rule!r} is not known; {suggest(rule, RULES)}")
     scorer = _Score(problem, score)
     fold = divided(problem, folds, seed)
     options = {"tol": 0.0, "rtol": rtol, **options}
-    searching = {name: value for name, value in options.items() if name not in ("tol", "rtol", "max_iter")}
-    chosen = chosen_radii(problem.f, ball, radii, n_radii, None, **searching)[0]
+    chosen = problem.radii(constraint, radii, n_radii, **options)
     total, scores = (folds + 1) * len(chosen), np.empty((folds, len(chosen)))
     for k in range(folds):
         step(k * len(chosen), total)
         test = np.flatnonzero(fold == k)
         part = problem.on(np.flatnonzero(fold != k))
-        found = _complete(fw.path(part.f, ball, chosen, **options))
+        found = _complete(fw.path(part.f, part.ball(constraint, of=problem), chosen, **options))
         X = part.matrix_of(problem, test)
         for j, result in enumerate(found.results):
             z = np.asarray(dot(X, result.x.T) + np.asarray(part.intercept_at(result.x)))
