@@ -741,21 +741,23 @@ def _category_parts(cells: Mapping[str, Cells], wanted: Sequence[tuple[str, str]
         if not keys:
             continue
         impute, preprocess = _transformers()
-        X = np.empty((len(next(iter(cells.values())).texts), len(keys)), dtype=object)
-        for j, (name, what) in enumerate(keys):
-            X[:, j] = cells[name].levels_of(what)
-        imputer = impute.SimpleImputer(missing_values="", strategy="most_frequent").fit(X)
+        columns = [cells[name].levels_of(what) for name, what in keys]
+        # The transformers are faster with numbers than with text. The numbers are in the order of the texts.
+        known = [sorted(set(column) - {""}) for column in columns]
+        codes = [{text: code for code, text in enumerate(["", *texts], -1)} for texts in known]
+        X = np.array([[code[text] for text in column] for code, column in zip(codes, columns, strict=True)]).T
+        imputer = impute.SimpleImputer(missing_values=-1, strategy="most_frequent").fit(X)
         encoder = preprocess.OneHotEncoder(min_frequency=limit, handle_unknown="infrequent_if_exist")
         encoder.fit(imputer.transform(X))
-        found = zip(keys, imputer.statistics_, encoder.categories_, encoder.infrequent_categories_, strict=True)
-        for (name, what), most_frequent, all_levels, infrequent in found:
-            few = set() if infrequent is None else set(infrequent)
-            levels = [str(level) for level in all_levels if level not in few]
+        found = zip(keys, known, imputer.statistics_, encoder.infrequent_categories_, strict=True)
+        for (name, what), texts, most_frequent, infrequent in found:
+            few = set() if infrequent is None else {texts[int(code)] for code in infrequent}
+            levels = [level for level in texts if level not in few]
             if what:
                 levels.sort(key=_DATE_LEVELS[what].index)
             other = ("other levels" if "other" in levels else "other") if few else ""
             if len(levels) + bool(few) > 1:
-                parts.append(CategoryPart(name, what, tuple(levels), other, str(most_frequent)))
+                parts.append(CategoryPart(name, what, tuple(levels), other, texts[int(most_frequent)]))
     return parts
 
 

@@ -325,7 +325,7 @@ class _GrowingColumn:
     def _as_numbers(self, cells: list[str]) -> Array:
         try:
             if is_plain("".join(cells)):
-                numbers = np.array(cells, dtype=np.float64)
+                numbers = np.array([cell or "nan" for cell in cells], dtype=np.float64)
                 self._present += int(np.count_nonzero(~np.isnan(numbers)))
                 return numbers
         except ValueError:
@@ -335,12 +335,12 @@ class _GrowingColumn:
         return np.array([np.nan if value is None else value for value in values])
 
     def _count(self, cells: list[str]) -> None:
-        for i, cell in enumerate(cells):
-            if cell.lower() not in MISSING:
-                self._present += 1
-                if parsed(cell) is None:
-                    self._texts += 1
-                    self._first = self._first or (self._length + i, cell)
+        present = {cell: count for cell, count in Counter(cells).items() if cell.lower() not in MISSING}
+        texts = [cell for cell in present if parsed(cell) is None]
+        self._present += sum(present.values())
+        self._texts += sum(present[cell] for cell in texts)
+        if texts and self._first is None:  # Counters keep the order of the cells.
+            self._first = self._length + cells.index(texts[0]), texts[0]
 
     def is_text(self, chosen: bool) -> bool:
         """Return whether the column is text. A chosen column is text if any cell is."""
