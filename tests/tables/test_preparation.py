@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fwflow as fw
 from fwflow import _storage
+from fwflow._validation import InputError
 from fwflow.tables import Frame, preparation, read_frame, readers
 from fwflow.tables.preparation import CategoryPart, IndicatorPart, NumberPart, Preparation
 from fwflow.tables.problem import read_problem
@@ -580,3 +581,29 @@ def test_frames_of_odd_things():
     assert Frame.of({"a": np.array(["2024-03-01", "NaT"], "datetime64[D]")}).columns["a"].tolist() == ["2024-03-01", ""]
     assert Frame.of({"a": [" x ", "N/A", 3]}).columns["a"].tolist() == ["x", "", "3"]
     assert preparation.as_date("2024-03-01T12:30:00.123456+02:00") == "2024-03-01T12:30:00"
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m-%dT%H:%M:%S+02:00", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S.250Z"]
+)
+def test_forms_of_dates(form):
+    days = pd.date_range("2024-01-30", periods=40, freq="31h")
+    plain = Preparation.fit({"when": days.strftime("%Y-%m-%d" if "H" not in form else "%Y-%m-%dT%H:%M").tolist()})
+    found = Preparation.fit({"when": days.strftime(form).tolist()}, dates=["when"])
+    assert found.names == plain.names
+    np.testing.assert_allclose(
+        found.apply({"when": days.strftime(form).tolist()}), plain.apply({"when": days.strftime(form).tolist()})
+    )
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%y", "%d-%m-%Y", "%d/%m/%Y %H:%M"])
+@pytest.mark.parametrize("repeated", [True, False])
+def test_dates_whose_order_is_unknown_are_reported(form, repeated):
+    cells = pd.date_range("2024-01-28", periods=40, freq="D").strftime(form).tolist()
+    cells = cells[:5] * 8 if repeated else cells
+    preparation = Preparation.fit({"when": cells, "x": np.arange(40.0) ** 1.5})
+    line = next(line for line in preparation.lines() if "only those such as '2024-03-01' are expanded" in line)
+    assert line.startswith(f"when holds dates such as '{cells[0]}'")
+    assert ("categories" in line) == repeated
+    with pytest.raises(InputError, match="must hold a date such as 2024-03-01"):
+        Preparation.fit({"when": cells}, dates=["when"])

@@ -422,7 +422,8 @@ def path(
         elif out is not None:
             columns = [done, path.intercepts, X] if intercept else [done, X]
             many = model.classes if path.intercepts.ndim == 2 else None
-            constants = ["intercept"] if not many else [f"intercept of {label}" for label in many]
+            constant = "constant term" if "intercept" in names else "intercept"
+            constants = [constant] if not many else [f"{constant} of {label}" for label in many]
             header_row = ["radius", *(constants if intercept else []), *names]
             _write_csv(out, header_row, np.column_stack(columns).tolist())
         if plot is not None:

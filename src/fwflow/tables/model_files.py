@@ -466,7 +466,7 @@ class FittedModel:
         if self.preparation is None:
             return self.intercept
         units = np.array([made.unit * made.centre for made in self.preparation.made])
-        shifted = np.asarray(self.intercept) - dot(self.coefficients, units)
+        shifted = np.asarray(self.intercept) - dot(self.coefficients, units) + 0.0  # Adding zero turns -0.0 into 0.0.
         return float(shifted) if shifted.ndim == 0 else tuple(shifted.tolist())
 
     def largest(self, count: int) -> list[tuple[str, float]]:

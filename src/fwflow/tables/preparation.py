@@ -40,7 +40,11 @@ _SPARSE_SHARE = 0.15
 # Number of columns that lines name one by one, chosen without tuning.
 _NAMED = 6
 
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+_DATE = re.compile(
+    r"(\d{4})([-/]?)(\d{2})\2(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+# Dates in which the order of day and month is not known, such as 03/04/2024 and 3.4.24, perhaps with a time.
+_OTHER_DATE = re.compile(r"\d{1,2}([-./])\d{1,2}\1(?:\d{4}|\d{2})(?:[T ,].*)?", re.ASCII)
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = tuple(map(str, range(1, 13)))
 #: Levels of parts of a date, in their order.
@@ -100,7 +104,9 @@ class Cells:
         known = {text: as_date(text) for text in self.levels}
         for i, text in enumerate(self.texts):
             if text and known[text] is None:
-                raise self._refused(i, "a date such as 2024-03-01, or with a time as in 2024-03-01 12:30")
+                raise self._refused(
+                    i, "a date such as 2024-03-01, 2024/03/01 or 20240301, or with a time as in 2024-03-01 12:30"
+                )
         return np.array([known.get(text) or "NaT" for text in self.texts], dtype="datetime64[s]")
 
     def _refused(self, row: int, wanted: str) -> InputError:
@@ -142,13 +148,16 @@ def numbers_of(frame: Frame, names: Sequence[str]) -> Array:
 def as_date(text: str) -> str | None:
     """Return a date in ISO 8601 as NumPy reads it, or None. A time zone is left out, so the time is local.
 
-    >>> as_date("2024-03-01"), as_date("2024-03-01 12:30:00Z"), as_date("2024-02-30"), as_date("today")
+    Slashes may take the place of the hyphens, or the hyphens may be left out.
+
+    >>> as_date("2024/03/01"), as_date("2024-03-01 12:30:00Z"), as_date("2024-02-30"), as_date("today")
     ('2024-03-01', '2024-03-01T12:30:00', None, None)
     """
     found = _DATE.fullmatch(text)
     if found is None:
         return None
-    date = "T".join(part for part in found.groups() if part)
+    year, _, month, day, time = found.groups()
+    date = f"{year}-{month}-{day}" + (f"T{time}" if time else "")
     try:
         np.datetime64(date)
     except ValueError:
@@ -654,11 +663,13 @@ def _role(cells: Cells, chosen: str | None, rare: int | None) -> _Role:
         return _Role("number")
     if len(cells.levels) == 1:
         return _constant(cells)
+    other = chosen is None and all(map(_OTHER_DATE.fullmatch, cells.levels))
+    dates = f"holds dates such as {next(iter(cells.levels))!r}; only those such as '2024-03-01' are expanded" * other
     if chosen is None and len(cells.levels) == len(present):
-        return _Role("", "is an identifier (all values differ)")
+        return _Role("", dates or "is an identifier (all values differ)")
     if max(cells.levels.values()) < _rare_rows(cells.frame, rare):
-        return _Role("", f"has {len(cells.levels)} levels, all of them rare")
-    return _Role("category")
+        return _Role("", dates or f"has {len(cells.levels)} levels, all of them rare")
+    return _Role("category", dates and f"{dates}, so they are encoded as categories")
 
 
 def _constant(cells: Cells) -> _Role:

@@ -374,7 +374,7 @@ def read_problem(
         text = (*categorical, *dates, *(() if groups is None else (groups,)))
         frame = _frame(data, target, target_file, drop, header, text, numeric)
         used = _prepared(frame, None if raw else choices, missing, groups)
-    y, classes = _codes(used.target, used.name, data, loss) if labels else (_numbers(used, loss), None)
+    y, classes = _codes(used.target, used.name, data, loss) if labels else (_numbers(used, loss, intercept), None)
     chosen = _default_rho(loss, y) if rho is None else rho
     return TableProblem(
         _objective(used.X, y, classes, loss, chosen, quantile, intercept),
@@ -573,13 +573,23 @@ def _codes(values: Target, name: str, data: Any, loss: str) -> tuple[Array, tupl
     return np.array([positions[value] for value in values], np.int64), tuple(map(as_text, classes))
 
 
-def _numbers(used: _Rows, loss: str) -> Array:
-    """Return a target of numbers, and refuse text."""
-    values = used.target
-    if not isinstance(values, tuple):
-        return values
-    i = next(i for i, text in enumerate(values) if parsed(text) is None)
-    raise InputError(
-        f"{used.place(i)}: the target {used.name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
-        f"--loss {' or '.join(name for name, kind in losses.items() if kind.labels)} takes any two classes"
-    )
+def _numbers(used: _Rows, loss: str, intercept: bool) -> Array:
+    """Return a target of numbers; refuse text, and numbers that are not counts for the loss "poisson"."""
+    values, place = used.target, used.place
+    if isinstance(values, tuple):
+        i = next(i for i, text in enumerate(values) if parsed(text) is None)
+        raise InputError(
+            f"{place(i)}: the target {used.name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
+            f"--loss {' or '.join(name for name, kind in losses.items() if kind.labels)} takes classes"
+        )
+    if loss == "poisson" and (values < 0).any():
+        i = int((values < 0).argmax())
+        raise InputError(
+            f"{place(i)}: the target {used.name!r} is {values[i]:g}, and --loss poisson needs counts of at least 0"
+        )
+    if loss == "poisson" and intercept and not values.any():
+        raise InputError(
+            f"the target {used.name!r} has no count above 0, so the optimal intercept is minus infinity; use another "
+            "target, or --no-intercept"
+        )
+    return values

@@ -313,8 +313,14 @@ def divided(problem: TableProblem, folds: int, seed: int) -> Array:
                 fold[test] = k
         except ValueError as error:
             raise InputError(f"--cv {folds}: {one_line(error)}") from error
-    for k in range(folds if classes is not None else 0):
-        assert classes is not None
+    for k in range(folds):
+        if problem.loss == "poisson" and problem.intercept and not problem.y[fold != k].any():
+            raise InputError(
+                f"--cv {folds}: all counts above 0 are in one fold, so a model without this fold has no optimal "
+                "intercept; use another --seed, or fewer folds"
+            )
+        if classes is None:
+            continue
         absent = set(range(len(classes))) - set(problem.y[fold != k].tolist())
         if absent or not (fold == k).any():
             name = as_text(classes[min(absent, default=0)])
