@@ -371,8 +371,9 @@ class Preparation:
 
         Numbers are standardised. Text is one-hot encoded, with one column for all rare levels. Dates in ISO 8601 are
         expanded into month and weekday, one-hot encoded, the hour if there is a time, and the days since the first
-        date. Left out are constant columns, columns without values, and identifiers: text that differs in all rows,
-        integers that differ in all of at least 1000 rows, and consecutive integers in any order in at least 20 rows.
+        date. Left out are constant columns, columns without values, categories of rare levels only, and identifiers:
+        text that differs in all rows, integers that differ in all of at least 1000 rows, and consecutive integers in
+        any order in at least 20 rows.
 
         Parameters
         ----------
@@ -444,11 +445,7 @@ class Preparation:
     @property
     def text_inputs(self) -> tuple[str, ...]:
         """Columns of the table that are read as text."""
-        return tuple(
-            dict.fromkeys(
-                p.column for p in self.parts if isinstance(p, CategoryPart) or (isinstance(p, NumberPart) and p.what)
-            )
-        )
+        return tuple(name for name in self.inputs if name not in self.number_inputs)
 
     @property
     def number_inputs(self) -> tuple[str, ...]:
@@ -602,7 +599,7 @@ class _Role(NamedTuple):
     """Role of a column."""
 
     kind: str  # "number", "category", "date", "indicator" of missing cells, or empty for a column that is left out.
-    reason: str = ""  # Why the column is left out, or what is odd about it.
+    reason: str = ""  # Why the values of the column are left out, or what is odd about it.
 
 
 def _roles_of_rows(
@@ -651,30 +648,30 @@ def _role(cells: Cells, chosen: str | None, rare: int | None) -> _Role:
     if not len(present):
         return _Role("", "has no values")
     if chosen == "date" or (chosen is None and cells.is_text and all(map(as_date, cells.levels))):
-        return _Role("date") if len(np.unique(cells.dates[~cells.absent])) > 1 else _constant(cells)
+        return _Role("date") if len(np.unique(cells.dates[~cells.absent])) > 1 else _left_out(cells, "is constant")
     if chosen == "numeric" or (chosen is None and not cells.is_text):
         numbers = cells.numbers[~cells.absent]
         if (numbers == numbers[0]).all():
-            return _constant(cells)
+            return _left_out(cells, "is constant")
         if chosen is None and _all_differ(numbers):
             if len(numbers) >= _IDENTIFIER_ROWS or np.ptp(numbers) == len(numbers) - 1:
-                return _Role("", "is an identifier (all values differ)")
+                return _left_out(cells, "is an identifier (all values differ)")
             return _Role("number", "holds integers that all differ, kept as numbers; --drop leaves out an identifier")
         return _Role("number")
     if len(cells.levels) == 1:
-        return _constant(cells)
+        return _left_out(cells, "is constant")
     other = chosen is None and all(map(_OTHER_DATE.fullmatch, cells.levels))
     dates = f"holds dates such as {next(iter(cells.levels))!r}; only those such as '2024-03-01' are expanded" * other
     if chosen is None and len(cells.levels) == len(present):
-        return _Role("", dates or "is an identifier (all values differ)")
+        return _left_out(cells, dates or "is an identifier (all values differ)")
     if max(cells.levels.values()) < _rare_rows(cells.frame, rare):
-        return _Role("", dates or f"has {len(cells.levels)} levels, all of them rare")
+        return _left_out(cells, dates or f"has {len(cells.levels)} levels, all of them rare")
     return _Role("category", dates and f"{dates}, so they are encoded as categories")
 
 
-def _constant(cells: Cells) -> _Role:
-    """Return the role of a column of one value: where it is missing may tell something."""
-    return _Role("indicator") if cells.absent.mean() >= _OFTEN else _Role("", "is constant")
+def _left_out(cells: Cells, reason: str) -> _Role:
+    """Return the role of a column whose values are left out. If they are often missing, that may tell something."""
+    return _Role("indicator" if cells.absent.mean() >= _OFTEN else "", reason)
 
 
 def _all_differ(numbers: Array) -> bool:
@@ -701,7 +698,7 @@ def _fitted(
     parts: list[NumberPart | CategoryPart | IndicatorPart] = []
     for name, role in roles.items():
         own = by_column.get(name, [])
-        if not role.kind:
+        if role.kind in ("", "indicator"):
             lines.left_out.append(f"{name} {role.reason}, left out")
         elif role.reason:
             lines.odd.append(f"{name} {role.reason}")
@@ -710,7 +707,7 @@ def _fitted(
             often = gone >= _OFTEN * len(frame)
             added = f"column '{name} is missing' added" if often else ""
             if role.kind == "indicator":
-                lines.imputed[name] = f"constant apart from {_count(gone, 'missing cell')}; {added}"
+                lines.left_out[-1] += f"; {_count(gone, 'missing cell')}, {added}"
             else:
                 how = _gone(gone, len(frame)) + _by(own[0])
                 lines.imputed[name] = "; ".join(filter(None, [how, added]))

@@ -17,7 +17,16 @@ from fwflow.tables import TABULAR, is_tabular, read, read_frame, read_target
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import Frame, as_text, check_columns, listed, text_column
 from fwflow.tables.model_files import FittedModel, ModelPath
-from fwflow.tables.preparation import CategoryPart, Cells, Made, NumberPart, Preparation, numbers_of, unprepared
+from fwflow.tables.preparation import (
+    CategoryPart,
+    Cells,
+    IndicatorPart,
+    Made,
+    NumberPart,
+    Preparation,
+    numbers_of,
+    unprepared,
+)
 from fwflow.tables.readers import Target, as_target, missing_target
 
 # A target is refused as classes if it has more values than the first number, and fewer rows per value than the second,
@@ -131,6 +140,9 @@ class TableProblem:
         """Return the preparation of other rows, with the same kinds of columns."""
         assert self.preparation is not None
         parts, columns = self.preparation.parts, {name: frame.columns[name] for name in self.preparation.inputs}
+        valued = {part.column for part in parts if not isinstance(part, IndicatorPart)}
+        for name in columns.keys() - valued:  # Only the missing cells of these columns are used.
+            columns[name] = np.where(Cells(frame, name).absent, "", "present").astype(object)
         dates = {part.column for part in parts if isinstance(part, NumberPart | CategoryPart) and part.what}
         kinds = {
             "dates": dates,
