@@ -208,6 +208,7 @@ def public_names() -> set[str]:
     far |= {f"fwflow.tables.{name}" for name in ("Frame", "read_frame", "preparation.Preparation")}
     far |= {f"fwflow.tables.problem.{name}" for name in ("TableProblem", "read_problem")}
     far |= {f"fwflow.tables.selection.{name}" for name in ("Selected", "select")}
+    far |= {"fwflow.tables.constraints.Constraint"}
     modules = {"fwflow.checks", "fwflow.networks"}
     again = {f"fwflow.networks.{name}" for name in networks.__all__ if name in fw.__all__}
     return (listed | own | far) - modules - again

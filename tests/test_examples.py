@@ -305,3 +305,15 @@ def test_trees_are_as_fair_as_the_densest_part_allows(story: Run) -> None:
     (tails, heads), n = found["edges"][found["drawn"]].T, len(found["points"])
     assert len(tails) == n - 1  # a tree: connected, with one edge less than nodes
     assert connected_components(coo_array((np.ones(n - 1), (tails, heads)), (n, n)))[0] == 1
+
+
+def test_a_messy_table_is_fitted_as_by_hand(story: Run) -> None:
+    found = story("messy_table", FITTED=500, FOLDS=3)
+    assert found["X"].shape == found["problem"].X.shape
+    assert found["difference"] < 1e-5  # the loss of scikit-learn with the penalty of the same solution
+    assert found["model"].certified
+    assert found["model"].nonzero <= np.count_nonzero(found["search"].coef_)
+    assert found["accuracy"] > found["other"] - 0.03
+    # Rows prepared by fwflow and by hand have the same columns, in another order.
+    ours, by_hand = found["dense"], found["X"]
+    np.testing.assert_allclose(np.sort(ours.sum(axis=0)), np.sort(by_hand.sum(axis=0)), atol=1e-8)

@@ -13,7 +13,7 @@ from fwflow.datasets.official import File, parse
 from fwflow.networks import read_tntp
 from fwflow.sets import mps
 from fwflow.tables import column_names, read
-from fwflow.tables.problem import parse_set
+from fwflow.tables.constraints import Constraint
 from tests.cli.test_cli import main
 
 #: What float() takes, or C's strtod takes a part of, and a table should not.
@@ -190,11 +190,11 @@ def test_tableaus(tmp_path, text):
 @pytest.mark.parametrize("text", WRONG)
 def test_sets_and_radii(text):
     with pytest.raises(InputError):
-        parse_set(f"l1:{text}")
+        Constraint.parse(f"l1:{text}")
     if text == "1,5":
         return
     with pytest.raises(InputError):
-        parse_set(f"box:0,{text}")
+        Constraint.parse(f"box:0,{text}")
     with pytest.raises(InputError):
         _parse_radii(text)
     with pytest.raises(InputError):

@@ -204,3 +204,44 @@ def test_matrices_are_used_as_they_are(run, folder, capsys, monkeypatch):
     assert FittedModel.load("m.npz").preparation is None
     message = fails(capsys, monkeypatch, "solve", "a.npz", "--set", "l1:1", "--missing", "drop")
     assert message == "error: --missing is for tables (.csv, .tsv, .parquet); a.npz is a matrix, which is used as it is"
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ([0, 0, 0, 0], "no count above 0"),
+        ([2, 1, -3, 0], "line 4: the target 'y' is -3, and --loss poisson needs counts"),
+    ],
+)
+def test_targets_that_are_no_counts(run, tmp_path, counts, message):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "\n".join(f"{0.5 * i},{count}" for i, count in enumerate(counts)))
+    code, _, error = run("solve", path, "--target", "y", "--loss", "poisson", "--set", "l1:1")
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_counts_in_one_fold_only(run, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "\n".join(f"{0.5 * i},{int(i == 3)}" for i in range(12)))
+    code, _, error = run("solve", path, "--target", "y", "--loss", "poisson", "--set", "l1", "--cv", 4)
+    assert code == 2
+    assert "all counts above 0 are in one fold" in error
+
+
+def test_constant_target_of_cross_validation(run, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "\n".join(f"{0.5 * i * i},3" for i in range(12)))
+    code, output, _ = run("solve", path, "--target", "y", "--set", "l1", "--cv", 3)
+    assert code == 0
+    assert "nonzero: 0 of 1" in output
+    assert "intercept: 3" in output
+
+
+def test_a_column_called_intercept_differs_from_the_constant(run, tmp_path):
+    path, out = tmp_path / "a.csv", tmp_path / "path.csv"
+    path.write_text("intercept,prediction,y\n" + "\n".join(f"{i % 5},{i % 3},{i % 5 + 0.1 * i}" for i in range(12)))
+    assert run("path", path, "--target", "y", "--radii", 3, "--out", out)[0] == 0
+    header = out.read_text().splitlines()[0].split(",")
+    assert header == ["radius", "constant term", "intercept", "prediction"]

@@ -296,3 +296,13 @@ def test_warm_and_cold_runs_have_the_same_minima(loss, ball):
 def test_a_run_starts_at_the_projection_of_an_outside_point():
     result = paths.minimised(fw.LinearModel(A, B), fw.L1Ball(1.0), 3 * np.eye(N)[2], max_iter=0)
     np.testing.assert_allclose(result.x, np.eye(N)[2])
+
+
+@pytest.mark.parametrize("level", [0.0, 3.7, -1e6])
+def test_path_of_constant_target_ends_at_once(level):
+    """Zero is the minimiser for every radius, so that a fraction of the first gap is below rounding."""
+    A = np.random.default_rng(0).standard_normal((60, 5))
+    f = fw.LinearModel(A, np.full(60, level), intercept=True)
+    found = fw.path(f, fw.L1Ball, [0.01, 1.0], tol=0.0, rtol=1e-6)
+    assert [result.nit for result in found.results] == [0, 0]
+    assert all(result.success and not result.x.any() for result in found.results)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fwflow as fw
 from fwflow import _storage
+from fwflow._validation import InputError
 from fwflow.tables import Frame, preparation, read_frame, readers
 from fwflow.tables.preparation import CategoryPart, IndicatorPart, NumberPart, Preparation
 from fwflow.tables.problem import read_problem
@@ -104,7 +105,6 @@ def by_hand(frame):
         often = len(present) < len(frame) and frame[name].isna().mean() >= 0.05
         if not len(present):
             continue
-        used = True
         numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
         text = SimpleImputer(missing_values=None, strategy="most_frequent")
         if name in dated:
@@ -115,7 +115,7 @@ def by_hand(frame):
                     steps.append((make_pipeline(fill, encoder(1, categories=[seen])), [(name, what)]))
             steps += [(numbers, [(name, what)]) for what in ("hour", "days") if made[name, what].nunique() > 1]
         elif present.nunique() == 1:
-            used = often
+            pass
         elif not isinstance(present.iloc[0], str):
             ints = (present.astype(float) % 1 == 0).all() and present.nunique() == len(present)
             used = not (ints and len(present) >= 20 and np.ptp(present) == len(present) - 1)
@@ -124,7 +124,7 @@ def by_hand(frame):
             counts = present.value_counts()
             used = present.nunique() < len(present) and (counts >= rare).any()
             steps += [(make_pipeline(text, encoder(rare)), [name])] if used else []
-        if often and used:
+        if often:  # also if the values are left out
             mark = MissingIndicator(missing_values=np.nan, features="all")
             steps.append((mark, [(name, "gone")]))
             made[name, "gone"] = np.where(frame[name].isna(), np.nan, 0.0)
@@ -387,7 +387,7 @@ ROWS = 1200
         (["x"] * ROWS, (), "c is constant, left out"),
         (["2024-01-01"] * ROWS, (), "c is constant, left out"),
         ([None] * ROWS, (), "c has no values, left out"),
-        (["x", None] * 600, ("c is missing",), "c: constant apart from 600 missing cells; column 'c is missing' added"),
+        (["x", None] * 600, ("c is missing",), "c is constant, left out; 600 missing cells, column"),
         (["1", "2", "x"] * 400, ("c=1", "c=2", "c=x"), None),
         ([True, False] * 600, ("c=False", "c=True"), None),
         (["2024-01-01", "2024-01-08"] * 600, ("c: days since 2024-01-01",), "c is a date, expanded into days"),
@@ -580,3 +580,45 @@ def test_frames_of_odd_things():
     assert Frame.of({"a": np.array(["2024-03-01", "NaT"], "datetime64[D]")}).columns["a"].tolist() == ["2024-03-01", ""]
     assert Frame.of({"a": [" x ", "N/A", 3]}).columns["a"].tolist() == ["x", "", "3"]
     assert preparation.as_date("2024-03-01T12:30:00.123456+02:00") == "2024-03-01T12:30:00"
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m-%dT%H:%M:%S+02:00", "%Y/%m/%d %H:%M", "%Y-%m-%d %H:%M:%S.250Z"]
+)
+def test_forms_of_dates(form):
+    days = pd.date_range("2024-01-30", periods=40, freq="31h")
+    plain = Preparation.fit({"when": days.strftime("%Y-%m-%d" if "H" not in form else "%Y-%m-%dT%H:%M").tolist()})
+    found = Preparation.fit({"when": days.strftime(form).tolist()}, dates=["when"])
+    assert found.names == plain.names
+    np.testing.assert_allclose(
+        found.apply({"when": days.strftime(form).tolist()}), plain.apply({"when": days.strftime(form).tolist()})
+    )
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%y", "%d-%m-%Y", "%d/%m/%Y %H:%M"])
+@pytest.mark.parametrize("repeated", [True, False])
+def test_dates_whose_order_is_unknown_are_reported(form, repeated):
+    cells = pd.date_range("2024-01-28", periods=40, freq="D").strftime(form).tolist()
+    cells = cells[:5] * 8 if repeated else cells
+    preparation = Preparation.fit({"when": cells, "x": np.arange(40.0) ** 1.5})
+    line = next(line for line in preparation.lines() if "only those such as '2024-03-01' are expanded" in line)
+    assert line.startswith(f"when holds dates such as '{cells[0]}'")
+    assert ("categories" in line) == repeated
+    with pytest.raises(InputError, match="must hold a date such as 2024-03-01"):
+        Preparation.fit({"when": cells}, dates=["when"])
+
+
+def test_missing_cells_of_a_column_that_is_left_out_are_used():
+    rng = np.random.default_rng(3)
+    cabin = [f"C{i}" if rng.random() < 0.5 else None for i in range(200)]
+    table = {"cabin": cabin, "x": rng.standard_normal(200), "y": [float(cell is None) for cell in cabin]}
+    problem = read_problem(table, "y")
+    assert problem.names == ("cabin is missing", "x")
+    assert problem.preparation.text_inputs == ("cabin",)
+    added = f"left out; {cabin.count(None)} missing cells, column 'cabin is missing' added"
+    assert f"cabin is an identifier (all values differ), {added}" in problem.lines()
+    # The kind of the column stays the same in a part of the rows, in which its values may all be equal.
+    rows = np.flatnonzero([cell is None or cell == cabin[next(i for i, c in enumerate(cabin) if c)] for cell in cabin])
+    assert problem.on(rows).names == problem.names
+    model = problem.model(fw.minimize(problem.f, fw.L1Ball(5.0), tol=1e-10))
+    np.testing.assert_allclose(model.predict({"cabin": ["D9", None], "x": [0.0, 0.0]}), [0.0, 1.0], atol=1e-4)

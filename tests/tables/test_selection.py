@@ -12,6 +12,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 
 import fwflow as fw
 from fwflow.sklearn import L1Classifier, L1ClassifierCV, L1Regression
+from fwflow.tables import selection
 from fwflow.tables.model_files import FittedModel
 from fwflow.tables.preparation import Preparation
 from fwflow.tables.problem import read_problem
@@ -324,3 +325,27 @@ def test_scorers_of_two_classes_take_the_second_as_positive():
     found = part.matrix_of(chosen.problem, test) @ x + part.intercept_at(x) > 0
     positive = data["grade"].to_numpy()[test] == "g1"
     assert chosen.scores[0, 0] == pytest.approx(np.mean(found[positive]))
+
+
+@pytest.mark.parametrize("rule", ["best", "1se"])
+def test_automatic_radii_are_refined_next_to_the_chosen_one(rule):
+    rng = np.random.default_rng(8)
+    table = {f"x{j}": rng.standard_normal(200) for j in range(6)}
+    problem = read_problem(table | {"y": table["x0"] - 0.5 * table["x1"] + rng.standard_normal(200)}, "y")
+    coarse = select(problem, radii=problem.radii("l1", n_radii=8), rule=rule)
+    fine = select(problem, n_radii=8, rule=rule)
+    assert len(fine.held_out.radii) == 18
+    assert (np.diff(fine.held_out.radii) > 1e-3 * fine.held_out.radii[:-1]).all()
+    assert set(coarse.held_out.radii) <= set(fine.held_out.radii)
+    assert fine.held_out.means.min() <= coarse.held_out.means.min()
+    place = int((coarse.held_out.radii == coarse.held_out.radius).argmax())
+    near = coarse.held_out.radii[max(place - 1, 0)], coarse.held_out.radii[min(place + 1, 7)]
+    further = np.setdiff1d(fine.held_out.radii, coarse.held_out.radii)
+    assert ((further > near[0]) & (further < near[1])).all()
+
+
+def test_scores_of_folds_do_not_depend_on_how_many_are_kept(monkeypatch):
+    problem = read_problem({"x": np.arange(30.0) ** 1.5, "y": np.sqrt(np.arange(30.0))}, "y")
+    kept = select(problem, n_radii=4)
+    monkeypatch.setattr(selection, "_MOST_ENTRIES", 0)
+    np.testing.assert_array_equal(select(problem, n_radii=4).scores, kept.scores)

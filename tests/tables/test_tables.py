@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from fwflow.tables import FORMATS, read, read_target, readers
+from fwflow._validation import InputError
+from fwflow.tables import FORMATS, read, read_frame, read_target, readers
 
 
 def write(tmp_path, content, name="a.csv"):
@@ -371,3 +372,37 @@ def test_a_small_file_cannot_declare_a_huge_sparse_matrix(monkeypatch, tmp_path,
     assert 300 in read(small).X.shape or name == "a.svm"
     monkeypatch.setenv("FWFLOW_MAX_UNPACKED", "2399")
     assert "unpacks to more than 2399" in refused(small)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_cells_are_divided_by_any_delimiter(tmp_path, delimiter):
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "\n".join(delimiter.join(row) for row in (["x", "city", "y"], ["1.5", "Rome", "2"], ["", "Oslo", "3"]))
+    )
+    frame = read_frame(path, "y")
+    assert frame.names == ("x", "city")
+    np.testing.assert_array_equal(frame.columns["x"], [1.5, np.nan])
+    assert frame.columns["city"].tolist() == ["Rome", "Oslo"]
+
+
+@pytest.mark.parametrize("cells", [["0,5", "1,25", ""], ["-1,5", "2", "3,5e2"], ["1,234.5", "2,000.0", "7.5"]])
+def test_numbers_with_commas_are_refused(tmp_path, cells):
+    """They would be read as text, that is as categories or as an identifier."""
+    path = tmp_path / "a.csv"
+    path.write_text("x;y\n" + "\n".join(f"{cell};1" for cell in cells))
+    with pytest.raises(InputError, match=r"column 1 \('x'\) holds numbers with a comma"):
+        read_frame(path, "y")
+    assert read_frame(path, "y", text=["x"]).columns["x"].tolist() == cells
+    path.write_text("x;y\n" + "\n".join(f"{cell};1" for cell in [*cells, "Rome, Italy"]))
+    assert read_frame(path, "y").columns["x"].tolist() == [*cells, "Rome, Italy"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [(["1", "", "2"], [1, np.nan, 2]), (["1", "NA", "2"], [1, np.nan, 2]), (["", "?", "nan"], [np.nan] * 3)],
+)
+def test_missing_cells_between_numbers(tmp_path, cells, numbers):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n" + "\n".join(f"{cell},1" for cell in cells))
+    np.testing.assert_array_equal(read_frame(path, "y").columns["x"], numbers)

@@ -32,9 +32,10 @@ from fwflow.cli.screen import (
 )
 from fwflow.run.result import Status
 from fwflow.tables import read, read_frame
+from fwflow.tables.constraints import Constraint
 from fwflow.tables.frames import as_text, listed
 from fwflow.tables.model_files import Coefficient, FittedModel, HeldOut, ModelPath
-from fwflow.tables.problem import family, parse_set, read_problem
+from fwflow.tables.problem import read_problem
 
 _CONTINUE = "With --checkpoint and --resume, a later run continues."
 #: Messages of statuses for which the command line has its own advice.
@@ -74,6 +75,8 @@ def solve(
     rho: options.RhoOption = None,
     quantile: options.QuantileOption = 0.5,
     positive_only: options.PositiveOption = False,
+    lower: options.LowerOption = None,
+    upper: options.UpperOption = None,
     intercept: options.InterceptOption = True,
     target: options.TargetOption = None,
     target_file: options.TargetFileOption = None,
@@ -142,13 +145,13 @@ def solve(
     fit, and the model contains the models of all radii.
     """
     constraint = options.non_negative(constraint) if positive_only else constraint
-    C = None if cv is not None else parse_set(constraint)
     _check_selection(
         constraint,
         cv,
         needed={"--rule": rule, "--score": score, "--groups": groups, "--seed": seed},
         excluded={"--checkpoint": checkpoint, "--resume": resume, "--trace": trace, "--max-time": max_time},
     )
+    asked = Constraint.parse(constraint, lower or (), upper or (), radius=cv is None)
     options.check_names(loss, method)
     figures.check(plot)
     outputs = {"--out": out, "--trace": trace, "--plot": plot, "--checkpoint": checkpoint}
@@ -177,7 +180,6 @@ def solve(
             scale=scale,
             groups=groups,
         )
-        options.check_positive(constraint, problem.classes)
         saved, chosen = Checkpoints(checkpoint, every), None
         with warnings.catch_warnings(record=True, action="always") as warned:
             if cv is not None:
@@ -187,7 +189,7 @@ def solve(
                 with counting("models of cross-validation") as step:
                     chosen = select(
                         problem,
-                        constraint.lower(),
+                        asked,
                         folds=cv,
                         rule=rule or "best",
                         score=score,
@@ -201,7 +203,7 @@ def solve(
                     )
                 result = chosen.result
             else:
-                assert C is not None
+                C = problem.set_of(asked)
                 with progress(tol, rtol) as show:
 
                     def watch(state: fw.State) -> None:
@@ -226,7 +228,7 @@ def solve(
             note(f"warning: {message}")
         message = _MESSAGES.get(result.status, result.message)
         if chosen is None:
-            model = problem.model(result, constraint, message=message)
+            model = problem.model(result, asked.text, message=message)
             saved.save(result.state)
         else:
             model = chosen.model(message=message)
@@ -258,7 +260,6 @@ def _check_selection(constraint: str, cv: int | None, needed: Mapping[str, Any],
     if asked := next((option for option, value in excluded.items() if value), None):
         raise InputError(f"--cv and {asked} exclude each other")
     name, colon, _ = constraint.partition(":")
-    family(name)
     if colon:
         raise InputError(
             f"--cv chooses the radius, and --set {constraint} gives one; use --set {name}, or leave out --cv"
@@ -337,6 +338,8 @@ def path(
     rho: options.RhoOption = None,
     quantile: options.QuantileOption = 0.5,
     positive_only: options.PositiveOption = False,
+    lower: options.LowerOption = None,
+    upper: options.UpperOption = None,
     intercept: options.InterceptOption = True,
     target: options.TargetOption = None,
     target_file: options.TargetFileOption = None,
@@ -374,8 +377,9 @@ def path(
     Tables are prepared as by fwflow solve, and the coefficients are those of the prepared columns.
     """
     constraint = options.non_negative(constraint) if positive_only else constraint.lower()
-    make, as_model = family(constraint), out is not None and out.suffix.lower() == ".npz"
-    asked = _parse_radii(radii) | {"method": method, "max_iter": max_iter, "tol": 0.0, "rtol": rtol}
+    family = Constraint.parse(constraint, lower or (), upper or (), radius=False)
+    as_model = out is not None and out.suffix.lower() == ".npz"
+    asked = _parse_radii(radii)
     options.check_names(loss, method)
     figures.check(plot)
     options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
@@ -399,20 +403,27 @@ def path(
             missing=missing,
             scale=scale,
         )
-        options.check_positive(constraint, problem.classes)
-        found = fw.path(problem.f, make, callback=lambda state: interrupt(), **asked)
+        each: dict[str, Any] = {
+            "method": method,
+            "max_iter": max_iter,
+            "rtol": rtol,
+            "callback": lambda state: interrupt(),
+        }
+        chosen = problem.radii(family, **asked, **each)
+        found = fw.path(problem.f, problem.ball(family), chosen, tol=0.0, **each)
     results, done = found.results, found.radii[: len(found.results)].tolist()
     kept = f"the models of {len(done)} of {len(found.radii)} radii are {f'in {out}' if out else 'above'}"
     with on_interrupt(kept), uninterrupted():
-        path = problem.model_path(constraint, found)
-        model = problem.model(results[-1], f"{constraint}:{done[-1]:.6g}", path=path)
+        path = problem.model_path(family, found)
+        model = problem.model(results[-1], family.at(done[-1]), path=path)
         names, X = model.labelled_names, path.coefficients.reshape(len(done), -1)
         if out is not None and as_model:
             model.save(out)
         elif out is not None:
             columns = [done, path.intercepts, X] if intercept else [done, X]
             many = model.classes if path.intercepts.ndim == 2 else None
-            constants = ["intercept"] if not many else [f"intercept of {label}" for label in many]
+            constant = "constant term" if "intercept" in names else "intercept"
+            constants = [constant] if not many else [f"{constant} of {label}" for label in many]
             header_row = ["radius", *(constants if intercept else []), *names]
             _write_csv(out, header_row, np.column_stack(columns).tolist())
         if plot is not None:

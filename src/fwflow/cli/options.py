@@ -16,9 +16,9 @@ from fwflow.methods import methods
 from fwflow.objectives.losses import find_loss, losses
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import column_names
+from fwflow.tables.constraints import FAMILIES, SETS, usage
 from fwflow.tables.model_files import RULES
 from fwflow.tables.preparation import MISSING_CHOICES
-from fwflow.tables.problem import FAMILIES, SETS, usage
 
 #: Panels of the help texts.
 MODEL, DATA, PREPARATION = "Model", "Data", "Preparation of tables"
@@ -68,6 +68,13 @@ def _column(description: str, *flags: str) -> Any:
         autocompletion=_complete_column,
         metavar="COLUMN",
         rich_help_panel=PREPARATION,
+    )
+
+
+def _bound(description: str, flag: str) -> Any:
+    """Return an option for bounds on coefficients."""
+    return typer.Option(
+        flag, help=description, autocompletion=_complete_column, metavar="COLUMN=VALUE", rich_help_panel=MODEL
     )
 
 
@@ -146,6 +153,15 @@ PositiveOption = Annotated[
         rich_help_panel=MODEL,
     ),
 ]
+LowerOption = Annotated[
+    list[str] | None,
+    _bound(
+        "Lower bound on the coefficient of a column, in original units, for example age=0. For a category, it bounds "
+        "the coefficients of all levels, and city=Rome=0 bounds that of one level. Repeat the option for more columns.",
+        "--lower",
+    ),
+]
+UpperOption = Annotated[list[str] | None, _bound("Upper bound on the coefficient of a column, as --lower.", "--upper")]
 CvOption = Annotated[
     int | None,
     typer.Option(
@@ -239,8 +255,8 @@ ScaleOption = Annotated[
 SetOption = Annotated[
     str,
     _named(
-        f"Constraint set of the coefficients: {', '.join(map(usage, SETS))}. R is the radius, LO and HI are bounds. "
-        "With --cv, the set is given without its radius.",
+        f"Constraint set of the coefficients: {', '.join(map(usage, SETS))}. R is the radius, LO and HI are bounds. In "
+        "group:R, the levels of a category are a group. With --cv, the set is given without its radius.",
         [f"{name}:" for name in SETS],
         MODEL,
         "--set",
@@ -300,15 +316,6 @@ def non_negative(constraint: str) -> str:
     if name not in ("l1", "positive"):
         raise InputError(f"--positive is for --set l1; got --set {constraint}")
     return f"positive{colon}{radius}"
-
-
-def check_positive(constraint: str, classes: Sequence[str] | None) -> None:
-    """Refuse coefficients of at least zero for more than two classes."""
-    if constraint.startswith("positive") and classes is not None and len(classes) > 2:
-        raise InputError(
-            f"--positive is for numbers and two classes; there are {len(classes)} classes, whose probabilities depend "
-            "on differences of coefficients only"
-        )
 
 
 def check_writable(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:

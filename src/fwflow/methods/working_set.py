@@ -82,7 +82,8 @@ class WorkingSet(Method):
         x, known, C = iterate.point, iterate.known, problem.constraint
         assert known is not None
         sets, places, g = C.working_sets, None, np.asarray(known.gradient).reshape(-1)
-        if sets is not None:
+        kept = problem.objective.kept
+        if sets is not None and not (kept is not None and kept.useful):
             start, places = _chosen(problem, sets, x, g, iterate.k == 0)
         if sets is None or places is None:
             return self._on_all(problem, iterate, memory)

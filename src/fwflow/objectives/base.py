@@ -15,7 +15,7 @@ from fwflow._validation import Array, finite_array, ours
 from fwflow.designs import Counts, DataCost
 from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import Model
-from fwflow.objectives.restriction import Restriction
+from fwflow.objectives.restriction import KeptHessian, Restriction
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
@@ -177,6 +177,8 @@ class Objective(ABC):
     image_map: ImageMap | None = None
     #: Results that a run would compute again. None outside of runs, where data may change.
     cache: dict[Any, Any] | None = None
+    #: Hessian that the runs of a path share. None outside of paths, and if the objective does not offer it.
+    kept: KeptHessian | None = None
 
     @property
     def trusted(self) -> bool:
@@ -267,6 +269,10 @@ class Objective(ABC):
         watched = copy.copy(self)
         watched.cache = {}
         return watched
+
+    def for_path(self) -> Self:
+        """Return this objective for runs on several sets, which may share second derivatives; by default itself."""
+        return self
 
     def screened(self) -> Self:
         """Return this objective with gradients of which only the entries that an oracle needs are computed."""

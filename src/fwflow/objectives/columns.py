@@ -12,7 +12,26 @@ from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.designs import Counts, Design
 from fwflow.objectives.image_based import LossOfImage
-from fwflow.objectives.restriction import Product, Restriction
+from fwflow.objectives.restriction import KeptHessian, Product, Restriction
+
+# Share of nonzero entries from which on a column of a sparse matrix is dense in products of columns, chosen without
+# tuning. With 20 000 rows, 40 dense columns and 330 sparse ones, the division makes the products four times as fast.
+_DENSE = 0.25
+
+
+def _weighted_gram(B: Any, w: Array) -> Array:
+    """Return ``B.T @ diag(w) @ B`` of a CSC matrix as an array."""
+    dense = np.diff(B.indptr) >= _DENSE * B.shape[0]
+    order = np.argsort(~dense, kind="stable")
+    D, S = B[:, dense].toarray(), B[:, ~dense]
+    k, H = D.shape[1], np.empty((B.shape[1], B.shape[1]), np.result_type(B.dtype, w.dtype))
+    weighted = D * w[:, None]
+    H[:k, :k] = dot(D.T, weighted)
+    H[k:, :k] = dot(S.T, weighted)
+    H[:k, k:] = H[k:, :k].T
+    H[k:, k:] = dot(S.T, sp.csc_array((S.data * w[S.indices], S.indices, S.indptr), shape=S.shape)).toarray()
+    places = np.argsort(order)
+    return H[np.ix_(places, places)]
 
 
 class LossOnColumns(Restriction):
@@ -21,9 +40,15 @@ class LossOnColumns(Restriction):
     convex = True
 
     def __init__(
-        self, model: LossOfImage, B: Any, offset: Array | None = None, share: float = 0.0, counts: Counts | None = None
+        self,
+        model: LossOfImage,
+        B: Any,
+        offset: Array | None = None,
+        share: float = 0.0,
+        counts: Counts | None = None,
+        kept: KeptHessian | None = None,
     ) -> None:
-        self.model, self.B, self.offset, self.quadratic = model, B, offset, model.quadratic
+        self.model, self.B, self.offset, self.quadratic, self.kept = model, B, offset, model.quadratic, kept
         self.bounded = model.loss.curvature < math.inf
         #: Share of a pass over the data that a product is, and where it is counted. A design counts by itself.
         self.share, self.counts = share, counts or Counts()
@@ -33,6 +58,7 @@ class LossOnColumns(Restriction):
         entries = B.data_cost.of_pass if isinstance(B, Design) else B.nnz if sp.issparse(B) else None
         self.work = float(entries or self.size * len(model.b))
         self._guess: float | None = None  # intercept of the last image
+        self._last: tuple[Array, Array] | None = None  # the last image, and the same with its intercept
 
     def _multiply(self, v: Array) -> Array:
         self.counts.n_design += self.share
@@ -54,8 +80,10 @@ class LossOnColumns(Restriction):
         """Return the image plus its optimal intercept, if the model has one."""
         if not self.model.intercept:
             return z
-        self._guess = self.model._shift(z, self._guess)
-        return z + self._guess
+        if self._last is None or self._last[0] is not z:
+            self._guess = self.model._shift(z, self._guess)
+            self._last = z, z + self._guess
+        return self._last[1]
 
     def value(self, v: Array, z: Array) -> float:
         return self.model._value(self._shifted(z))
@@ -79,7 +107,7 @@ class LossOnColumns(Restriction):
         B, w = self._columns(free), self.model.seconds(self._shifted(z))
         self.counts.n_design += 2 * self.share * len(free) / self.size
         if sp.issparse(B):
-            H = np.asarray(dot(B.T, dot(sp.diags_array(w), B)).toarray())
+            H = _weighted_gram(B, w)
             means = dot(B.T, w) / (float(w.sum()) or 1.0)
             # Columns of sparse data are not nearly constant, so that little cancels.
             return H - np.multiply.outer(means * w.sum(), means) if self.model.intercept else H

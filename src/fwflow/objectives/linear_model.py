@@ -18,9 +18,13 @@ from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
 from fwflow.objectives.losses import Loss, find_loss
-from fwflow.objectives.restriction import Restriction
+from fwflow.objectives.restriction import KeptHessian, Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
+
+# Largest number of columns whose Hessian is kept along a path, and least number of rows per column: with fewer rows, a
+# pass over the data costs little compared with a step on the model.
+_MOST_KEPT, _ROWS_PER_COLUMN = 400, 8
 
 
 class LinearModel(DesignImage, LossOfImage):
@@ -82,6 +86,8 @@ class LinearModel(DesignImage, LossOfImage):
     """
 
     _screen: Screen | None = None
+    #: Design of the runs of a path, during which the data does not change.
+    _path_design: Design | None = None
 
     def __init__(
         self,
@@ -102,6 +108,8 @@ class LinearModel(DesignImage, LossOfImage):
             self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
 
     def _run_design(self) -> Design:
+        if self._path_design is not None:
+            return self._path_design
         return self.design.centred() if self.intercept else self.design
 
     def _settings(self) -> dict[str, Any]:
@@ -112,6 +120,19 @@ class LinearModel(DesignImage, LossOfImage):
     def intercept_at(self, x: Any) -> float:
         """Return the optimal intercept at x, or 0 for a model without one."""
         return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
+
+    def for_path(self) -> Self:
+        rows, columns = self.design.shape
+        if (
+            self.kept is not None
+            or self.design.data_cost.remote
+            or columns > _MOST_KEPT
+            or rows < _ROWS_PER_COLUMN * columns
+        ):
+            return self
+        twin = copy.copy(self)
+        twin.kept, twin._path_design = KeptHessian(), self._run_design()
+        return twin
 
     def screened(self) -> Self:
         if not is_worthwhile(self.design):
@@ -152,7 +173,7 @@ class LinearModel(DesignImage, LossOfImage):
 
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
-            return LossOnColumns(self, self.design, counts=self.image_map.counts)
+            return LossOnColumns(self, self.design, counts=self.image_map.counts, kept=self.kept)
         B = self.design.columns(places)
         rest = np.array(point.x).reshape(-1)
         v, rest[places] = rest[places], 0

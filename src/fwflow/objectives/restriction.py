@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,19 @@ from fwflow.designs import Design
 
 #: Product of a matrix with a vector.
 Product = Callable[[Array], Array]
+
+
+@dataclass
+class KeptHessian:
+    """Hessian in all entries of x at a point of some run, for the quadratic models of several runs.
+
+    The minima of the models are steps of the runs, and the runs verify their gaps. An old Hessian therefore costs
+    steps, not accuracy.
+    """
+
+    matrix: Array | None = None  # None before the first run, and if a new one is needed.
+    smoothness: float = math.nan  # Smoothness constant of the models.
+    useful: bool = True  # False if models were poor: the runs then go on without them.
 
 
 class Restriction(ABC):
@@ -33,6 +48,8 @@ class Restriction(ABC):
     convex: bool
     #: Whether the second derivative has an upper bound, so that its mean on a long segment is a useful estimate.
     bounded: bool = True
+    #: Hessian that runs share, if v holds all entries of x and the objective is one of a path; else None.
+    kept: KeptHessian | None = None
 
     @abstractmethod
     def image(self, v: Array) -> Array:

@@ -20,7 +20,8 @@ from fwflow.reproduction.framework import FW
 from fwflow.run.result import Result
 from fwflow.sets import ConstraintSet, ConvexHull, L1Ball, NuclearBall
 from fwflow.steps.momentum import find_momentum
-from fwflow.tables.problem import parse_set, read_problem
+from fwflow.tables.constraints import Constraint
+from fwflow.tables.problem import read_problem
 from fwflow.trajectories import whole_run
 
 
@@ -95,10 +96,10 @@ def from_file(path: str, constraint: str = "l1:10", **options: Any) -> ProblemIn
     """Linear model from a data file, over a set such as ``l1:10``; the options are those of `read_problem`."""
     if not Path(path).suffix and not Path(path).exists():
         raise InputError(f"{path!r} is neither a built-in problem nor a data file; {suggest(path, PROBLEMS)}")
-    C = parse_set(constraint)
+    asked = Constraint.parse(constraint)  # before the file is read
     problem = read_problem(path, **options)
     words = f"{Path(path).name}, {problem.rows} x {len(problem.names)}."
-    return ProblemInstance(problem.f, C, None, None, words, Data.REAL)
+    return ProblemInstance(problem.f, problem.set_of(asked), None, None, words, Data.REAL)
 
 
 #: Problems by name, as ``fwflow compare`` takes them.

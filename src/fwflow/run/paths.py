@@ -158,19 +158,26 @@ def path(
     >>> round(float(path.radii[-1]), 1)
     2.9
     """
+    f = f.for_path()
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
+    # Start of the radius before, its gradient, and whether it is a minimiser; balls share their centre.
+    known: list[tuple[Point, Gradient, bool]] = []
 
-    known: list[tuple[Point, Gradient]] = []  # start and gradient of the radius before; balls share their centre
-
-    def first_gap(C: ConstraintSet) -> float:
+    def relative_tolerance(C: ConstraintSet) -> float:
         point, problem = f.point(C.start(f.shape, f.dtype)), Problem(f, C, Counts())
-        if not (known and not point.factored and np.array_equal(point.x, known[0][0].x)):
-            known[:] = [(point, problem.gradient(point))]
-        return problem.evaluate(point, gradient=known[0][1]).gap
+        if known and not point.factored and np.array_equal(point.x, known[0][0].x):
+            start = problem.evaluate(point, gradient=known[0][1])
+        else:
+            start = problem.evaluate(point)
+            known[:] = [(point, start.gradient, start.gap <= problem.rounding(point, start))]
+        if not known[0][2]:
+            return rtol * start.gap
+        # The gap of a minimiser is rounding error, and no run can reach a fraction of it.
+        return max(problem.rounding(point, start), float(np.finfo(f.dtype or float).tiny))
 
     def fit(radius: float, starts: tuple[Any, ...]) -> Result:
         C = as_set(ball(radius))
-        threshold = max(tol, rtol * first_gap(C)) if rtol else tol
+        threshold = max(tol, relative_tolerance(C)) if rtol else tol
         return minimised(f, C, *starts, tol=threshold, **options)
 
     results: list[Result] = []
@@ -234,6 +241,7 @@ def chosen_radii(
         return np.unique(checked_radii(radii)), f.lower_bound
     if radii != "auto":
         raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
+    f = f.for_path()
     first, slope, value0 = _first_radius(f, ball)
     if not first:
         return np.geomspace(1e-3, 1.0, n_radii), value0

@@ -175,7 +175,7 @@ class _Fits:
 
     def __init__(self, model: BallEstimator, X: Any, y: Any, sample_weight: Any, backend: str) -> None:
         self._model, self._task = model, model._task(X, y, sample_weight)
-        self._f, self._corners = model._objective(self._task), model._corners(self._task)
+        self._f, self._corners = model._objective(self._task).for_path(), model._corners(self._task)
         #: Whether every fit continues the one before, so that its result took the iterations of all of them.
         self.warm = backend == "numpy" and self._corners is None
         self.along: Callable[[Array], Iterator[Any]]

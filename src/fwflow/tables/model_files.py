@@ -18,7 +18,7 @@ from fwflow._validation import Array, InputError
 from fwflow.objectives.losses import losses
 from fwflow.run.result import Result
 from fwflow.tables.frames import ArrowStream, Frame
-from fwflow.tables.preparation import Made, Preparation, numbers_of
+from fwflow.tables.preparation import Preparation, numbers_of, unprepared
 
 # Name of the class in files, and the version of its fields. Files of version 1 have the first fields, up to `written`,
 # and those of version 2 also the preparation.
@@ -232,7 +232,8 @@ class FittedModel:
         Constant term, or one per class; zero if none was fitted. It belongs to the prepared columns;
         `original_intercept` belongs to the columns of the table.
     loss, constraint : str
-        A name in ``fwflow.objectives.losses.losses``, and the constraint set, such as ``l1:10``.
+        A name in ``fwflow.objectives.losses.losses``, and the constraint set, such as ``l1:10``, perhaps with bounds,
+        as in ``l1:10; age >= 0``.
     target : str
         Name of the predicted column; empty if it has none.
     classes : tuple of k str, or None
@@ -357,11 +358,12 @@ class FittedModel:
         if self.path is None:
             raise InputError(f"the model has no path; it was fitted with one set, {self.constraint}")
         i, path = self.path.position(radius), self.path
+        bounds = self.constraint[self.constraint.find(";") :] if ";" in self.constraint else ""
         return replace(
             self,
             coefficients=path.coefficients[i],
             intercept=float(path.intercepts[i]) if path.intercepts.ndim == 1 else tuple(path.intercepts[i].tolist()),
-            constraint=f"{path.family}:{path.radii[i]:.6g}",
+            constraint=f"{path.family}:{path.radii[i]:.6g}{bounds}",
             fun=float(path.funs[i]),
             gap=float(path.gaps[i]),
             certified=bool(path.certified[i]),
@@ -464,7 +466,7 @@ class FittedModel:
         if self.preparation is None:
             return self.intercept
         units = np.array([made.unit * made.centre for made in self.preparation.made])
-        shifted = np.asarray(self.intercept) - dot(self.coefficients, units)
+        shifted = np.asarray(self.intercept) - dot(self.coefficients, units) + 0.0  # Adding zero turns -0.0 into 0.0.
         return float(shifted) if shifted.ndim == 0 else tuple(shifted.tolist())
 
     def largest(self, count: int) -> list[tuple[str, float]]:
@@ -501,11 +503,7 @@ class FittedModel:
             Scores are the sum over the rows of ``original`` times the number in the table (for a level: 1 or 0), plus
             `original_intercept`.
         """
-        made = (
-            [Made(name, name, name, "", standard=np.nan) for name in self.names]
-            if self.preparation is None
-            else self.preparation.made
-        )
+        made = unprepared(self.names) if self.preparation is None else self.preparation.made
         rows = [
             Coefficient(m.name, m.column, m.level, label, float(m.standard * c), float(m.unit * c))
             for label, row in zip(self._labels, np.atleast_2d(self.coefficients).tolist(), strict=True)

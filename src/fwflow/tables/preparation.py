@@ -40,7 +40,11 @@ _SPARSE_SHARE = 0.15
 # Number of columns that lines name one by one, chosen without tuning.
 _NAMED = 6
 
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII)
+_DATE = re.compile(
+    r"(\d{4})([-/]?)(\d{2})\2(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII
+)
+# Dates in which the order of day and month is not known, such as 03/04/2024 and 3.4.24, perhaps with a time.
+_OTHER_DATE = re.compile(r"\d{1,2}([-./])\d{1,2}\1(?:\d{4}|\d{2})(?:[T ,].*)?", re.ASCII)
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = tuple(map(str, range(1, 13)))
 #: Levels of parts of a date, in their order.
@@ -100,7 +104,9 @@ class Cells:
         known = {text: as_date(text) for text in self.levels}
         for i, text in enumerate(self.texts):
             if text and known[text] is None:
-                raise self._refused(i, "a date such as 2024-03-01, or with a time as in 2024-03-01 12:30")
+                raise self._refused(
+                    i, "a date such as 2024-03-01, 2024/03/01 or 20240301, or with a time as in 2024-03-01 12:30"
+                )
         return np.array([known.get(text) or "NaT" for text in self.texts], dtype="datetime64[s]")
 
     def _refused(self, row: int, wanted: str) -> InputError:
@@ -142,13 +148,16 @@ def numbers_of(frame: Frame, names: Sequence[str]) -> Array:
 def as_date(text: str) -> str | None:
     """Return a date in ISO 8601 as NumPy reads it, or None. A time zone is left out, so the time is local.
 
-    >>> as_date("2024-03-01"), as_date("2024-03-01 12:30:00Z"), as_date("2024-02-30"), as_date("today")
+    Slashes may take the place of the hyphens, or the hyphens may be left out.
+
+    >>> as_date("2024/03/01"), as_date("2024-03-01 12:30:00Z"), as_date("2024-02-30"), as_date("today")
     ('2024-03-01', '2024-03-01T12:30:00', None, None)
     """
     found = _DATE.fullmatch(text)
     if found is None:
         return None
-    date = "T".join(part for part in found.groups() if part)
+    year, _, month, day, time = found.groups()
+    date = f"{year}-{month}-{day}" + (f"T{time}" if time else "")
     try:
         np.datetime64(date)
     except ValueError:
@@ -170,6 +179,11 @@ class Made(NamedTuple):
     unit: float = 1.0
     standard: float = 1.0
     centre: float = 0.0
+
+
+def unprepared(names: Sequence[str]) -> tuple[Made, ...]:
+    """Return the columns of a table that is used as it is. Their standard deviations are not known."""
+    return tuple(Made(name, name, name, "", standard=math.nan) for name in names)
 
 
 @dataclass(frozen=True)
@@ -357,8 +371,9 @@ class Preparation:
 
         Numbers are standardised. Text is one-hot encoded, with one column for all rare levels. Dates in ISO 8601 are
         expanded into month and weekday, one-hot encoded, the hour if there is a time, and the days since the first
-        date. Left out are constant columns, columns without values, and identifiers: text that differs in all rows,
-        integers that differ in all of at least 1000 rows, and consecutive integers in any order in at least 20 rows.
+        date. Left out are constant columns, columns without values, categories of rare levels only, and identifiers:
+        text that differs in all rows, integers that differ in all of at least 1000 rows, and consecutive integers in
+        any order in at least 20 rows.
 
         Parameters
         ----------
@@ -430,11 +445,7 @@ class Preparation:
     @property
     def text_inputs(self) -> tuple[str, ...]:
         """Columns of the table that are read as text."""
-        return tuple(
-            dict.fromkeys(
-                p.column for p in self.parts if isinstance(p, CategoryPart) or (isinstance(p, NumberPart) and p.what)
-            )
-        )
+        return tuple(name for name in self.inputs if name not in self.number_inputs)
 
     @property
     def number_inputs(self) -> tuple[str, ...]:
@@ -588,7 +599,7 @@ class _Role(NamedTuple):
     """Role of a column."""
 
     kind: str  # "number", "category", "date", "indicator" of missing cells, or empty for a column that is left out.
-    reason: str = ""  # Why the column is left out, or what is odd about it.
+    reason: str = ""  # Why the values of the column are left out, or what is odd about it.
 
 
 def _roles_of_rows(
@@ -637,28 +648,30 @@ def _role(cells: Cells, chosen: str | None, rare: int | None) -> _Role:
     if not len(present):
         return _Role("", "has no values")
     if chosen == "date" or (chosen is None and cells.is_text and all(map(as_date, cells.levels))):
-        return _Role("date") if len(np.unique(cells.dates[~cells.absent])) > 1 else _constant(cells)
+        return _Role("date") if len(np.unique(cells.dates[~cells.absent])) > 1 else _left_out(cells, "is constant")
     if chosen == "numeric" or (chosen is None and not cells.is_text):
         numbers = cells.numbers[~cells.absent]
         if (numbers == numbers[0]).all():
-            return _constant(cells)
+            return _left_out(cells, "is constant")
         if chosen is None and _all_differ(numbers):
             if len(numbers) >= _IDENTIFIER_ROWS or np.ptp(numbers) == len(numbers) - 1:
-                return _Role("", "is an identifier (all values differ)")
+                return _left_out(cells, "is an identifier (all values differ)")
             return _Role("number", "holds integers that all differ, kept as numbers; --drop leaves out an identifier")
         return _Role("number")
     if len(cells.levels) == 1:
-        return _constant(cells)
+        return _left_out(cells, "is constant")
+    other = chosen is None and all(map(_OTHER_DATE.fullmatch, cells.levels))
+    dates = f"holds dates such as {next(iter(cells.levels))!r}; only those such as '2024-03-01' are expanded" * other
     if chosen is None and len(cells.levels) == len(present):
-        return _Role("", "is an identifier (all values differ)")
+        return _left_out(cells, dates or "is an identifier (all values differ)")
     if max(cells.levels.values()) < _rare_rows(cells.frame, rare):
-        return _Role("", f"has {len(cells.levels)} levels, all of them rare")
-    return _Role("category")
+        return _left_out(cells, dates or f"has {len(cells.levels)} levels, all of them rare")
+    return _Role("category", dates and f"{dates}, so they are encoded as categories")
 
 
-def _constant(cells: Cells) -> _Role:
-    """Return the role of a column of one value: where it is missing may tell something."""
-    return _Role("indicator") if cells.absent.mean() >= _OFTEN else _Role("", "is constant")
+def _left_out(cells: Cells, reason: str) -> _Role:
+    """Return the role of a column whose values are left out. If they are often missing, that may tell something."""
+    return _Role("indicator" if cells.absent.mean() >= _OFTEN else "", reason)
 
 
 def _all_differ(numbers: Array) -> bool:
@@ -685,7 +698,7 @@ def _fitted(
     parts: list[NumberPart | CategoryPart | IndicatorPart] = []
     for name, role in roles.items():
         own = by_column.get(name, [])
-        if not role.kind:
+        if role.kind in ("", "indicator"):
             lines.left_out.append(f"{name} {role.reason}, left out")
         elif role.reason:
             lines.odd.append(f"{name} {role.reason}")
@@ -694,7 +707,7 @@ def _fitted(
             often = gone >= _OFTEN * len(frame)
             added = f"column '{name} is missing' added" if often else ""
             if role.kind == "indicator":
-                lines.imputed[name] = f"constant apart from {_count(gone, 'missing cell')}; {added}"
+                lines.left_out[-1] += f"; {_count(gone, 'missing cell')}, {added}"
             else:
                 how = _gone(gone, len(frame)) + _by(own[0])
                 lines.imputed[name] = "; ".join(filter(None, [how, added]))
@@ -736,21 +749,23 @@ def _category_parts(cells: Mapping[str, Cells], wanted: Sequence[tuple[str, str]
         if not keys:
             continue
         impute, preprocess = _transformers()
-        X = np.empty((len(next(iter(cells.values())).texts), len(keys)), dtype=object)
-        for j, (name, what) in enumerate(keys):
-            X[:, j] = cells[name].levels_of(what)
-        imputer = impute.SimpleImputer(missing_values="", strategy="most_frequent").fit(X)
+        columns = [cells[name].levels_of(what) for name, what in keys]
+        # The transformers are faster with numbers than with text. The numbers are in the order of the texts.
+        known = [sorted(set(column) - {""}) for column in columns]
+        codes = [{text: code for code, text in enumerate(["", *texts], -1)} for texts in known]
+        X = np.array([[code[text] for text in column] for code, column in zip(codes, columns, strict=True)]).T
+        imputer = impute.SimpleImputer(missing_values=-1, strategy="most_frequent").fit(X)
         encoder = preprocess.OneHotEncoder(min_frequency=limit, handle_unknown="infrequent_if_exist")
         encoder.fit(imputer.transform(X))
-        found = zip(keys, imputer.statistics_, encoder.categories_, encoder.infrequent_categories_, strict=True)
-        for (name, what), most_frequent, all_levels, infrequent in found:
-            few = set() if infrequent is None else set(infrequent)
-            levels = [str(level) for level in all_levels if level not in few]
+        found = zip(keys, known, imputer.statistics_, encoder.infrequent_categories_, strict=True)
+        for (name, what), texts, most_frequent, infrequent in found:
+            few = set() if infrequent is None else {texts[int(code)] for code in infrequent}
+            levels = [level for level in texts if level not in few]
             if what:
                 levels.sort(key=_DATE_LEVELS[what].index)
             other = ("other levels" if "other" in levels else "other") if few else ""
             if len(levels) + bool(few) > 1:
-                parts.append(CategoryPart(name, what, tuple(levels), other, str(most_frequent)))
+                parts.append(CategoryPart(name, what, tuple(levels), other, texts[int(most_frequent)]))
     return parts
 
 

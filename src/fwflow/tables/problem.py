@@ -1,83 +1,39 @@
-"""Problems described by options of the command line: a linear model of a table, and a set such as ``l1:10``."""
+"""Linear models of tables, described by the options of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import fwflow as fw
-from fwflow._validation import Array, InputError, parsed, suggest
+from fwflow._validation import Array, InputError, parsed
 from fwflow.objectives.losses import find_loss, losses
+from fwflow.run.paths import chosen_radii
 from fwflow.tables import TABULAR, is_tabular, read, read_frame, read_target
+from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import Frame, as_text, check_columns, listed, text_column
 from fwflow.tables.model_files import FittedModel, ModelPath
-from fwflow.tables.preparation import CategoryPart, Cells, NumberPart, Preparation, numbers_of
+from fwflow.tables.preparation import (
+    CategoryPart,
+    Cells,
+    IndicatorPart,
+    Made,
+    NumberPart,
+    Preparation,
+    numbers_of,
+    unprepared,
+)
 from fwflow.tables.readers import Target, as_target, missing_target
 
-#: Sets by name: the constructor and the names of its arguments. The radius is the last argument.
-SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = MappingProxyType(
-    {
-        "l1": (fw.L1Ball, ("R",)),
-        "l2": (fw.L2Ball, ("R",)),
-        "linf": (fw.LInfBall, ("R",)),
-        "simplex": (fw.Simplex, ("R",)),
-        "positive": (fw.UnitSimplex, ("R",)),
-        "box": (fw.Box, ("LO", "HI")),
-    }
-)
 # A target is refused as classes if it has more values than the first number, and fewer rows per value than the second,
 # or if all of its values differ. Both chosen without tuning.
 _MOST_CLASSES, _ROWS_PER_CLASS = 20, 5
-# Default arguments of sets. The arguments of other sets are required.
-_DEFAULTS = {"simplex": (1.0,)}
-
-
-#: Names of the sets whose only argument is a radius.
-FAMILIES = tuple(name for name, (_, parameters) in SETS.items() if parameters == ("R",))
-
-
-def parse_set(text: str) -> fw.ConstraintSet:
-    """Return the set that a text such as ``l1:10`` describes.
-
-    >>> parse_set("box:0,1")
-    Box(0.0, 1.0)
-    """
-    name, _, rest = text.lower().partition(":")
-    if name not in SETS:
-        raise InputError(f"--set {text!r} is not known; {suggest(name, SETS)}; for example l1:10")
-    make, parameters = SETS[name]
-    numbers = tuple(map(parsed, rest.split(","))) if rest else _DEFAULTS.get(name, ())
-    if not numbers and name in FAMILIES:
-        raise InputError(f"--set {text} needs a radius, as in {name}:10, or --cv 5, which chooses the radius")
-    if len(numbers) != len(parameters) or None in numbers:
-        example = f"{name}:{'0,1' if len(parameters) == 2 else '10'}"
-        raise InputError(f"--set {text!r} must be {usage(name)}, with numbers; for example {example}")
-    try:
-        return make(*numbers)
-    except ValueError as error:
-        raise InputError(f"--set {text!r}: {error}") from error
-
-
-def family(name: str) -> Callable[[float], fw.ConstraintSet]:
-    """Return the sets of a name such as ``l1`` as a function of their radius.
-
-    >>> family("l1")(2.0)
-    L1Ball(2)
-    """
-    if name.lower() not in FAMILIES:
-        raise InputError(f"--set {name!r} is no set with a radius; {suggest(name, FAMILIES)}")
-    return SETS[name.lower()][0]
-
-
-def usage(name: str) -> str:
-    """Return the name of a set with its arguments; arguments in brackets are optional."""
-    numbers = ",".join(SETS[name][1])
-    return f"{name}[:{numbers}]" if name in _DEFAULTS else f"{name}:{numbers}"
+# Relative tolerance of the run that finds the largest radius of a set with bounds, chosen without tuning.
+_END_ACCURACY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +98,11 @@ class TableProblem:
         """Number of rows."""
         return len(self.y)
 
+    @property
+    def made(self) -> tuple[Made, ...]:
+        """Prepared columns, with their origin in the table."""
+        return unprepared(self.names) if self.preparation is None else self.preparation.made
+
     def intercept_at(self, x: Any) -> float | tuple[float, ...]:
         """Return the best constant term for some coefficients, or one per class for more than two classes."""
         if _many(self.classes):
@@ -179,6 +140,9 @@ class TableProblem:
         """Return the preparation of other rows, with the same kinds of columns."""
         assert self.preparation is not None
         parts, columns = self.preparation.parts, {name: frame.columns[name] for name in self.preparation.inputs}
+        valued = {part.column for part in parts if not isinstance(part, IndicatorPart)}
+        for name in columns.keys() - valued:  # Only the missing cells of these columns are used.
+            columns[name] = np.where(Cells(frame, name).absent, "", "present").astype(object)
         dates = {part.column for part in parts if isinstance(part, NumberPart | CategoryPart) and part.what}
         kinds = {
             "dates": dates,
@@ -226,15 +190,74 @@ class TableProblem:
         }
         return FittedModel.of(result, self.names, **(known | more))
 
-    def path(self, constraint: str = "l1", radii: Any = "auto", **options: Any) -> ModelPath:
+    def set_of(self, constraint: Constraint) -> fw.ConstraintSet:
+        """Return the set of the coefficients; refuse bounds on columns that the problem does not have."""
+        constraint.check(self.made, self.classes)
+        return constraint.on(self.made, self.f.shape)
+
+    def ball(self, constraint: str | Constraint, of: TableProblem | None = None) -> Callable[[float], fw.ConstraintSet]:
+        """Return sets such as ``l1`` as a function of their radius.
+
+        A part of the rows may lack columns of the problem `of` that it is a part of. Bounds on them do not matter.
+        """
+        chosen, whole = as_constraint(constraint), self if of is None else of
+        chosen.check(whole.made, whole.classes)
+        return chosen.ball(self.made, self.f.shape)
+
+    def radii(
+        self,
+        constraint: str | Constraint,
+        radii: Any = "auto",
+        n_radii: int = 20,
+        eps: float | None = None,
+        **options: Any,
+    ) -> Array:
+        """Return the radii of a path.
+
+        Automatic radii are those of `fwflow.path`. If the set has bounds, the radii are those without bounds, up to the
+        size of the minimiser for the largest of them.
+
+        Parameters
+        ----------
+        constraint : str or Constraint
+            Name of a set with a radius, such as ``l1``, or the set with bounds.
+        radii, n_radii, eps
+            Arguments of `fwflow.path`.
+        options
+            Further options of `fwflow.path`. The tolerances and ``max_iter`` have no effect here.
+
+        Returns
+        -------
+        (m,) array
+            Radii in ascending order.
+        """
+        chosen = as_constraint(constraint)
+        options = {name: value for name, value in options.items() if name not in ("tol", "rtol", "max_iter")}
+        ball, free = self.ball(chosen), replace(chosen, lower={}, upper={})
+        found = chosen_radii(self.f, self.ball(free), radii, n_radii, eps, **options)[0]
+        if free == chosen or not isinstance(radii, str):
+            return found
+        x = fw.minimize(self.f, ball(found[-1]), tol=0.0, rtol=_END_ACCURACY, **options).x
+        size = float(np.abs(x).max() if chosen.name == "linf" else np.abs(x).sum())
+        return np.geomspace(found[0], size, len(found)) if size > found[0] else found[:1]
+
+    def path(
+        self,
+        constraint: str | Constraint = "l1",
+        radii: Any = "auto",
+        *,
+        n_radii: int = 20,
+        eps: float | None = None,
+        **options: Any,
+    ) -> ModelPath:
         """Return the models for increasing radii of a set.
 
         Parameters
         ----------
-        constraint : str
-            Name of a set with a radius, such as ``l1``.
-        radii : "auto" or array_like
-            Radii, as in `fwflow.path`.
+        constraint : str or Constraint
+            Name of a set with a radius, such as ``l1``, or the set with bounds.
+        radii, n_radii, eps
+            Arguments of the method `radii`.
         options
             Further options of `fwflow.path`.
 
@@ -242,13 +265,14 @@ class TableProblem:
         -------
         ModelPath
         """
-        return self.model_path(constraint, fw.path(self.f, family(constraint), radii, **options))
+        chosen = self.radii(constraint, radii, n_radii, eps, **options)
+        return self.model_path(constraint, fw.path(self.f, self.ball(constraint), chosen, **options))
 
-    def model_path(self, constraint: str, found: fw.PathResult) -> ModelPath:
+    def model_path(self, constraint: str | Constraint, found: fw.PathResult) -> ModelPath:
         """Return the models of a path of the objective `f`, for a set such as ``l1``."""
         results = found.results
         return ModelPath(
-            constraint,
+            as_constraint(constraint).name,
             found.radii[: len(results)],
             np.stack([result.x for result in results]) + 0.0,  # Adding zero turns -0.0 into 0.0.
             np.array([self.intercept_at(result.x) for result in results], dtype=float),
@@ -362,7 +386,7 @@ def read_problem(
         text = (*categorical, *dates, *(() if groups is None else (groups,)))
         frame = _frame(data, target, target_file, drop, header, text, numeric)
         used = _prepared(frame, None if raw else choices, missing, groups)
-    y, classes = _codes(used.target, used.name, data, loss) if labels else (_numbers(used, loss), None)
+    y, classes = _codes(used.target, used.name, data, loss) if labels else (_numbers(used, loss, intercept), None)
     chosen = _default_rho(loss, y) if rho is None else rho
     return TableProblem(
         _objective(used.X, y, classes, loss, chosen, quantile, intercept),
@@ -561,13 +585,23 @@ def _codes(values: Target, name: str, data: Any, loss: str) -> tuple[Array, tupl
     return np.array([positions[value] for value in values], np.int64), tuple(map(as_text, classes))
 
 
-def _numbers(used: _Rows, loss: str) -> Array:
-    """Return a target of numbers, and refuse text."""
-    values = used.target
-    if not isinstance(values, tuple):
-        return values
-    i = next(i for i, text in enumerate(values) if parsed(text) is None)
-    raise InputError(
-        f"{used.place(i)}: the target {used.name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
-        f"--loss {' or '.join(name for name, kind in losses.items() if kind.labels)} takes any two classes"
-    )
+def _numbers(used: _Rows, loss: str, intercept: bool) -> Array:
+    """Return a target of numbers; refuse text, and numbers that are not counts for the loss "poisson"."""
+    values, place = used.target, used.place
+    if isinstance(values, tuple):
+        i = next(i for i, text in enumerate(values) if parsed(text) is None)
+        raise InputError(
+            f"{place(i)}: the target {used.name!r} is {values[i]!r}, and --loss {loss} needs numbers; "
+            f"--loss {' or '.join(name for name, kind in losses.items() if kind.labels)} takes classes"
+        )
+    if loss == "poisson" and (values < 0).any():
+        i = int((values < 0).argmax())
+        raise InputError(
+            f"{place(i)}: the target {used.name!r} is {values[i]:g}, and --loss poisson needs counts of at least 0"
+        )
+    if loss == "poisson" and intercept and not values.any():
+        raise InputError(
+            f"the target {used.name!r} has no count above 0, so the optimal intercept is minus infinity; use another "
+            "target, or --no-intercept"
+        )
+    return values

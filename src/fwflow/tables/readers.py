@@ -36,7 +36,9 @@ _TEXT_SHARE = 0.05
 # Cells per block, chosen without tuning. Cells as text take about ten times the memory of numbers.
 _CELLS = 2**18
 # Accepted delimiters. The first one is used if several fit equally well.
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
+# Numbers with a comma, for decimals or thousands.
+_WITH_COMMA = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?")
 # Lines in which the first two rows are searched, chosen without tuning. A quoted name may span several lines.
 _HEAD = 50
 # Largest index in a libsvm file: the largest of the 32-bit indices that SciPy uses.
@@ -243,7 +245,10 @@ def _text(path: Path) -> Iterator[TextIO]:
 
 
 def read_csv(path: Path, wanted: Wanted) -> Table:
-    """Read cells between commas, semicolons or tabs. Lines before the first row that begin with # are comments."""
+    """Read cells between commas, semicolons, tabs or vertical bars.
+
+    Lines before the first row that begin with # are comments.
+    """
     with _text(path) as file:
         names, header, blocks = _blocks(path, file, wanted)
         features, target, ignored = wanted.divide(path, names)
@@ -291,6 +296,12 @@ def frame_of_csv(path: Path, wanted: Wanted) -> Frame:
                 f"{path}, line {lines[i]}, {_column_text(j, names)} is a number in most rows and {cell!r} here; "
                 f"correct this cell, or read the column as categories (--categorical {names[j]!r})"
             )
+    for j in wide:
+        if columns[j].text and names[j] not in wanted.text and (with_comma := _with_commas(columns[j].cells())):
+            raise InputError(
+                f"{path}, {_column_text(j, names)} holds numbers with a comma, such as {with_comma!r}; write them with "
+                f"a decimal point, as in 0.5, or read the column as categories (--categorical {names[j]!r})"
+            )
     return Frame(
         {names[j]: columns[j].cells() for j in features},
         None if target is None else columns[target].cells(),
@@ -299,6 +310,14 @@ def frame_of_csv(path: Path, wanted: Wanted) -> Frame:
         lambda i: f"line {lines[i]}",
         ignored,
     )
+
+
+def _with_commas(cells: Array) -> str | None:
+    """Return the first number with a comma of a column of text, or None if not all of its cells are numbers."""
+    present = [cell for cell in cells.tolist() if cell]
+    if not all(map(_WITH_COMMA.fullmatch, present)):
+        return None
+    return next((cell for cell in present if "," in cell), None)
 
 
 class _GrowingColumn:
@@ -325,7 +344,7 @@ class _GrowingColumn:
     def _as_numbers(self, cells: list[str]) -> Array:
         try:
             if is_plain("".join(cells)):
-                numbers = np.array(cells, dtype=np.float64)
+                numbers = np.array([cell or "nan" for cell in cells], dtype=np.float64)
                 self._present += int(np.count_nonzero(~np.isnan(numbers)))
                 return numbers
         except ValueError:
@@ -335,12 +354,12 @@ class _GrowingColumn:
         return np.array([np.nan if value is None else value for value in values])
 
     def _count(self, cells: list[str]) -> None:
-        for i, cell in enumerate(cells):
-            if cell.lower() not in MISSING:
-                self._present += 1
-                if parsed(cell) is None:
-                    self._texts += 1
-                    self._first = self._first or (self._length + i, cell)
+        present = {cell: count for cell, count in Counter(cells).items() if cell.lower() not in MISSING}
+        texts = [cell for cell in present if parsed(cell) is None]
+        self._present += sum(present.values())
+        self._texts += sum(present[cell] for cell in texts)
+        if texts and self._first is None:  # Counters keep the order of the cells.
+            self._first = self._length + cells.index(texts[0]), texts[0]
 
     def is_text(self, chosen: bool) -> bool:
         """Return whether the column is text. A chosen column is text if any cell is."""
