@@ -263,8 +263,8 @@ class Result:
         """Return the result as numbers, texts, lists and dictionaries of Python.
 
         The keys are ``x``, ``dtype``, ``fun``, ``gap``, ``nit``, ``n_grad``, ``n_lmo``, ``n_design``, ``status``,
-        ``success``, ``message``, ``feasible``, ``method``, ``why`` (the reason for the method), ``seconds`` and
-        ``trace`` (a dictionary of lists). A factored x is a dictionary with the lists ``U`` and ``V``. The state and
+        ``success``, ``message``, ``feasible``, ``method``, ``why`` (the reason for the method), ``seconds``,
+        ``start_values`` (a list, or None for one start) and ``trace`` (a dictionary of lists). A factored x is a dictionary with the lists ``U`` and ``V``. The state and
         the active set are left out: `State.save` stores what a run needs to continue.
 
         Examples
@@ -295,6 +295,7 @@ class Result:
             "method": str(self.method),
             "why": str(self.method.why),
             "seconds": float(self.seconds),
+            "start_values": None if self.start_values is None else self.start_values.tolist(),
             "trace": {name: self.trace[name].tolist() for name in self.trace},
         }
 
