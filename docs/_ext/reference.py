@@ -26,7 +26,7 @@ from fwflow.jax.sets import Set as JaxSet
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.points.point import Atom
 from fwflow.sets import base
-from fwflow.tables import model_files, preparation, problem, selection
+from fwflow.tables import constraints, model_files, preparation, problem, selection
 
 MODULES = (
     fwflow,
@@ -39,6 +39,7 @@ MODULES = (
     model_files,
     tables,
     preparation,
+    constraints,
     problem,
     selection,
 )

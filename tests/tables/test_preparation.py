@@ -18,8 +18,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import fwflow as fw
 from fwflow import _storage
 from fwflow._validation import InputError
-from fwflow.tables import Frame, preparation, read_frame, readers
-from fwflow.tables.preparation import CategoryPart, IndicatorPart, NumberPart, Preparation
+from fwflow.tables import Frame, read_frame, readers
+from fwflow.tables.parts import CategoryPart, IndicatorPart, NumberPart, as_date
+from fwflow.tables.preparation import Preparation
 from fwflow.tables.problem import read_problem
 
 LEVELS = ["Rome", "Zürich", "東京", "other", "a=b", "x, y", '"q"', "-", "none", "Ünï cödé", "True story"]
@@ -579,7 +580,7 @@ def test_frames_of_odd_things():
     assert column.tolist() == ["2024-03-01", "", ""]
     assert Frame.of({"a": np.array(["2024-03-01", "NaT"], "datetime64[D]")}).columns["a"].tolist() == ["2024-03-01", ""]
     assert Frame.of({"a": [" x ", "N/A", 3]}).columns["a"].tolist() == ["x", "", "3"]
-    assert preparation.as_date("2024-03-01T12:30:00.123456+02:00") == "2024-03-01T12:30:00"
+    assert as_date("2024-03-01T12:30:00.123456+02:00") == "2024-03-01T12:30:00"
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,12 @@ def solve(
                 # The import of scikit-learn takes about a second.
                 from fwflow.tables.selection import select
 
-                with counting("models of cross-validation") as step:
+                with counting("models of cross-validation") as count:
+
+                    def refresh(state: fw.State) -> None:
+                        check()
+                        count.refresh()
+
                     chosen = select(
                         problem,
                         asked,
@@ -194,10 +199,10 @@ def solve(
                         rule=rule or "best",
                         score=score,
                         seed=seed or 0,
-                        step=step,
+                        step=count,
                         method=method,
                         max_iter=max_iter,
-                        callback=lambda state: check(),
+                        callback=refresh,
                         tol=tol,
                         rtol=rtol,
                     )
@@ -403,14 +408,21 @@ def path(
             missing=missing,
             scale=scale,
         )
-        each: dict[str, Any] = {
-            "method": method,
-            "max_iter": max_iter,
-            "rtol": rtol,
-            "callback": lambda state: interrupt(),
-        }
-        chosen = problem.radii(family, **asked, **each)
-        found = fw.path(problem.f, problem.ball(family), chosen, tol=0.0, **each)
+        with counting("models of the path") as count:
+
+            def refresh(state: fw.State) -> None:
+                interrupt()
+                count.refresh()
+
+            each: dict[str, Any] = {"method": method, "max_iter": max_iter, "rtol": rtol, "callback": refresh}
+            chosen = problem.radii(family, **asked, **each)
+            ball = problem.ball(family)
+
+            def counted(radius: float) -> fw.ConstraintSet:
+                count(int(np.searchsorted(chosen, radius)), len(chosen))
+                return ball(radius)
+
+            found = fw.path(problem.f, counted, chosen, tol=0.0, **each)
     results, done = found.results, found.radii[: len(found.results)].tolist()
     kept = f"the models of {len(done)} of {len(found.radii)} radii are {f'in {out}' if out else 'above'}"
     with on_interrupt(kept), uninterrupted():

@@ -122,11 +122,32 @@ def _delayed_bar(text: str) -> Iterator[Callable[[Callable[[], tuple[float, str]
             bars.stop()
 
 
+class Count:
+    """Number of things that are done and their total, shown by a bar."""
+
+    def __init__(self, what: str, update: Callable[[Callable[[], tuple[float, str]]], None]) -> None:
+        self._what, self._update, self._done, self._total = what, update, 0, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Change the numbers."""
+        self._done, self._total = done, total
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show the bar, if two seconds have passed."""
+        self._update(self._described)
+
+    def _described(self) -> tuple[float, str]:
+        if not self._total:
+            return 0.0, f"choosing the radii of the {self._what}"
+        return self._done / self._total, f"{self._done} of {self._total} {self._what}"
+
+
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of the number of things done and their total, which shows them on terminals."""
+def counting(what: str) -> Iterator[Count]:
+    """Yield a count of things such as models, which is shown on terminals."""
     with _delayed_bar(what) as update:
-        yield lambda done, total: update(lambda: (done / total, f"{done} of {total} {what}"))
+        yield Count(what, update)
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from fwflow._validation import Array, InputError
 from fwflow.objectives.losses import losses
 from fwflow.run.result import Result
 from fwflow.tables.frames import ArrowStream, Frame
-from fwflow.tables.preparation import Preparation, numbers_of, unprepared
+from fwflow.tables.parts import numbers_of, unprepared
+from fwflow.tables.preparation import Preparation
 
 # Name of the class in files, and the version of its fields. Files of version 1 have the first fields, up to `written`,
 # and those of version 2 also the preparation.

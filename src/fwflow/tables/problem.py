@@ -17,16 +17,8 @@ from fwflow.tables import TABULAR, is_tabular, read, read_frame, read_target
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import Frame, as_text, check_columns, listed, text_column
 from fwflow.tables.model_files import FittedModel, ModelPath
-from fwflow.tables.preparation import (
-    CategoryPart,
-    Cells,
-    IndicatorPart,
-    Made,
-    NumberPart,
-    Preparation,
-    numbers_of,
-    unprepared,
-)
+from fwflow.tables.parts import CategoryPart, Cells, IndicatorPart, Made, NumberPart, numbers_of, unprepared
+from fwflow.tables.preparation import Preparation
 from fwflow.tables.readers import Target, as_target, missing_target
 
 # A target is refused as classes if it has more values than the first number, and fewer rows per value than the second,

@@ -27,6 +27,9 @@ from fwflow.tables.frames import as_text
 from fwflow.tables.model_files import RULES, FittedModel, HeldOut
 from fwflow.tables.problem import TableProblem
 
+# Sets as a function of their radius.
+_Ball = Callable[[float], fw.ConstraintSet]
+
 # Tolerance of the models of folds, as a multiple of that of the models of all rows. With 20 000 rows, it changes mean
 # scores by less than a hundredth of their standard errors.
 _LOOSER = 100.0
@@ -144,7 +147,7 @@ def select(
         Tolerance of each model, as a fraction of the duality gap at the centre of its set. The tolerance of the models
         of folds is 100 times as large, because their scores are needed to a few digits only.
     step : callable
-        Function ``step(done, total)`` that is called after each model, for progress.
+        Function ``step(done, total)`` that is called before each model, for progress.
     options
         Further options of `fwflow.minimize`, such as ``method``, ``max_iter`` and ``callback``.
 
@@ -184,10 +187,16 @@ def select(
     refined = _REFINED if isinstance(radii, str) and len(chosen) > 1 else 0
     total, done = (folds + 1) * (len(chosen) + refined), 0
 
-    def advance(count: int) -> None:
-        nonlocal done
-        step(done, total)
-        done += count
+    def counted(ball: _Ball) -> _Ball:
+        """Return sets as a function of the radius, which is called once for each model."""
+
+        def called(radius: float) -> fw.ConstraintSet:
+            nonlocal done
+            step(done, total)
+            done += 1
+            return ball(radius)
+
+        return called
 
     entries = folds * problem.rows * len(problem.names)
 
@@ -196,11 +205,7 @@ def select(
         return _Fold(problem, constraint, fold == k, scorer, options)
 
     def scored(radii: Array) -> Array:
-        rows = []
-        for k in range(folds):
-            advance(len(radii))
-            rows.append(part(k).scores(radii))
-        return np.array(rows)
+        return np.array([part(k).scores(radii, counted) for k in range(folds)])
 
     scores = scored(chosen)
     if refined:
@@ -208,8 +213,7 @@ def select(
         both = np.concatenate([chosen, further])
         order = np.argsort(both)
         chosen, scores = both[order], np.hstack([scores, scored(further)])[:, order]
-    advance(len(chosen))
-    path = _complete(fw.path(problem.f, ball, chosen, **options))
+    path = _complete(fw.path(problem.f, counted(ball), chosen, **options))
     means, errors, best = _best(scorer, scores, rule)
     dropped = problem.dropped[-1] if problem.groups is not None else ""
     held_out = HeldOut(
@@ -236,9 +240,9 @@ class _Fold:
         self._ball = self._part.ball(constraint, of=problem)
         self._options = options | {name: _LOOSER * options[name] for name in ("tol", "rtol")}
 
-    def scores(self, radii: Array) -> list[float]:
+    def scores(self, radii: Array, counted: Callable[[_Ball], _Ball]) -> list[float]:
         """Return the score of the held-out rows for each radius."""
-        found = _complete(fw.path(self._part.f, self._ball, radii, **self._options))
+        found = _complete(fw.path(self._part.f, counted(self._ball), radii, **self._options))
         return [self._score(result.x) for result in found.results]
 
     def _score(self, x: Array) -> float:
