@@ -21,6 +21,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 import fwflow
 from fwflow import checks, datasets, designs, jax, networks, sklearn, tables
+from fwflow._graphs import NamedEdges
 from fwflow.jax.objectives import Objective as JaxObjective
 from fwflow.jax.sets import Set as JaxSet
 from fwflow.methods.restricted.atoms import Decomposition
@@ -78,6 +79,8 @@ SEARCHED = {
 OPTIONAL = ("project", "bounds", "lower_bound")
 #: Interfaces through which methods use a set. CONTRIBUTING.md refers to their source.
 CAPABILITIES = (base.Faces, base.KnownVertices, base.WorkingSets, base.Summands, base.Exchanges)
+#: Private classes whose members users call.
+MIXINS = (NamedEdges,)
 OPERATORS = "``factor * C`` is a `ScaledSet`, and ``C + shift`` is a `Translated` set."
 SCORES = {RegressorMixin: "the coefficient of determination", ClassifierMixin: "the accuracy"}
 
@@ -145,7 +148,9 @@ def page(cls: type) -> Page:
             defined |= {name: root for name in CALLED[root] if name not in OPTIONAL}
         for_methods = _declared((*root.__mro__, *CAPABILITIES)).keys()
         entries = [name for name in CALLED[root] if name in defined]
-        entries += [name for name in _with_words(cls) if name not in for_methods and name not in inherited]
+        mixed_in = [name for kind in MIXINS if issubclass(cls, kind) for name in _with_words(kind)]
+        named = [*_with_words(cls), *mixed_in]
+        entries += [name for name in named if name not in for_methods and name not in inherited]
         linked = [name for name in CALLED[root] if name in inherited and name not in OPTIONAL]
         between = [kind for kind in public if kind is not root]
         linked += [name for kind in between for name in _with_words(kind) if name not in for_methods]

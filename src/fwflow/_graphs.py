@@ -68,7 +68,7 @@ class NamedEdges:
         made.__init__(edges.tails, edges.heads, *arguments)  # type: ignore[misc]
         return made
 
-    def named(self, node: int) -> str:
+    def _named(self, node: int) -> str:
         """Return the name of a node for an error message."""
         return f"node {node if self._graph is None else repr(self._graph.nodes[node])}"
 

@@ -100,7 +100,7 @@ class FlowPolytope(NamedEdges, Summands, Exchanges, KnownSet):
         self._trips = Trips.of(self.demand)
         self.origins = self._trips.origins
         freeze(self.tails, self.heads, self.origins)
-        self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips, self.named)
+        self._trees = Trees(self.tails, self.heads, self.n_nodes, self.first_through, self._trips, self._named)
         self.n_summands = max(1, len(self.origins))
         self._start = self._total(self._trees.loaded(np.ones(self.shape)))
 
@@ -259,8 +259,8 @@ class FlowPolytope(NamedEdges, Summands, Exchanges, KnownSet):
         worst = int(costs.argmin())
         if costs[worst] < 0:
             raise ValueError(
-                f"costs must not be negative; link {worst} from {self.named(self.tails[worst])} to "
-                f"{self.named(self.heads[worst])} costs {costs[worst]:g}"
+                f"costs must not be negative; link {worst} from {self._named(self.tails[worst])} to "
+                f"{self._named(self.heads[worst])} costs {costs[worst]:g}"
             )
         largest = float(costs.max())
         return costs / largest if largest > _HUGE else costs

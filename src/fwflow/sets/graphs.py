@@ -149,17 +149,17 @@ class ShortestPath(_Subgraphs):
         super().__init__(tails, heads)
         self.source, self.target = whole(source, "source", 0), whole(target, "target", 0)
         if self.source == self.target:
-            raise ValueError(f"source and target are both {self.named(self.source)}; a path needs two nodes")
+            raise ValueError(f"source and target are both {self._named(self.source)}; a path needs two nodes")
         for name, node in (("source", self.source), ("target", self.target)):
             if node not in self.nodes:
-                raise ValueError(f"{name} is {self.named(node)}, which is on no edge")
+                raise ValueError(f"{name} is {self._named(node)}, which is on no edge")
         self._from, self._to = np.searchsorted(self.nodes, [self.source, self.target]).tolist()
         t, h = self._ends
         inner = (h != self._from) & (t != self._to) & (t != h)
         reached, reaching = self._reached(t[inner], h[inner], self._from), self._reached(h[inner], t[inner], self._to)
         useful = inner & reached[t] & reaching[h]
         if not useful.any():
-            raise ValueError(f"no path leads from {self.named(self.source)} to {self.named(self.target)}")
+            raise ValueError(f"no path leads from {self._named(self.source)} to {self._named(self.target)}")
         self._use(np.flatnonzero(useful), self._ends)
         self._level = _levels(self._ends[:, useful], len(self.nodes))
 
@@ -296,7 +296,7 @@ class SpanningTree(_Undirected):
         graph = sp.csr_array((np.ones(len(ends.T)), (ends[0], ends[1])), shape=(n, n))
         parts, label = connected_components(graph, directed=False)
         if parts > 1:
-            first, apart = (self.named(int(self.nodes[i])) for i in (0, int((label != label[0]).argmax())))
+            first, apart = (self._named(int(self.nodes[i])) for i in (0, int((label != label[0]).argmax())))
             raise ValueError(f"the graph has no spanning tree: no edges lead from {first} to {apart}")
         self._use(np.flatnonzero(ends[0] < ends[1]), ends)
 

@@ -305,8 +305,9 @@ class _Entries(AffineImage):
     def __init__(self, constraint: Polytope | MixedInteger, places: Array, shape: Shape, name: str) -> None:
         super().__init__(constraint, ("entries", (places, shape)))
         self.places, self.shape, self.name = places, shape, name
-        self.relaxation = constraint.relaxation if isinstance(constraint, MixedInteger) else constraint
-        self._size = self.relaxation.shape[0]
+        P = self.relaxation = constraint.relaxation if isinstance(constraint, MixedInteger) else constraint
+        self._program = Program(P.A, P.b, P.C, P.d, P.lower, P.upper)
+        self._size = P.shape[0]
 
     def __repr__(self) -> str:
         return f"from_cvxpy({self.name}: {' x '.join(map(str, self.shape))} entries of {self.constraint!r})"
@@ -330,7 +331,7 @@ class _Entries(AffineImage):
     def near(self, x: Array, tol: float, noise: Array) -> bool | None:
         check_shape(self, x)
         P, wide = self.relaxation, max(tol, _LINEAR)
-        slack = wide * P.sizes[self.places] + noise.reshape(-1)
+        slack = wide * self._program.sizes[self.places] + noise.reshape(-1)
         lower, upper = P.lower.copy(), P.upper.copy()
         lower[self.places] = np.maximum(lower[self.places] - slack, x.reshape(-1) - slack)
         upper[self.places] = np.minimum(upper[self.places] + slack, x.reshape(-1) + slack)
@@ -342,7 +343,7 @@ class _Entries(AffineImage):
 
     def diameter(self, shape: Shape | None = None) -> float:
         """Return the diameter of the bounding box, an upper bound, from two linear programs for each entry."""
-        return self.relaxation.box_diagonal(self.places)
+        return self._program.box_diagonal(self.places)
 
 
 class _Solution(NamedTuple):

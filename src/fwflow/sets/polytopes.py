@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.spatial.distance import pdist
 
 from fwflow._fingerprints import fingerprint
-from fwflow._numerics import dot, norm, quietly
+from fwflow._numerics import dot, quietly
 from fwflow._validation import Array, conversion, describe, finite_array, float_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import KnownSet, ParametricSet, check_shape
@@ -222,19 +222,7 @@ class Polytope(ParametricSet):
         return self._program.bound(np.asarray(g, dtype=np.float64), np.asarray(vertex), vertex.advice)
 
     def diameter(self, shape: Shape | None = None) -> float:
-        return self.box_diagonal(np.arange(self.shape[0]))
-
-    def box_diagonal(self, places: Array) -> float:
-        """Return the diagonal of the bounding box of the entries at some places."""
-        units = np.eye(self.shape[0])[places]
-        ends = ((self._program.vertex(-e)[0], self._program.vertex(e)[0], e) for e in units)
-        widths = [dot(most, e) - dot(least, e) for most, least, e in ends]
-        return float(norm(widths))
-
-    @property
-    def sizes(self) -> Array:
-        """Upper bounds on the absolute values of the entries; for entries without bounds, estimates."""
-        return np.ldexp(self._program.size, self._program.exponent)
+        return self._program.box_diagonal(np.arange(self.shape[0]))
 
 
 def _system(M: Any, rhs: ArrayLike | None, matrix: str, vector: str) -> tuple[Any, Array | None]:
@@ -347,7 +335,13 @@ class MixedInteger(KnownSet):
         )
 
     def has_integer_point(self, lower: Array, upper: Array) -> bool:
-        """Return whether a point with the required integers satisfies the rows and other bounds."""
+        """Return whether there is a point of the set with the required integers between other bounds.
+
+        Parameters
+        ----------
+        lower, upper : arrays
+            Bounds of all entries, in place of those of the set.
+        """
         return self._solve(np.zeros(self.shape), lower, upper).x is not None
 
     def _best(self, g: Array) -> Array:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
-from fwflow._numerics import dot, quietly
+from fwflow._numerics import dot, norm, quietly
 from fwflow._validation import Array
 from fwflow.sets.highs import WarmSolver
 
@@ -115,6 +115,20 @@ class Program:
         """Return "solved" if <g, x> has a minimum, or "empty", "unbounded", or the message of HiGHS."""
         found = self._solve(self._cost(g)[0], None)
         return {_SOLVED: "solved", _EMPTY: "empty", _UNBOUNDED: "unbounded"}.get(found.status, found.message)
+
+    def box_diagonal(self, places: Array) -> float:
+        """Return the diagonal of the bounding box of the entries at some places."""
+        widths = []
+        for place in places:
+            unit = np.zeros(len(self.lower))
+            unit[place] = 1.0
+            widths.append(self.vertex(-unit)[0][place] - self.vertex(unit)[0][place])
+        return float(norm(widths))
+
+    @property
+    def sizes(self) -> Array:
+        """Upper bounds on the absolute values of the entries; for entries without bounds, estimates."""
+        return np.ldexp(self.size, self.exponent)
 
     def bound(self, g: Array, x: Array, advice: Array | None) -> float:
         """Return a lower bound on <g, x>, from the multipliers of x, or by another linear program if they are poor.
