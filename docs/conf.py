@@ -1,5 +1,6 @@
 """How is the site built? Offline, from these pages, the docstrings and the examples, with warnings as errors."""
 
+import inspect
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,3 +102,19 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "thumbnail_size": (400, 280),
 }
+
+
+def _signature(app, what, name, value, options, signature, annotation):
+    """Return the signature of the constructor, which a base class that is a mock hides."""
+    if what != "class" or name != "fwflow.torch.LMO":
+        return None
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in list(inspect.signature(value.__init__).parameters.values())[1:]
+    ]
+    return str(inspect.Signature(parameters)), None
+
+
+def setup(app):
+    """Connect the functions of this file."""
+    app.connect("autodoc-process-signature", _signature)

@@ -145,12 +145,16 @@ def products(tree):
                 yield node.lineno
 
 
+#: Files whose products are made by XLA or PyTorch, which read no flags, and the file of the products themselves.
+OTHER_PRODUCTS = ("jax", "_training.py", "torch.py", "optax.py", "_numerics.py")
+
+
 def test_products_are_made_in_one_place():
     files = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
     found = {
         f"{path}:{line}": "use dot, norm or quietly of fwflow._numerics"
         for path in files
-        if path.parts[0] not in ("jax", "_numerics.py")  # XLA makes the products of fwflow.jax, and reads no flags
+        if path.parts[0] not in OTHER_PRODUCTS
         for line in products(ast.parse((SOURCE / path).read_text(encoding="utf-8")))
     }
     assert len(files) > 100
