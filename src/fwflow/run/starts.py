@@ -49,16 +49,21 @@ def best_of(
     """
     deadline = math.inf if max_time is None else time.perf_counter() + positive(max_time, "max_time")
     values, results, ended = np.full(count, np.nan), [], None
-    for k, start in enumerate(starting_points(f, C, x0, count, seed)):
-        left = max_time if k == 0 or max_time is None else deadline - time.perf_counter()
-        if left is not None and left <= 0:
-            ended = Status.TIME
-            break
-        results.append(run(start, left))
-        values[k] = results[-1].fun
-        if results[-1].status in _ENDS:
-            ended = results[-1].status
-            break
+    try:
+        for k, start in enumerate(starting_points(f, C, x0, count, seed)):
+            left = max_time if k == 0 or max_time is None else deadline - time.perf_counter()
+            if left is not None and left <= 0:
+                ended = Status.TIME
+                break
+            results.append(run(start, left))
+            values[k] = results[-1].fun
+            if results[-1].status in _ENDS:
+                ended = results[-1].status
+                break
+    except KeyboardInterrupt:  # between two runs, which handle it themselves
+        if not results:
+            raise
+        ended = Status.INTERRUPTED
     return _joined(results, values, ended, C)
 
 
