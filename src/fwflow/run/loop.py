@@ -334,7 +334,8 @@ def _run(
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
                     verified = verify(problem, state, state.point, known)
                     if verified.within(threshold):
-                        proposal = None if limited else method.escape(problem, iterate)
+                        # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
+                        proposal = None if limited or _rise(state) else method.escape(problem, iterate)
                         if proposal is None:
                             status = Status.TOLERANCE
                             break
@@ -394,8 +395,8 @@ def _judged(
 ) -> tuple[Status, Verified | None, str]:
     """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
     threshold, best = limits.threshold(state.first_gap), None
-    rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
-    if state.best is not state.point and rise > VALUE_ULPS * eps * abs(state.fun):
+    rise, eps = _rise(state), float(np.finfo(state.point.x.dtype).eps)
+    if state.best is not state.point and rise:
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
@@ -417,6 +418,12 @@ def _judged(
         if rise > _NOTABLE_RISE * abs(start - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail
+
+
+def _rise(state: State) -> float:
+    """Return how far f is above its value at the best iterate; 0 if rounding may be the reason."""
+    rise, eps = state.fun - state.best_fun, float(np.finfo(state.point.x.dtype).eps)
+    return rise if rise > VALUE_ULPS * eps * abs(state.fun) else 0.0
 
 
 def _record(problem: Problem, state: State, elapsed: float) -> bool:

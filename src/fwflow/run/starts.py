@@ -48,25 +48,32 @@ def best_of(
     ``run(x0, max_time)`` makes one of them.
     """
     deadline = math.inf if max_time is None else time.perf_counter() + positive(max_time, "max_time")
-    values, results = np.full(count, np.nan), []
-    for k, start in enumerate(starting_points(f, C, x0, count, seed)):
-        left = max_time if k == 0 or max_time is None else deadline - time.perf_counter()
-        if left is not None and left <= 0:
-            break
-        results.append(run(start, left))
-        values[k] = results[-1].fun
-        if results[-1].status in _ENDS:
-            break
-    best = min(results, key=lambda result: (math.isnan(result.fun), result.fun))
-    return _joined(best, results, values, C)
+    values, results, ended = np.full(count, np.nan), [], None
+    try:
+        for k, start in enumerate(starting_points(f, C, x0, count, seed)):
+            left = max_time if k == 0 or max_time is None else deadline - time.perf_counter()
+            if left is not None and left <= 0:
+                ended = Status.TIME
+                break
+            results.append(run(start, left))
+            values[k] = results[-1].fun
+            if results[-1].status in _ENDS:
+                ended = results[-1].status
+                break
+    except KeyboardInterrupt:  # between two runs, which handle it themselves
+        if not results:
+            raise
+        ended = Status.INTERRUPTED
+    return _joined(results, values, ended, C)
 
 
-def _joined(best: Result, results: list[Result], values: Array, C: ConstraintSet) -> Result:
-    done = len(results)
+def _joined(results: list[Result], values: Array, ended: Status | None, C: ConstraintSet) -> Result:
+    """Return the best result with the counts of all. `ended` is the reason if not all starts ran to their end."""
+    best, done = min(results, key=lambda result: (math.isnan(result.fun), result.fun)), len(results)
     note = f" It is the best of {done} starts." if done > 1 else ""
     if done < len(values):
         note += f" {len(values) - done} more starts did not run."
-    status = results[-1].status if results[-1].status in _ENDS else best.status
+    status = ended or best.status
     message = best.message if status is best.status else f"{status.value} {best.message}"
     return replace(
         best,
