@@ -1,0 +1,1 @@
+"""Semidefinite programs with certified bounds."""
