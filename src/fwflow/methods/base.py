@@ -102,8 +102,8 @@ class Proposal(NamedTuple):
     finished: bool = False
 
 
-class Rule(ABC):
-    """Rule that proposes the next point of a run, with the members that the loop reads."""
+class Stepper(ABC):
+    """Stepper that proposes the next point of a run, with the members that the loop reads."""
 
     @property
     def uses_iterate(self) -> bool:
@@ -135,8 +135,8 @@ class Rule(ABC):
         """Return the proposal of one step."""
 
 
-class Method(Rule):
-    """Rule that proposes the next point from an iterate and the memory of the method.
+class Method(Stepper):
+    """Stepper that proposes the next point from an iterate and the memory of the method.
 
     A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
     members are right for a method that uses the gradient at the iterate and has no memory.

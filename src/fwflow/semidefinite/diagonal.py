@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.methods.base import Iterate, Proposal, Rule
+from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.methods.problem import Evaluation, Late
 from fwflow.points.point import Point
 from fwflow.semidefinite.problem import Problem
-from fwflow.semidefinite.program import Certificate, Factor, Program
+from fwflow.semidefinite.program import DualBound, Factor, LowRankProgram
 
 
 class Improved(NamedTuple):
@@ -51,7 +51,7 @@ class DiagonalEngine(ABC):
         """Return ``<C, X>`` in double precision, for rows of exactly the given lengths."""
 
     @abstractmethod
-    def trivial(self) -> Certificate:
+    def trivial(self) -> DualBound:
         """Return a bound that costs nothing, from rows that are diagonally dominant."""
 
     @abstractmethod
@@ -62,7 +62,7 @@ class DiagonalEngine(ABC):
         """
 
     @abstractmethod
-    def certify(self, Y: Any, goal: float, late: Late) -> Certificate:
+    def certify(self, Y: Any, goal: float, late: Late) -> DualBound:
         """Return a bound from the multipliers of Y, and the directions of negative curvature, if there are any.
 
         The bound need not be more accurate than a tenth of `goal`, or of its own distance from the value.
@@ -76,7 +76,7 @@ class DiagonalEngine(ABC):
         """
 
 
-class DiagonalProgram(Program):
+class DiagonalProgram(LowRankProgram):
     """Values and certificates of an engine."""
 
     def __init__(self, problem: Problem, engine: DiagonalEngine, deadline: float = math.inf) -> None:
@@ -92,7 +92,7 @@ class DiagonalProgram(Program):
         certificate = self.engine.trivial()
         return Evaluation(None, certificate, point.value - certificate.bound)
 
-    def certify(self, point: Factor, goal: float) -> Certificate:
+    def certify(self, point: Factor, goal: float) -> DualBound:
         return self.engine.certify(point.x, goal, self.is_late)
 
     def is_late(self) -> bool:
@@ -107,11 +107,11 @@ class DiagonalProgram(Program):
         return self.engine.to_numpy(point.x)
 
 
-class DiagonalRule(Rule):
+class DiagonalStepper(Stepper):
     """Improvement of the factor by an engine; new columns are added where a certificate shows negative curvature."""
 
     def __repr__(self) -> str:
-        return "DiagonalRule()"
+        return "DiagonalStepper()"
 
     @property
     def uses_iterate(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fwflow._validation import InputError, describe, whole
 from fwflow.run.result import State
-from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalRule
+from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import SemidefiniteResult, execute
 from fwflow.semidefinite.sweeps import SparseEngine
@@ -35,7 +35,7 @@ def solve(
     start = program.point(engine.start(rank or engine.first_rank, seed))
     return execute(
         program,
-        DiagonalRule(),
+        DiagonalStepper(),
         start,
         None,
         known=program.first(start),

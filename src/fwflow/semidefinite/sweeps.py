@@ -18,7 +18,7 @@ from fwflow.methods.problem import Late
 from fwflow.semidefinite.diagonal import DiagonalEngine, Improved
 from fwflow.semidefinite.eigenvalues import smallest_eigenvalue
 from fwflow.semidefinite.operators import SparseOperator, SymmetricOperator
-from fwflow.semidefinite.program import Certificate
+from fwflow.semidefinite.program import DualBound
 
 _EPS = float(np.finfo(np.float64).eps)
 # Number of sweeps in one call of `improve`. Chosen without tuning.
@@ -90,9 +90,9 @@ class SparseEngine(DiagonalEngine):
     def value(self, Y: Array) -> float:
         return self.constant + float(np.vdot(Y, dot(self.G, Y)))
 
-    def trivial(self) -> Certificate:
+    def trivial(self) -> DualBound:
         slack = 4 * self.n * _EPS * math.fsum(self.degrees)
-        return Certificate(
+        return DualBound(
             self.constant - math.fsum(self.degrees) - slack, (self.diagonal - self.degrees) / self.roots**2
         )
 
@@ -108,7 +108,7 @@ class SparseEngine(DiagonalEngine):
                 break
         return Improved(U, self.value(U), None, True)
 
-    def certify(self, Y: Array, goal: float, late: Late) -> Certificate:
+    def certify(self, Y: Array, goal: float, late: Late) -> DualBound:
         y = np.einsum("ir,ir->i", dot(self.G, Y), Y)
         scale = np.where(self.degrees > 0, 1 / np.sqrt(np.where(self.degrees > 0, self.degrees, 1.0)), 0.0)
         y[self.degrees == 0] = 0.0
@@ -120,7 +120,7 @@ class SparseEngine(DiagonalEngine):
         shift = max(0.0, -least.bound) + 8 * _EPS
         bound = self.constant + math.fsum(y) - shift * total - 4 * _EPS * math.fsum(np.abs(y))
         vectors = least.vectors * scale[:, None] if least.value < -slack else None
-        return Certificate(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, vectors)
+        return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, vectors)
 
     def widen(self, Y: Array, vectors: Array) -> Array:
         left, sizes, _ = np.linalg.svd(Y, full_matrices=False)
