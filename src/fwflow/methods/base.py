@@ -103,7 +103,7 @@ class Proposal(NamedTuple):
 
 
 class Stepper(ABC):
-    """Stepper that proposes the next point of a run, with the members that the loop reads."""
+    """Rule that proposes the next point of a run, with the members that the loop reads."""
 
     @property
     def uses_iterate(self) -> bool:
@@ -136,7 +136,7 @@ class Stepper(ABC):
 
 
 class Method(Stepper):
-    """Stepper that proposes the next point from an iterate and the memory of the method.
+    """Rule that proposes the next point from an iterate and the memory of the method.
 
     A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
     members are right for a method that uses the gradient at the iterate and has no memory.

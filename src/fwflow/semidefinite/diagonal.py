@@ -1,4 +1,4 @@
-"""Semidefinite programs with a given diagonal, diag(X) = b > 0: certificates, and the rule that runs an engine.
+"""Semidefinite programs with a given diagonal, diag(X) = b > 0: the interface of engines, and their runs.
 
 Maximum cuts have this form. Every factor Y with rows of the lengths sqrt(b_i) is feasible, and the multipliers follow
 from Y. An engine improves Y and proves bounds on one kind of arrays.
@@ -58,7 +58,7 @@ class DiagonalEngine(ABC):
     def improve(self, Y: Any, memory: Any, goal: float, late: Late) -> Improved:
         """Return a factor with a lower value after a limited amount of work.
 
-        `goal` is the gap that is wanted. The memory is None at the first call and after `widen`.
+        `goal` is the gap that is wanted. The memory is None at the first call.
         """
 
     @abstractmethod
@@ -69,10 +69,10 @@ class DiagonalEngine(ABC):
         """
 
     @abstractmethod
-    def widen(self, Y: Any, vectors: Any) -> Any:
-        """Return a factor of lower value that has more columns, from directions of negative curvature.
+    def widen(self, Y: Any, vectors: Any, goal: float) -> tuple[Any, Any]:
+        """Return a factor with more columns, from the directions of a certificate of Y, and the memory for `improve`.
 
-        Columns that are hardly used are removed before.
+        Columns that are hardly used are removed before, if that raises the value by much less than `goal`.
         """
 
 
@@ -130,7 +130,7 @@ class DiagonalStepper(Stepper):
         engine, Y = problem.engine, iterate.point.x
         vectors = None if iterate.known is None else iterate.known.vertex.vectors
         if vectors is not None:
-            Y, memory = engine.widen(Y, vectors), None
+            Y, memory = engine.widen(Y, vectors, iterate.goal)
         better = engine.improve(Y, memory, iterate.goal, problem.is_late)
         problem.counts.n_grad += 1
         point: Point = Factor(better.Y, value=better.value)

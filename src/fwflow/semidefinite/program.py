@@ -36,8 +36,9 @@ class DualBound(NamedTuple):
         The bound. It is ``b^T y`` for the multipliers y, with allowances for negative eigenvalues and for rounding.
     y : array
         Multipliers.
-    vectors : array or None
-        Directions of negative curvature of ``C - sum_i y_i A_i`` as columns, the most negative one first.
+    vectors : array, object or None
+        Directions of negative curvature of ``C - sum_i y_i A_i`` as columns, the most negative one first, or an object
+        that the method understands.
     """
 
     bound: float

@@ -30,7 +30,9 @@ def solve(
     rank = None if rank is None else whole(rank, "rank", 1)
     if not (p.map.is_diagonal and (p.b > 0).all() and not p.inequalities.any()):
         raise InputError("only diagonal constraints so far")
-    engine = SparseEngine(p.C, p.b)
+    matrix = p.C.sparse()
+    assert matrix is not None
+    engine = SparseEngine(matrix, p.b)
     program = DiagonalProgram(p, engine)
     start = program.point(engine.start(rank or engine.first_rank, seed))
     return execute(
