@@ -38,9 +38,11 @@ _MANY_CLASSES, _FEW_SWEEPS = 64, 4
 # residual at which they end. Chosen without tuning, as are the following numbers.
 _FACTOR_STEPS, _DIAGONAL_STEPS, _REDUCTION = 15, 60, 1e-3
 # Number of columns at the start, and of columns that are added at a time.
-_FIRST_RANK, _NEW_COLUMNS = 16, 6
+_FIRST_RANK, _NEW_COLUMNS = 12, 4
 # Singular values of U below this share of the largest one are removed if the value hardly changes.
-_UNUSED = 1e-2
+_UNUSED = 0.03
+# Number of columns for which equations are solved together; the solver copies them.
+_BLOCK = 8
 # Lengths of new columns that are tried.
 _LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 # Accuracy of eigenvalues relative to the gap that is wanted, and relative to their size while they are large.
@@ -169,35 +171,43 @@ class SparseEngine(DiagonalEngine):
         lengths = np.sqrt(_row_products(g, g))
         S = sp.csr_array(self.G + sp.diags_array(lengths + curvature.shift * self.degrees))
 
-        def tangent(V: Array) -> Array:
-            return V - _row_products(V, U)[:, None] * U
+        # Large graphs are limited by memory, so the arrays are reused.
+        work, shifted = np.empty_like(U), curvature.shifted
+        inverse = np.divide(1.0, S.diagonal(), out=np.zeros(self.n), where=self.degrees > 0)[:, None]
+        scale = self.scale[:, None]
 
-        steps, shifted = _DIAGONAL_STEPS, curvature.shifted
-        inverse = np.divide(1.0, S.diagonal(), out=np.zeros(self.n), where=self.degrees > 0)
-        if shifted is not None:
-            steps = _FACTOR_STEPS
+        def project(V: Array) -> Array:
+            np.multiply(U, _row_products(V, U)[:, None], out=work)
+            V -= work
+            return V
 
         def preconditioned(R: Array) -> Array:
             if shifted is None:
-                return tangent(inverse[:, None] * R)
-            return tangent(self.scale[:, None] * shifted.solve(self.scale[:, None] * R))
+                return project(inverse * R)
+            Z = np.empty_like(R)
+            for first in range(0, R.shape[1], _BLOCK):
+                block = slice(first, first + _BLOCK)
+                Z[:, block] = scale * shifted.solve(scale * R[:, block])
+            return project(Z)
 
-        V, R = np.zeros_like(U), -tangent(g)
+        R = project(np.negative(g, out=g))
         Z = preconditioned(R)
-        P, size = Z, float(np.vdot(R, Z))
+        V, P, size = np.zeros_like(U), Z.copy(), float(np.vdot(R, Z))
         first = size
-        for _ in range(steps):
-            image = tangent(np.asarray(dot(S, P)))
-            curved = float(np.vdot(P, image))
+        for _ in range(_DIAGONAL_STEPS if shifted is None else _FACTOR_STEPS):
+            Z = project(np.asarray(dot(S, P)))
+            curved = float(np.vdot(P, Z))
             if curved <= 0 or late():
                 break
-            V += size / curved * P
-            R -= size / curved * image
+            V += np.multiply(P, size / curved, out=work)
+            R -= np.multiply(Z, size / curved, out=work)
             Z = preconditioned(R)
             before, size = size, float(np.vdot(R, Z))
             if size <= _REDUCTION * first:
                 break
-            P = Z + size / before * P
+            P *= size / before
+            P += Z
+        del work, R, Z, P
         value, length = self._value(U), 1.0
         while length > 1e-3:
             moved = _unit_rows(U + length * V)
@@ -227,10 +237,10 @@ class SparseEngine(DiagonalEngine):
 
     def widen(self, Y: Array, vectors: _Curvature, goal: float) -> tuple[Array, _Curvature]:
         value = self._value(Y)
-        left, sizes, _ = np.linalg.svd(Y, full_matrices=False)
-        used = sizes > _UNUSED * sizes[0]
+        squares, rotation = np.linalg.eigh(dot(Y.T, Y))  # squares of the singular values
+        used = squares > _UNUSED**2 * squares[-1]
         if not used.all():
-            fewer = _unit_rows(left[:, used] * sizes[used])
+            fewer = _unit_rows(np.asarray(dot(Y, rotation[:, used])))
             if self._value(fewer) <= value + _SLACK_SHARE * goal:
                 Y = fewer
         if vectors.vectors.shape[1]:
