@@ -16,8 +16,19 @@ from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.methods.problem import Evaluation, Late
 from fwflow.points.point import Point
+from fwflow.run.stopping import Progress
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import DualBound, Factor, LowRankProgram
+
+# Number of certificates in a row without a clearly smaller gap, after which a run ends. Chosen without tuning.
+_MAX_IDLE = 20
+
+
+class _Memory(NamedTuple):
+    """Memory of the engine, and the progress of the gap."""
+
+    engine: Any = None
+    progress: Progress = Progress()
 
 
 class Improved(NamedTuple):
@@ -49,6 +60,11 @@ class DiagonalEngine(ABC):
     @abstractmethod
     def value(self, Y: Any) -> float:
         """Return ``<C, X>`` in double precision, for rows of exactly the given lengths."""
+
+    @property
+    def resolution(self) -> float:
+        """Gap that is zero up to rounding errors."""
+        return 0.0
 
     @abstractmethod
     def trivial(self) -> DualBound:
@@ -86,6 +102,10 @@ class DiagonalProgram(LowRankProgram):
     def point(self, Y: Any) -> Factor:
         """Return a factor of the engine as a point."""
         return Factor(Y, value=self.engine.value(Y))
+
+    @property
+    def resolution(self) -> float:
+        return self.engine.resolution
 
     def first(self, point: Factor) -> Evaluation:
         """Return the evaluation at the start of a run, which costs nothing."""
@@ -126,13 +146,18 @@ class DiagonalStepper(Stepper):
     def descends(self) -> bool:
         return True
 
-    def step(self, problem: DiagonalProgram, iterate: Iterate, memory: Any) -> Proposal:
+    def step(self, problem: DiagonalProgram, iterate: Iterate, memory: _Memory | None) -> Proposal:
         engine, Y = problem.engine, iterate.point.x
-        vectors = None if iterate.known is None else iterate.known.vertex.vectors
-        if vectors is not None:
-            Y, memory = engine.widen(Y, vectors, iterate.goal)
-        better = engine.improve(Y, memory, iterate.goal, problem.is_late)
+        held, progress = memory or _Memory()
+        if iterate.known is not None:
+            progress = progress.seen(iterate.known.gap)
+            if progress.idle >= _MAX_IDLE:
+                return Proposal(iterate.point, math.nan, memory, finished=True)
+            if iterate.known.vertex.vectors is not None:
+                Y, held = engine.widen(Y, iterate.known.vertex.vectors, iterate.goal)
+        better = engine.improve(Y, held, iterate.goal, problem.is_late)
         problem.counts.n_grad += 1
         point: Point = Factor(better.Y, value=better.value)
         # An estimate of zero asks the loop for the gap.
-        return Proposal(point, math.nan, better.memory, gap_estimate=0.0 if better.settled else math.inf)
+        kept = _Memory(better.memory, progress)
+        return Proposal(point, math.nan, kept, gap_estimate=0.0 if better.settled else math.inf)
