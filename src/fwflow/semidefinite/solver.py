@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fwflow._validation import InputError, describe, whole
+from fwflow._validation import InputError, describe, positive, whole
 from fwflow.run.result import State
 from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper
 from fwflow.semidefinite.problem import Problem
@@ -27,6 +27,7 @@ def solve(
     """Minimise <C, X> over the positive semidefinite matrices that satisfy the constraints of a problem."""
     if not isinstance(p, Problem):
         raise InputError(f"p must be a semidefinite.Problem; got {describe(p)}")
+    rtol = positive(rtol, "rtol")
     rank = None if rank is None else whole(rank, "rank", 1)
     if not (p.map.is_diagonal and (p.b > 0).all() and not p.inequalities.any()):
         raise InputError("only diagonal constraints so far")
