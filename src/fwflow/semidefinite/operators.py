@@ -62,6 +62,30 @@ class SparseOperator(SymmetricOperator):
         return float(abs(self.matrix).sum(axis=1).max()) if self.n else 0.0
 
 
+class ScaledOperator(SymmetricOperator):
+    """Matrix ``D S D`` with a diagonal matrix D."""
+
+    def __init__(self, S: SymmetricOperator, scale: Array) -> None:
+        self.S, self.scale, self.n = S, scale, S.n
+
+    def apply(self, V: Array) -> Array:
+        return (self.scale * self.S.apply((self.scale * V.T).T).T).T
+
+    def sparse(self) -> sp.csr_array | None:
+        matrix = self.S.sparse()
+        if matrix is None:
+            return None
+        D = sp.diags_array(self.scale)
+        return sp.csr_array(D @ matrix @ D)
+
+    def norm_bound(self) -> float | None:
+        matrix = self.sparse()
+        if matrix is not None:
+            return SparseOperator(matrix).norm_bound()
+        inner = self.S.norm_bound()
+        return None if inner is None else inner * float(np.abs(self.scale).max(initial=0.0)) ** 2
+
+
 class FactoredOperator(SymmetricOperator):
     """Low-rank matrix ``U diag(weights) U^T``."""
 
@@ -140,6 +164,11 @@ class ConstraintMap(ABC):
         """
         return None
 
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the map is known to be X -> diag(X), in this order."""
+        return False
+
 
 class SparseMap(ConstraintMap):
     """Sparse matrices, stored together: ``<A_i, X> = (M @ X[rows, cols])_i`` with rows <= cols.
@@ -183,10 +212,9 @@ class SparseMap(ConstraintMap):
 
     @cached_property
     def is_diagonal(self) -> bool:
-        """Whether the map is X -> diag(X), in this order."""
         identity = sp.eye_array(self.n, format="csr")
         same = self.m == self.n and len(self.rows) == self.n and np.array_equal(self.rows, self.cols)
-        return bool(same and np.array_equal(self.rows, np.arange(self.n)) and (self.M != identity).nnz == 0)
+        return bool(same and np.array_equal(self.rows, np.arange(self.n)) and (identity != self.M).nnz == 0)
 
 
 class FactoredMap(ConstraintMap):

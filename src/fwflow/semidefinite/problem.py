@@ -31,10 +31,11 @@ class Problem:
     Parameters
     ----------
     C : matrix, vector, pair or callable
-        Cost matrix of order n: a sparse or dense symmetric matrix, a vector (a diagonal matrix), a pair ``(U, weights)``
-        for ``U diag(weights) U^T``, or a function ``v -> C @ v``.
+        Cost matrix of order n: a sparse or dense symmetric matrix, a vector (a diagonal matrix), a pair
+        ``(U, weights)`` for ``U diag(weights) U^T``, or a function ``v -> C @ v``.
     constraints : sequence of matrices, or ConstraintMap
-        The matrices A_i, each in one of the forms of C except a function, or a map of ``fwflow.semidefinite.operators``.
+        The matrices A_i, each in one of the forms of C except a function, or a map of
+        ``fwflow.semidefinite.operators``.
     b : array_like
         Right-hand sides.
     trace : float, optional

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,3 +267,89 @@ def _array(A: Any) -> Array:
 def _dense_space(A: Any, count: int) -> Array:
     n = A.shape[0]
     return scipy.linalg.eigh(_array(A), subset_by_index=(n - count, n - 1))[1][:, ::-1]
+
+
+class Extreme(NamedTuple):
+    """Upper bound on the largest eigenvalue, the largest Ritz value, and Ritz vectors as columns."""
+
+    bound: float
+    value: float
+    vectors: Array
+
+
+def long_lanczos(
+    apply: Callable[[Array], Array],
+    n: int,
+    slack: float,
+    count: int,
+    most: int,
+    late: Callable[[], bool],
+    seed: int,
+) -> Extreme:
+    """Return a bound on the largest eigenvalue by many Lanczos steps that keep three vectors only.
+
+    Steps end if the bound exceeds the largest Ritz value by at most `slack`, after `most` steps, or if the time is
+    over. A second recurrence with the same vectors adds up the Ritz vectors. The bound fails with probability
+    `_FAILURE` at most.
+
+    Without orthogonalisation, the recurrence equals an exact one for a larger matrix, whose eigenvalues lie within
+    rounding errors of those of the given matrix and share their weights in the start (Greenbaum, 1989). So the
+    argument of `Ritz.excludes` still holds, with an allowance for that distance.
+    """
+    start, hidden = _random_start(n, None, seed, _FAILURE)
+    alpha: list[float] = []
+    beta: list[float] = []
+    ritz, look = None, min(_LOOK, most)
+    for _ in _recurrence(apply, start, alpha, beta):
+        k = len(alpha)
+        ended = beta[-1] == 0 or k >= most or late()
+        if k >= look or ended:
+            ritz = Ritz(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1]), np.array(beta), hidden)
+            if ended or ritz.excludes(float(ritz.values[-1]) + slack):
+                break
+            look = k + max(_LOOK, k // 4)
+    assert ritz is not None
+    steps, size = len(alpha), float(np.abs(ritz.values).max()) + float(ritz.norms.max())
+    chosen = _distinct(ritz.values, count, 1e-8 * size)
+    weights = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(chosen[-1], steps - 1))[1]
+    weights = weights[:, np.array(chosen) - chosen[-1]]
+    vectors = np.zeros((n, len(chosen)))
+    for k, w in enumerate(_recurrence(apply, start, [], [])):
+        vectors += np.outer(w, weights[k])
+        if k + 1 == steps:
+            break
+    bound = ritz.bound() if ritz.norms[-1] else float(ritz.values[-1])
+    return Extreme(
+        bound + 8 * steps * _EPS * size, float(ritz.values[-1]), scipy.linalg.qr(vectors, mode="economic")[0]
+    )
+
+
+def _recurrence(
+    apply: Callable[[Array], Array], start: Array, alpha: list[float], beta: list[float]
+) -> Iterator[Array]:
+    """Yield the Lanczos vectors and append the entries of the tridiagonal matrix, until it has a zero."""
+    w, before, size = start / norm(start), np.zeros_like(start), 0.0
+    while True:
+        image = apply(w)
+        alpha.append(float(dot(w, image)))
+        image -= alpha[-1] * w
+        if beta:
+            image -= beta[-1] * before
+        length = float(norm(image))
+        size = max(size, abs(alpha[-1]), length)
+        beta.append(length if length > _EPS * size * math.sqrt(len(start)) else 0.0)
+        yield w
+        if beta[-1] == 0:
+            return
+        before, w = w, image / length
+
+
+def _distinct(values: Array, count: int, distance: float) -> list[int]:
+    """Return the places of the largest values that differ by more than a distance; lost orthogonality repeats some."""
+    chosen = [len(values) - 1]
+    for place in range(len(values) - 2, -1, -1):
+        if len(chosen) == count:
+            break
+        if values[chosen[-1]] - values[place] > distance:
+            chosen.append(place)
+    return chosen

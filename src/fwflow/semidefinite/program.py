@@ -1,0 +1,197 @@
+"""Runs of semidefinite programs: points, certificates, verification and results, for all methods."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fwflow._validation import Array
+from fwflow.designs import Counts
+from fwflow.methods.base import Rule
+from fwflow.methods.problem import Evaluation, Task
+from fwflow.objectives.base import NumericalTrouble
+from fwflow.points.point import Point
+from fwflow.run.loop import run
+from fwflow.run.result import State, Status
+from fwflow.run.stopping import Limits
+from fwflow.run.trace import Trace
+from fwflow.run.verification import Checks, Verified
+from fwflow.semidefinite.problem import Problem
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Certificate(NamedTuple):
+    """Proved lower bound on the minimum of a semidefinite program.
+
+    Attributes
+    ----------
+    bound : float
+        The bound. It is ``b^T y`` for the multipliers y, with allowances for negative eigenvalues and for rounding.
+    y : array
+        Multipliers.
+    vectors : array or None
+        Directions of negative curvature of ``C - sum_i y_i A_i`` as columns, the most negative one first.
+    """
+
+    bound: float
+    y: Any
+    vectors: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Factor(Point):
+    """Factor Y of X = Y Y^T, with the value of X and, for some methods, the present multipliers.
+
+    The array may live on a device. Its number of columns may change between iterations.
+    """
+
+    #: ``<C, X>``.
+    value: float = math.nan
+    #: Multipliers of the constraints; None if they follow from Y.
+    y: Any = None
+
+    def __post_init__(self) -> None:
+        """Leave the array as it is, since it may live on a device."""
+
+    def unmoved_from(self, before: Point) -> bool:
+        return before is self
+
+
+class Program(Task):
+    """Values, certificates and infeasibility of the points of one run."""
+
+    problem: Problem
+
+    def __init__(self, problem: Problem, deadline: float) -> None:
+        self.problem, self.deadline, self.counts = problem, deadline, Counts()
+
+    @property
+    def convex(self) -> bool:
+        return True
+
+    @abstractmethod
+    def certify(self, point: Factor, goal: float) -> Certificate:
+        """Return a lower bound on the minimum from the multipliers at a point; `goal` is the gap that is wanted."""
+
+    @abstractmethod
+    def infeasibility(self, point: Factor) -> float:
+        """Return the violation of the constraints at a point, ``norm(residual) / (1 + norm(b))``."""
+
+    def array(self, point: Factor) -> Array:
+        """Return Y as an array of NumPy."""
+        return np.asarray(point.x)
+
+    def value(self, point: Point) -> float:
+        assert isinstance(point, Factor)
+        if not math.isfinite(point.value):
+            raise NumericalTrouble(f"the objective is {point.value}")
+        return point.value
+
+    #: Tolerance relative to the bound, from which certificates know how accurate they must be.
+    rtol: float = 1e-4
+
+    def evaluate(self, point: Point, hint: Certificate | None = None, lift: bool = True) -> Evaluation:
+        """Return the best certificate so far, with the directions at the point, and its distance from the value."""
+        assert isinstance(point, Factor)
+        self.counts.n_lmo += 1
+        found = self.certify(point, self.rtol * abs(self.value(point)))
+        best = found if hint is None or found.bound > hint.bound else hint._replace(vectors=found.vectors)
+        # An infeasible point may have a value below the bound.
+        return Evaluation(None, best, abs(self.value(point) - best.bound))
+
+    def rounding(self, point: Point, known: Evaluation) -> float:
+        return 64 * _EPS * abs(self.value(point))
+
+    def scale(self, first_gap: float, fun: float, gap: float) -> float:
+        """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
+        return abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
+
+
+@dataclass(frozen=True)
+class _Verification(Checks):
+    """Verification of the points of a semidefinite program: the bound is proved when it is computed."""
+
+    program: Program
+    #: Largest infeasibility of a solution.
+    ftol: float
+
+    def verify(self, state: State, point: Point, known: Evaluation | None) -> Verified:
+        assert isinstance(point, Factor)
+        if known is None:
+            known = self.program.evaluate(point, state.hint)  # type: ignore[arg-type]
+        fun = self.program.value(point)
+        return Verified(point, fun, known.gap, 0.0, self.feasible(state, point), exact=(None, point, known))  # type: ignore[arg-type]
+
+    def feasible(self, state: State, point: Point) -> bool:
+        assert isinstance(point, Factor)
+        return self.program.infeasibility(point) <= self.ftol
+
+
+@dataclass(frozen=True, eq=False)
+class SemidefiniteResult:
+    """Result of a semidefinite program: a factor Y of X = Y Y^T, its value, and a proved bound."""
+
+    Y: Array = field(repr=False)
+    value: float
+    bound: float
+    gap: float
+    infeasibility: float
+    y: Array = field(repr=False)
+    rank: int
+    nit: int
+    status: Status
+    success: bool
+    message: str
+    seconds: float
+    trace: Trace = field(repr=False)
+
+
+def execute(
+    program: Program,
+    rule: Rule,
+    start: Factor,
+    memory: Any,
+    *,
+    known: Evaluation | None = None,
+    rtol: float,
+    ftol: float,
+    max_iter: int,
+    max_time: float | None,
+    callback: Callable[[State], Any] | None = None,
+    progress: bool = False,
+) -> SemidefiniteResult:
+    """Run a method from a point with the loop of the library and return the result.
+
+    `known` is an evaluation at the start, if there is a cheap one.
+    """
+    limits = Limits.checked(0.0, rtol, max_iter, max_time)
+    program.rtol, program.deadline = limits.rtol, min(program.deadline, time.perf_counter() + limits.max_time)
+    state = State(point=start, method=repr(rule), memory=memory, known=known, counts=program.counts)
+    ended = run(program, _Verification(program, ftol), rule, state, limits, callback, progress, rule.check_every)
+    verified = ended.verified
+    point, certificate = verified.point, verified.exact and verified.exact[2].vertex
+    assert isinstance(point, Factor)
+    Y = program.array(point)
+    bound = certificate.bound if certificate else -math.inf
+    return SemidefiniteResult(
+        Y=Y,
+        value=verified.fun,
+        bound=bound,
+        gap=abs(verified.fun - bound),
+        infeasibility=program.infeasibility(point),
+        y=np.asarray(certificate.y) if certificate else np.zeros(program.problem.map.m),
+        rank=Y.shape[1],
+        nit=state.k,
+        status=ended.status,
+        success=ended.success,
+        message=ended.status.value + ended.detail,
+        seconds=state.elapsed,
+        trace=state.trace,
+    )
