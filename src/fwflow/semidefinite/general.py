@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -10,14 +11,15 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._numerics import dot, norm
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError, suggest
 from fwflow.methods.base import Iterate, Proposal, Rule
+from fwflow.run.result import State, Status
 from fwflow.semidefinite.augmented import Lagrangian, Place, Scaled, compressed, descend
 from fwflow.semidefinite.boundary import Dense
 from fwflow.semidefinite.boundary import State as Alternating
 from fwflow.semidefinite.eigenvalues import smallest_eigenvalue
 from fwflow.semidefinite.problem import Problem
-from fwflow.semidefinite.program import Certificate, Factor, Program
+from fwflow.semidefinite.program import Certificate, Factor, Program, SemidefiniteResult, execute
 
 _EPS = float(np.finfo(np.float64).eps)
 # Share of the wanted gap that the error of the smallest eigenvalue may take. Chosen without tuning.
@@ -41,7 +43,7 @@ class GeneralProgram(Program):
 
     def point(self, Y: Array, y: Array) -> Factor:
         """Return the point with a factor and multipliers."""
-        return Factor(Y, None, self.problem.C.inner(Y), y)
+        return Factor(Y, value=self.problem.C.inner(Y), y=y)
 
     def certify(self, point: Factor, goal: float) -> Certificate:
         problem, y, R = self.problem, point.y, self.problem.trace
@@ -267,3 +269,56 @@ class ConditionalGradient(Rule):
         y = np.where(data.signed, np.minimum(y, 0), y)
         memory = PlainMemory(Y, y)
         return Proposal(self._point(problem, memory, k + 1), gamma, memory)
+
+
+# Largest order for the boundary point method: an eigenvalue decomposition takes 0.1 s on one core.
+_MODERATE = 1000
+# Methods for programs with any linear constraints.
+METHODS = ("auto", "boundary-point", "low-rank", "conditional-gradient")
+
+
+def solve_general(
+    program: GeneralProgram,
+    *,
+    method: str = "auto",
+    rtol: float,
+    ftol: float | None = None,
+    max_iter: int,
+    max_time: float | None,
+    rank: int | None = None,
+    seed: int = 0,
+    repaired: bool = False,
+    callback: Callable[[State], Any] | None = None,
+    progress: bool = False,
+) -> SemidefiniteResult:
+    """Solve a program by one of the methods of this module.
+
+    `ftol` is the largest infeasibility of a solution; by default it is `rtol`. `repaired` states that the points of the
+    program are feasible.
+    """
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is not known; {suggest(method, METHODS)}")
+    problem = program.problem
+    ftol = rtol if ftol is None else ftol
+    dense = Dense.of(problem) if method == "boundary-point" or (method == "auto" and problem.n <= _MODERATE) else None
+    if method == "boundary-point" and dense is None:
+        raise InputError("method='boundary-point' needs the entries of all constraint matrices; use method='low-rank'")
+    rule: BoundaryPoint | LowRank | ConditionalGradient
+    if dense is not None:
+        rule = BoundaryPoint(dense, repaired)
+        start, memory = rule.start(program)
+    elif method == "conditional-gradient":
+        rule = ConditionalGradient(Scaled(problem), repaired)
+        start, memory = rule.start(program)
+    else:
+        rule = LowRank(Scaled(problem), repaired)
+        start, memory = rule.start(program, rank, seed)
+    limits = {"rtol": rtol, "ftol": ftol, "max_iter": max_iter, "max_time": max_time}
+    result = execute(program, rule, start, memory, **limits, callback=callback, progress=progress)  # type: ignore[arg-type]
+    if program.proof is not None:
+        status = Status.INFEASIBLE
+        return replace(result, bound=math.inf, gap=math.inf, y=program.proof, status=status, message=status.value)
+    if not result.success and result.infeasibility > ftol:
+        doubt = f" The constraints are violated by {result.infeasibility:.1e}, and it is not known whether they can be satisfied."
+        return replace(result, message=result.message + doubt)
+    return result

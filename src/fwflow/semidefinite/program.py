@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,6 +151,10 @@ class SemidefiniteResult:
     message: str
     seconds: float
     trace: Trace = field(repr=False)
+
+    def negated(self) -> SemidefiniteResult:
+        """Return the result of the same run as a maximisation: ``value <= maximum <= bound``."""
+        return replace(self, value=-self.value, bound=-self.bound)
 
 
 def execute(
