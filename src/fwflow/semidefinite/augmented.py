@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
@@ -22,21 +23,25 @@ from fwflow.semidefinite.problem import Problem
 _PAIRS = 8
 # Number of steps of a power iteration that estimates the norm of a matrix. An estimate within a factor of 2 suffices.
 _POWER_STEPS = 10
+# Largest number of polynomial pieces that a line search with inequalities tries before it brackets the minimum.
+_PIECES = 8
+# Longest step of a bracket, in units of the direction. Beyond it the function decreases without end.
+_LONGEST = 1e12
 
 
 class Scaled:
     """Semidefinite program in the units of the method: ``tr X <= 1``, and C and the matrices A_i have norms near 1.
 
-    If the bound on the trace does not follow from the constraints, it is the last inequality.
+    If it is `bounded`, the bound on the trace is the last inequality.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, bounded: bool) -> None:
         self.problem, self.map = problem, problem.map
         self.trace = problem.trace or 1.0
         self.cost = norm_estimate(problem.C) or 1.0
         norms = row_norms(problem.map)
         self.row_norms = np.where(norms > 0, norms, 1.0)
-        self.bounded = not problem.trace_is_implied
+        self.bounded = bounded
         self.b, self.signed = problem.b / (self.row_norms * self.trace), problem.inequalities
         if self.bounded:
             self.b, self.signed = np.append(self.b, 1.0), np.append(self.signed, True)
@@ -139,23 +144,31 @@ class Lagrangian:
 
     def _search(self, r0: Array, r1: Array, r2: Array, linear: tuple[float, float]) -> float:
         """Return the step size that minimises the augmented Lagrangian, whose residuals are r0 + r1 t + r2 t^2."""
-        t = 0.0
-        # With inequalities the function is a polynomial between the step sizes at which their state changes.
-        for _ in range(_POWER_STEPS if self.data.any_signed else 1):
-            on = slice(None)
-            if self.data.any_signed:
-                now = r0 + t * (r1 + t * r2)
-                on = ~self.data.signed | (now * self.penalty > self.y)
-            found = _least(_quartic(r0[on], r1[on], r2[on], self.y[on], self.penalty, linear))
-            if abs(found - t) <= 1e-9 * abs(found):
-                break
-            t = found
         if not self.data.any_signed:
-            return t
-        value = self._along(r0, r1, r2, linear, 0.0)
-        while t > 0 and not self._along(r0, r1, r2, linear, t) < value:
-            t = t / 2 if t > 1e-16 else 0.0
-        return t
+            return _least(_quartic(r0, r1, r2, self.y, self.penalty, linear))
+
+        def slope(t: float) -> float:
+            multipliers = self.updated(r0 + t * (r1 + t * r2))
+            return linear[0] + 2 * t * linear[1] - float(np.vdot(multipliers, r1 + 2 * t * r2))
+
+        # The function is a polynomial between the step sizes at which inequalities become active or inactive.
+        t = self._piece(r0, r1, r2, linear, 0.0)
+        for _ in range(_PIECES):
+            before, t = t, self._piece(r0, r1, r2, linear, t)
+            if t > 0 and abs(t - before) <= 1e-9 * t:
+                return t
+        if not slope(0.0) < 0:
+            return t if self._along(r0, r1, r2, linear, t) < self._along(r0, r1, r2, linear, 0.0) else 0.0
+        end = 1.0
+        while slope(end) < 0 and end < _LONGEST:
+            end *= 2
+        return float(brentq(slope, 0.0, end, rtol=1e-9)) if slope(end) > 0 else end
+
+    def _piece(self, r0: Array, r1: Array, r2: Array, linear: tuple[float, float], t: float) -> float:
+        """Return the minimiser of the polynomial that agrees with the function near t."""
+        now = r0 + t * (r1 + t * r2)
+        on = ~self.data.signed | (now * self.penalty > self.y)
+        return _least(_quartic(r0[on], r1[on], r2[on], self.y[on], self.penalty, linear))
 
     def _along(self, r0: Array, r1: Array, r2: Array, linear: tuple[float, float], t: float) -> float:
         y = self.updated(r0 + t * (r1 + t * r2))

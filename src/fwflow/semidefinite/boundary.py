@@ -27,7 +27,8 @@ from fwflow.semidefinite.problem import Problem
 _RELAXATION = 1.6
 # Ratio of primal and dual residuals beyond which the penalty is changed, and the factor of the change. Untuned.
 _UNBALANCED, _CHANGE = 1.5, 1.4
-# Number of iterations between two changes of the penalty. Untuned.
+# Number of iterations before the first review of the penalty. Later reviews are a quarter of the iterations apart:
+# frequent changes prevented convergence for theta of cycles and trees.
 _PERIOD = 10
 # Weight of the proximal term of the multipliers, for constraints of norm 1. Without it, dependent constraints would
 # make the linear system singular.
@@ -45,7 +46,11 @@ class Split(NamedTuple):
 
 
 class State(NamedTuple):
-    """Iterate of the method: X and the slack variables s, S and the signed multipliers z, y, and the penalty."""
+    """Iterate of the method.
+
+    It has X and the slack variables s, the dual slack S and z of both, the multipliers y, the penalty, a factor of the
+    last negative part, the number of iterations, and the iteration at which the penalty is reviewed.
+    """
 
     X: Array
     s: Array
@@ -55,6 +60,7 @@ class State(NamedTuple):
     penalty: float
     factor: Array
     k: int
+    due: int
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,16 @@ class Dense:
     bounded: bool
 
     @staticmethod
-    def of(problem: Problem) -> Dense | None:
-        """Return the data of a problem, or None if its constraint matrices are too large."""
+    def of(problem: Problem, bounded: bool) -> Dense | None:
+        """Return the data of a problem, or None if its constraint matrices are too large.
+
+        `bounded` states that the bound on the trace must be enforced.
+        """
         found = explicit_rows(problem.map)
         if found is None:
             return None
         (rows, cols, M), n = found, problem.n
-        signed, b, bounded = problem.inequalities, problem.b, not problem.trace_is_implied
+        signed, b = problem.inequalities, problem.b
         if bounded:
             every = np.arange(n)
             rows, cols = np.concatenate([rows, every]), np.concatenate([cols, every])
@@ -95,11 +104,11 @@ class Dense:
         vectors = sp.csr_array(M @ sp.diags_array(np.where(rows == cols, 1.0, math.sqrt(0.5))))
         if bounded:  # a position may occur twice, in a constraint and in the trace
             vectors = _merged(vectors, rows * n + cols)
-        row_norms = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)).reshape(-1) + signed)
+        row_norms = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)).reshape(-1))
         row_norms[row_norms == 0] = 1.0
         units = sp.diags_array(1 / row_norms)
         M, vectors = sp.csr_array(units @ M), sp.csr_array(units @ vectors)
-        slack, b = np.where(signed, 1 / row_norms, 0.0), b / row_norms
+        slack, b = signed.astype(np.float64), b / row_norms
         gram = sp.csc_array(vectors @ vectors.T + sp.diags_array(slack**2 + _PROXIMAL))
         solve = _solver(gram)
         least = solve(b)  # the multipliers of the solution of A(X) + s = b with the smallest norm
@@ -149,11 +158,11 @@ class Dense:
         """Return the first state: X = I of about the right norm, and y = 0."""
         n, m = len(self.C), len(self.b)
         X = np.eye(n) / math.sqrt(n)
-        return State(X, np.zeros(m), np.zeros((n, n)), np.zeros(m), np.zeros(m), 1.0, np.zeros((n, 0)), 0)
+        return State(X, np.zeros(m), np.zeros((n, n)), np.zeros(m), np.zeros(m), 1.0, np.zeros((n, 0)), 0, _PERIOD)
 
     def advance(self, state: State) -> State:
         """Return the state after one iteration."""
-        X, s, S, z, y, mu, _, k = state
+        X, s, S, z, y, mu, _, k, due = state
         C, slack = self.C, self.slack
         # Multipliers that minimise the augmented Lagrangian for the current S and z:
         # A(A*(y)) + slack^2 y = A(C - S) - slack z + mu (b - A(X) - slack s).
@@ -166,10 +175,11 @@ class Dense:
         new_X, new_s, z = parts.negative / mu, np.maximum(-v, 0) / mu, np.maximum(v, 0)
         primal = float(norm(self.image(new_X) + slack * new_s - self.b)) / (1 + float(norm(self.b)))
         dual = mu * float(norm(np.append(new_X - X, new_s - s))) / 2
-        if k % _PERIOD == _PERIOD - 1:
+        if k + 1 == due:
+            due += max(_PERIOD, due // 4)
             mu *= _CHANGE if primal > _UNBALANCED * dual else 1 / _CHANGE if dual > _UNBALANCED * primal else 1.0
         X, s = X + _RELAXATION * (new_X - X), s + _RELAXATION * (new_s - s)
-        return State(X, s, parts.positive, z, y, mu, parts.factor / math.sqrt(state.penalty), k + 1)
+        return State(X, s, parts.positive, z, y, mu, parts.factor / math.sqrt(state.penalty), k + 1, due)
 
     def factor(self, state: State) -> Array:
         """Return Y of the problem, where X = Y Y^T is the last negative part."""

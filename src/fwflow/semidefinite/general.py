@@ -17,7 +17,8 @@ from fwflow.run.result import State, Status
 from fwflow.semidefinite.augmented import Lagrangian, Place, Scaled, compressed, descend
 from fwflow.semidefinite.boundary import Dense
 from fwflow.semidefinite.boundary import State as Alternating
-from fwflow.semidefinite.eigenvalues import smallest_eigenvalue
+from fwflow.semidefinite.eigenvalues import Least, smallest_eigenvalue
+from fwflow.semidefinite.operators import SymmetricOperator
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import Certificate, Factor, Program, SemidefiniteResult, execute
 
@@ -35,8 +36,13 @@ class GeneralProgram(Program):
     a lower bound on the smallest eigenvalue of ``C - sum_i y_i A_i``.
     """
 
-    def __init__(self, problem: Problem, deadline: float = math.inf) -> None:
-        super().__init__(problem, deadline)
+    #: Whether the value of a point belongs to a feasible matrix, which is Y Y^T after a repair.
+    repaired: bool = False
+
+    def __init__(self, problem: Problem, *, bounded: bool | None = None) -> None:
+        super().__init__(problem, math.inf)
+        #: Whether the methods must enforce ``tr X <= R``. It may follow from the constraints, or from optimality.
+        self.bounded = not problem.trace_is_implied if bounded is None else bounded
         #: Multipliers that prove that no X satisfies the constraints, if they were found.
         self.proof: Array | None = None
         self._ceiling: float | None = None
@@ -47,13 +53,16 @@ class GeneralProgram(Program):
 
     def certify(self, point: Factor, goal: float) -> Certificate:
         problem, y, R = self.problem, point.y, self.problem.trace
-        least = smallest_eigenvalue(
-            problem.slack(y), _SHARE * goal / R, count=max(1, min(_DIRECTIONS, point.x.shape[1])), late=lambda: self.late
-        )
-        bound = _inner_below(problem.b, y) + R * min(0.0, least.bound)
-        if self.infeasibility(point) > self.rtol and self.proof is None:
+        least = self.least(problem.slack(y), goal / R if R else math.inf, point.x.shape[1])
+        bound = inner_below(problem.b, y) + R * min(0.0, least.bound)
+        if not self.repaired and self.proof is None and self.infeasibility(point) > self.rtol:
             self._look_for_proof(y, bound)
         return Certificate(bound, y, least.vectors)
+
+    def least(self, S: SymmetricOperator, error: float, count: int = 1) -> Least:
+        """Return a bound on the smallest eigenvalue, whose error may take a share of `error`, and directions."""
+        count = max(1, min(_DIRECTIONS, count))
+        return smallest_eigenvalue(S, _SHARE * error, count=count, late=lambda: self.late)
 
     def _look_for_proof(self, y: Array, bound: float) -> None:
         """Keep the multipliers if they prove that the constraints contradict each other.
@@ -64,8 +73,8 @@ class GeneralProgram(Program):
         problem, R = self.problem, self.problem.trace
         if bound > self.ceiling:
             self.proof = y
-        elif (product := _inner_below(problem.b, y)) > 0:
-            least = smallest_eigenvalue(problem.map.adjoint(-y), _SHARE * product / R, late=lambda: self.late)
+        elif (product := inner_below(problem.b, y)) > 0:
+            least = self.least(problem.map.adjoint(-y), product / R if R else math.inf)
             if product + R * min(0.0, least.bound) > 0:
                 self.proof = y
 
@@ -80,11 +89,15 @@ class GeneralProgram(Program):
     def infeasibility(self, point: Factor) -> float:
         Y, problem = self.array(point), self.problem
         violation = float(norm(problem.residual(Y))) / (1 + float(norm(problem.b)))
-        excess = 0.0 if problem.trace_is_implied else float(np.vdot(Y, Y)) / problem.trace - 1
-        return max(violation, excess)
+        return max(violation, float(np.vdot(Y, Y)) / problem.trace - 1 if self.bounded else 0.0)
+
+    def scale(self, first_gap: float, fun: float, gap: float) -> float:
+        # A minimum of zero is reached when the gap is a rounding error of the value.
+        rounding = 64 * _EPS * self.ceiling / self.rtol if self.rtol and math.isfinite(self.ceiling) else 0.0
+        return max(super().scale(first_gap, fun, gap), rounding)
 
 
-def _inner_below(b: Array, y: Array) -> float:
+def inner_below(b: Array, y: Array) -> float:
     """Return ``b^T y`` rounded down."""
     products = b * y
     return math.fsum(products) - _EPS * math.fsum(np.abs(products))
@@ -271,8 +284,10 @@ class ConditionalGradient(Rule):
         return Proposal(self._point(problem, memory, k + 1), gamma, memory)
 
 
-# Largest order for the boundary point method: an eigenvalue decomposition takes 0.1 s on one core.
-_MODERATE = 1000
+# Largest order for the boundary point method, where an eigenvalue decomposition takes 0.1 s on one core, and smallest
+# number of constraints per row. Theta with 20 edges per node takes half of the time of the low-rank method at order 200
+# to 400, with 15 the same, and with 2 ten times as much.
+_MODERATE, _MANY = 1000, 12
 # Methods for programs with any linear constraints.
 METHODS = ("auto", "boundary-point", "low-rank", "conditional-gradient")
 
@@ -287,31 +302,31 @@ def solve_general(
     max_time: float | None,
     rank: int | None = None,
     seed: int = 0,
-    repaired: bool = False,
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
 ) -> SemidefiniteResult:
     """Solve a program by one of the methods of this module.
 
-    `ftol` is the largest infeasibility of a solution; by default it is `rtol`. `repaired` states that the points of the
-    program are feasible.
+    `ftol` is the largest infeasibility of a solution; by default it is `rtol`. It is ignored if the program repairs its
+    points.
     """
     if method not in METHODS:
         raise InputError(f"method={method!r} is not known; {suggest(method, METHODS)}")
-    problem = program.problem
-    ftol = rtol if ftol is None else ftol
-    dense = Dense.of(problem) if method == "boundary-point" or (method == "auto" and problem.n <= _MODERATE) else None
+    problem, repaired = program.problem, program.repaired
+    ftol = math.inf if repaired else rtol if ftol is None else ftol
+    many = problem.n <= _MODERATE and problem.map.m >= _MANY * problem.n and problem.trace > 0
+    dense = Dense.of(problem, program.bounded) if method == "boundary-point" or (method == "auto" and many) else None
     if method == "boundary-point" and dense is None:
         raise InputError("method='boundary-point' needs the entries of all constraint matrices; use method='low-rank'")
     rule: BoundaryPoint | LowRank | ConditionalGradient
     if dense is not None:
         rule = BoundaryPoint(dense, repaired)
         start, memory = rule.start(program)
-    elif method == "conditional-gradient":
-        rule = ConditionalGradient(Scaled(problem), repaired)
+    elif method == "conditional-gradient" or problem.trace == 0:  # only X = 0 is possible, the start of this method
+        rule = ConditionalGradient(Scaled(problem, program.bounded), repaired)
         start, memory = rule.start(program)
     else:
-        rule = LowRank(Scaled(problem), repaired)
+        rule = LowRank(Scaled(problem, program.bounded), repaired)
         start, memory = rule.start(program, rank, seed)
     limits = {"rtol": rtol, "ftol": ftol, "max_iter": max_iter, "max_time": max_time}
     result = execute(program, rule, start, memory, **limits, callback=callback, progress=progress)  # type: ignore[arg-type]

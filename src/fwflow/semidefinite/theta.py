@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from fwflow._graphs import is_networkx, read_graph
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, InputError, describe, finite_array, whole
-from fwflow.semidefinite.eigenvalues import smallest_eigenvalue
 from fwflow.semidefinite.general import GeneralProgram, solve_general
 from fwflow.semidefinite.operators import FactoredOperator, SparseMap, SparseOperator, SumOperator
 from fwflow.semidefinite.problem import Problem
@@ -20,8 +19,8 @@ from fwflow.semidefinite.program import Factor, SemidefiniteResult
 # Number of power iterations for the vector that gives the value of a repaired matrix. The start is the optimal vector
 # for an optimal matrix, so that few iterations are enough.
 _POWER_STEPS = 3
-# Share of the wanted gap that the error of an eigenvalue may take. Chosen without tuning.
-_SHARE = 0.1
+# Smallest squared lengths of rows that are scaled to length 1, relative to their mean. Chosen without tuning.
+_FLOORS = (1e-6, 1e-3, 0.1, 1.0)
 
 
 def theta(
@@ -97,7 +96,6 @@ def theta(
         rtol=rtol,
         max_iter=max_iter,
         max_time=max_time,
-        repaired=True,
         progress=progress,
     )
     return result.negated()
@@ -142,39 +140,50 @@ def _pairs(edges: ArrayLike) -> Array:
 class ThetaProgram(GeneralProgram):
     """Minimise ``-<J, X>`` for X with trace 1 and zeros at the edges; all points are repaired."""
 
+    repaired = True
+
     def __init__(self, rows: Array, cols: Array, n: int) -> None:
         self.rows, self.cols = rows, cols
+        #: Numbers of the best floor in the last evaluation, and of the one that was compared with it.
+        self._best, self._trial = 0, 0
         every, m = np.arange(n), len(rows)
         # The first constraint is the trace, and the others are the entries at the edges.
         trace = sp.csr_array((np.ones(n), (np.zeros(n, np.int64), every)), (1, n))
         M = sp.csr_array(sp.block_diag([trace, sp.eye_array(m)])) if m else trace
         places = np.concatenate([every, rows]), np.concatenate([every, cols])
         b = np.eye(1, m + 1)[0]
-        super().__init__(Problem((np.ones((n, 1)), np.array([-1.0])), SparseMap(n, *places, M), b, 1.0))
+        super().__init__(Problem((np.ones((n, 1)), np.array([-1.0])), SparseMap(n, *places, M), b, 1.0), bounded=False)
 
     def point(self, Y: Array, y: Array) -> Factor:
         return Factor(Y, value=-self.repaired_value(Y), y=y)
 
-    def infeasibility(self, point: Factor) -> float:
-        return 0.0
-
     def repaired_value(self, Y: Array) -> float:
-        """Return a lower bound on theta, the largest eigenvalue of the repaired matrix (Notes of `theta`)."""
-        n = self.problem.n
+        """Return a lower bound on theta, the largest eigenvalue of a repaired matrix (Notes of `theta`)."""
         squares = np.einsum("ir,ir->i", Y, Y)
-        # Rows that are almost zero stay below length 1, which a larger diagonal repairs without a decrease.
-        lengths = np.sqrt(np.maximum(squares, 1e-8 * float(squares.mean()) or 1.0))
-        B = Y / lengths[:, None]
+        if not squares.any():
+            return 1.0  # of the identity
+        # Scaling a short row to length 1 also scales its errors, so the best scaling is sought while the run goes on.
+        self._trial = (self._trial + 1) % len(_FLOORS)
+        values = {k: self._scaled_value(Y, squares, _FLOORS[k]) for k in (self._best, self._trial)}
+        self._best = max(values, key=lambda k: values[k])
+        return max(1.0, values[self._best])
+
+    def _scaled_value(self, Y: Array, squares: Array, floor: float) -> float:
+        """Return the value of the matrix whose rows are scaled to length 1, but not enlarged beyond a limit.
+
+        Shorter rows have diagonal entries below 1. To increase them to 1 does not decrease the largest eigenvalue.
+        """
+        n = self.problem.n
+        B = Y / np.sqrt(np.maximum(squares, floor * float(squares.mean())))[:, None]
         edges = -np.einsum("er,er->e", B[self.rows], B[self.cols])
         both = np.concatenate([self.rows, self.cols]), np.concatenate([self.cols, self.rows])
         removed = sp.csr_array(sp.coo_array((np.concatenate([edges, edges]), both), (n, n)))
         matrix = SumOperator([(1.0, FactoredOperator(B, np.ones(B.shape[1]))), (1.0, SparseOperator(removed))])
-        v = np.sqrt(squares) if squares.any() else np.ones(n)
+        v, value = np.sqrt(squares), 0.0
         for _ in range(_POWER_STEPS):
             v = v / float(norm(v))
             image = matrix.apply(v)
             value, v = float(dot(v, image)), image
-        delta = max(0.0, -smallest_eigenvalue(matrix, _SHARE * self.rtol).bound)
+        delta = max(0.0, -self.least(matrix, self.rtol).bound)
         rounding = 8 * n * float(np.finfo(np.float64).eps) * max(1.0, value)
-        # The identity alone is feasible and has the value 1.
-        return max(1.0, (value + delta) / (1 + delta) - rounding)
+        return (value + delta) / (1 + delta) - rounding

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
 from fwflow._numerics import dot
-from fwflow._validation import Array, InputError
+from fwflow._validation import Array
 from fwflow.semidefinite.operators import ConstraintMap
 
 # Largest error of the diagonal of sum_i w_i A_i in a solution of the linear program. The weights are divided by the
@@ -18,6 +18,8 @@ from fwflow.semidefinite.operators import ConstraintMap
 _ERROR = 1e-6
 # Error at which sum_i w_i A_i counts as the identity, relative to it; its products are bounded by rounding errors only.
 _IDENTITY = 1e-12
+# Bound of programs whose constraints force the trace to be negative. Every number is valid, since no X satisfies them.
+_ANY = 1.0
 
 
 def implied_trace(map: ConstraintMap, b: Array, inequalities: Array) -> float | None:
@@ -31,8 +33,10 @@ def implied_trace(map: ConstraintMap, b: Array, inequalities: Array) -> float | 
     if found is None:
         return None
     rows, cols, M = found
-    by_diagonals = _from_diagonals(map.n, rows, cols, M, b, inequalities)
-    return by_diagonals if by_diagonals is not None else _from_identity(map.n, rows, cols, M, b, inequalities)
+    bound = _from_diagonals(map.n, rows, cols, M, b, inequalities)
+    if bound is None:
+        bound = _from_identity(map.n, rows, cols, M, b, inequalities)
+    return _ANY if bound is not None and bound < 0 else bound
 
 
 def _from_diagonals(
@@ -51,8 +55,8 @@ def _from_diagonals(
         return float(dot(weights, b[some]))
     limits = [(0 if signed else None, None) for signed in inequalities[some]]
     answer = linprog(b[some], A_ub=-sums, b_ub=-np.ones(n), bounds=limits, method="highs")
-    if answer.status == 3:  # unbounded, so the constraints force the trace to be negative
-        raise InputError("the constraints on the diagonal of X contradict each other: no positive semidefinite X satisfies them")
+    if answer.status == 3:  # the trace would have to be less than any number, so no X satisfies the constraints
+        return _ANY
     if answer.x is None:
         return None
     weights = np.where(inequalities[some], np.maximum(answer.x, 0), answer.x)
