@@ -102,7 +102,7 @@ class Proposal(NamedTuple):
     finished: bool = False
 
 
-class Rule(ABC):
+class Stepper(ABC):
     """Rule that proposes the next point of a run, with the members that the loop reads."""
 
     @property
@@ -135,7 +135,7 @@ class Rule(ABC):
         """Return the proposal of one step."""
 
 
-class Method(Rule):
+class Method(Stepper):
     """Rule that proposes the next point from an iterate and the memory of the method.
 
     A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other

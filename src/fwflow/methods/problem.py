@@ -71,7 +71,7 @@ class Evaluation(NamedTuple):
     gap: float
 
 
-class Task(ABC):
+class Evaluator(ABC):
     """Computations at the points of a run that the loop needs, with counted calls and the time limit of the run."""
 
     counts: Counts
@@ -117,7 +117,7 @@ class Task(ABC):
 
 
 @dataclass(frozen=True)
-class Problem(Task):
+class Problem(Evaluator):
     """Objective and constraint set of one run, with its counts and its time limit.
 
     Methods evaluate f and the oracle through a problem, so that all calls are counted.

@@ -18,8 +18,8 @@ from fwflow._validation import InputError, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
 from fwflow.methods.auto import advice
-from fwflow.methods.base import Rule
-from fwflow.methods.problem import Evaluation, Problem, Task
+from fwflow.methods.base import Stepper
+from fwflow.methods.problem import Evaluation, Evaluator, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.point import Point
@@ -290,9 +290,9 @@ class Ending(NamedTuple):
 
 
 def run(
-    problem: Task,
+    problem: Evaluator,
     checks: Checks,
-    method: Rule,
+    method: Stepper,
     state: State,
     limits: Limits,
     callback: Callable[[State], Any] | None,
@@ -366,7 +366,7 @@ def run(
     return _finish(problem, checks, state, limits, status, None, detail)
 
 
-def _ended(problem: Task, checks: Checks, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
+def _ended(problem: Evaluator, checks: Checks, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     ended = state.progress.still >= MAX_STILL or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
     if not ended and state.progress.idle < MAX_IDLE:
@@ -381,14 +381,14 @@ def _ended(problem: Task, checks: Checks, state: State, known: Evaluation) -> tu
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
 
-def _threshold(problem: Task, state: State, limits: Limits, verified: Verified) -> float:
+def _threshold(problem: Evaluator, state: State, limits: Limits, verified: Verified) -> float:
     return limits.threshold(problem.scale(state.first_gap, verified.fun, verified.gap))
 
 
 def _judged(
-    problem: Task,
+    problem: Evaluator,
     checks: Checks,
-    method: Rule,
+    method: Stepper,
     state: State,
     limits: Limits,
     status: Status,
@@ -422,7 +422,7 @@ def _judged(
     return status, verified, detail
 
 
-def _record(problem: Task, state: State, elapsed: float, comparable: bool) -> bool:
+def _record(problem: Evaluator, state: State, elapsed: float, comparable: bool) -> bool:
     """Write row k of the trace and keep the best point; return False if a resumed run has the row already."""
     state.fun = math.nan
     state.fun = fun = problem.value(state.point)
@@ -439,7 +439,7 @@ def _record(problem: Task, state: State, elapsed: float, comparable: bool) -> bo
 
 
 def _finish(
-    problem: Task,
+    problem: Evaluator,
     checks: Checks,
     state: State,
     limits: Limits,

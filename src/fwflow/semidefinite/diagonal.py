@@ -1,4 +1,4 @@
-"""Semidefinite programs with a given diagonal, diag(X) = b > 0: certificates, and the rule that runs an engine.
+"""Semidefinite programs with a given diagonal, diag(X) = b > 0: the interface of engines, and their runs.
 
 Maximum cuts have this form. Every factor Y with rows of the lengths sqrt(b_i) is feasible, and the multipliers follow
 from Y. An engine improves Y and proves bounds on one kind of arrays.
@@ -13,11 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwflow._validation import Array
-from fwflow.methods.base import Iterate, Proposal, Rule
+from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.methods.problem import Evaluation, Late
 from fwflow.points.point import Point
+from fwflow.run.stopping import Progress
 from fwflow.semidefinite.problem import Problem
-from fwflow.semidefinite.program import Certificate, Factor, Program
+from fwflow.semidefinite.program import DualBound, Factor, LowRankProgram
+
+# Number of certificates in a row without a clearly smaller gap, after which a run ends. Chosen without tuning.
+_MAX_IDLE = 20
+
+
+class _Memory(NamedTuple):
+    """Memory of the engine, and the progress of the gap."""
+
+    engine: Any = None
+    progress: Progress = Progress()
 
 
 class Improved(NamedTuple):
@@ -50,33 +61,38 @@ class DiagonalEngine(ABC):
     def value(self, Y: Any) -> float:
         """Return ``<C, X>`` in double precision, for rows of exactly the given lengths."""
 
+    @property
+    def resolution(self) -> float:
+        """Gap that is zero up to rounding errors."""
+        return 0.0
+
     @abstractmethod
-    def trivial(self) -> Certificate:
+    def trivial(self) -> DualBound:
         """Return a bound that costs nothing, from rows that are diagonally dominant."""
 
     @abstractmethod
     def improve(self, Y: Any, memory: Any, goal: float, late: Late) -> Improved:
         """Return a factor with a lower value after a limited amount of work.
 
-        `goal` is the gap that is wanted. The memory is None at the first call and after `widen`.
+        `goal` is the gap that is wanted. The memory is None at the first call.
         """
 
     @abstractmethod
-    def certify(self, Y: Any, goal: float, late: Late) -> Certificate:
+    def certify(self, Y: Any, goal: float, late: Late) -> DualBound:
         """Return a bound from the multipliers of Y, and the directions of negative curvature, if there are any.
 
         The bound need not be more accurate than a tenth of `goal`, or of its own distance from the value.
         """
 
     @abstractmethod
-    def widen(self, Y: Any, vectors: Any) -> Any:
-        """Return a factor of lower value that has more columns, from directions of negative curvature.
+    def widen(self, Y: Any, vectors: Any, goal: float) -> tuple[Any, Any]:
+        """Return a factor with more columns, from the directions of a certificate of Y, and the memory for `improve`.
 
-        Columns that are hardly used are removed before.
+        Columns that are hardly used are removed before, if that raises the value by much less than `goal`.
         """
 
 
-class DiagonalProgram(Program):
+class DiagonalProgram(LowRankProgram):
     """Values and certificates of an engine."""
 
     def __init__(self, problem: Problem, engine: DiagonalEngine, deadline: float = math.inf) -> None:
@@ -87,12 +103,16 @@ class DiagonalProgram(Program):
         """Return a factor of the engine as a point."""
         return Factor(Y, value=self.engine.value(Y))
 
+    @property
+    def resolution(self) -> float:
+        return self.engine.resolution
+
     def first(self, point: Factor) -> Evaluation:
         """Return the evaluation at the start of a run, which costs nothing."""
         certificate = self.engine.trivial()
         return Evaluation(None, certificate, point.value - certificate.bound)
 
-    def certify(self, point: Factor, goal: float) -> Certificate:
+    def certify(self, point: Factor, goal: float) -> DualBound:
         return self.engine.certify(point.x, goal, self.is_late)
 
     def is_late(self) -> bool:
@@ -107,11 +127,11 @@ class DiagonalProgram(Program):
         return self.engine.to_numpy(point.x)
 
 
-class DiagonalRule(Rule):
+class DiagonalStepper(Stepper):
     """Improvement of the factor by an engine; new columns are added where a certificate shows negative curvature."""
 
     def __repr__(self) -> str:
-        return "DiagonalRule()"
+        return "DiagonalStepper()"
 
     @property
     def uses_iterate(self) -> bool:
@@ -126,13 +146,18 @@ class DiagonalRule(Rule):
     def descends(self) -> bool:
         return True
 
-    def step(self, problem: DiagonalProgram, iterate: Iterate, memory: Any) -> Proposal:
+    def step(self, problem: DiagonalProgram, iterate: Iterate, memory: _Memory | None) -> Proposal:
         engine, Y = problem.engine, iterate.point.x
-        vectors = None if iterate.known is None else iterate.known.vertex.vectors
-        if vectors is not None:
-            Y, memory = engine.widen(Y, vectors), None
-        better = engine.improve(Y, memory, iterate.goal, problem.is_late)
+        held, progress = memory or _Memory()
+        if iterate.known is not None:
+            progress = progress.seen(iterate.known.gap)
+            if progress.idle >= _MAX_IDLE:
+                return Proposal(iterate.point, math.nan, memory, finished=True)
+            if iterate.known.vertex.vectors is not None:
+                Y, held = engine.widen(Y, iterate.known.vertex.vectors, iterate.goal)
+        better = engine.improve(Y, held, iterate.goal, problem.is_late)
         problem.counts.n_grad += 1
         point: Point = Factor(better.Y, value=better.value)
         # An estimate of zero asks the loop for the gap.
-        return Proposal(point, math.nan, better.memory, gap_estimate=0.0 if better.settled else math.inf)
+        kept = _Memory(better.memory, progress)
+        return Proposal(point, math.nan, kept, gap_estimate=0.0 if better.settled else math.inf)

@@ -2,7 +2,7 @@
 
 Three proofs are used, the first that is cheap: a dense eigenvalue decomposition, a sparse factorisation of the shifted
 matrix with positive pivots, and Lanczos steps from a random vector. The first two hold always, the last one except
-with a probability of at most `FAILURE`.
+with a probability of at most 1e-10.
 """
 
 from __future__ import annotations
@@ -36,6 +36,17 @@ _MOST = 3000
 _EPS = float(np.finfo(np.float64).eps)
 
 
+class Shifted(NamedTuple):
+    """Factors of ``S + shift I``, a positive definite matrix, by which systems of equations are solved."""
+
+    factors: SuperLU
+    shift: float
+
+    def solve(self, B: Array) -> Array:
+        """Return the solution of ``(S + shift I) X = B``."""
+        return np.asarray(self.factors.solve(B))
+
+
 class Least(NamedTuple):
     """Lower bound on the smallest eigenvalue, a Rayleigh quotient close to it, and directions with small quotients."""
 
@@ -43,14 +54,17 @@ class Least(NamedTuple):
     value: float
     #: Orthonormal columns, the smallest Rayleigh quotient first.
     vectors: Array
+    #: Factors that proved the bound; None if it was proved otherwise.
+    shifted: Shifted | None = None
 
 
 def smallest_eigenvalue(
     S: SymmetricOperator,
     slack: float = 0.0,
     *,
+    share: float = 0.0,
     count: int = 1,
-    near: Array | None = None,
+    guess: float = 0.0,
     late: Late = never,
     seed: int = 0,
 ) -> Least:
@@ -60,23 +74,24 @@ def smallest_eigenvalue(
     ----------
     S : SymmetricOperator
         The matrix.
-    slack : float
-        Accuracy that the caller needs: the bound is wanted within `slack` of the eigenvalue. A small number costs more.
+    slack, share : float
+        Accuracy that the caller needs: the bound is wanted within ``max(slack, share * abs(eigenvalue))`` of the
+        eigenvalue. Small numbers cost more.
     count : int
-        Number of directions that are returned.
-    near : array, optional
-        Columns close to the eigenvectors, for example those of an earlier call.
+        Number of directions that are wanted.
+    guess : float
+        An eigenvalue near the smallest one, if that is known.
     late : callable
         Whether the time is over. The bound is then valid but less accurate.
     seed : int
         Seed of the random vectors.
     """
-    matrix = S.sparse()
     if S.n <= _DENSE:
         return _dense(S, count)
-    if matrix is not None and _is_cheap(matrix):
-        return _by_factors(matrix, slack, count, near, seed)
-    return _by_lanczos(S, slack, count, late, seed)
+    matrix = S.sparse()
+    if matrix is not None and is_cheap(matrix):
+        return _by_factors(matrix, slack, share, count, guess, seed)
+    return _by_lanczos(S, slack, share, count, late, seed)
 
 
 def _dense(S: SymmetricOperator, count: int) -> Least:
@@ -89,8 +104,8 @@ def _dense(S: SymmetricOperator, count: int) -> Least:
     return Least(float(values[0]) - allowance, float(values[0]), vectors)
 
 
-def _is_cheap(matrix: sp.csr_array) -> bool:
-    """Return whether the factors of a matrix are known to be small enough."""
+def is_cheap(matrix: sp.csr_array) -> bool:
+    """Return whether the factors of a symmetric matrix are known to be small enough."""
     n = matrix.shape[0]
     if matrix.nnz > _ENVELOPE:
         return False
@@ -103,52 +118,58 @@ def _is_cheap(matrix: sp.csr_array) -> bool:
     return int((np.arange(n) - first).sum()) <= _ENVELOPE
 
 
-def _factors(matrix: sp.csc_array, shift: float) -> tuple[SuperLU, float] | None:
-    """Return the factors of ``matrix + shift I`` and an allowance, or None if it is not positive definite.
-
-    The smallest eigenvalue of the matrix is at least ``-shift - allowance``: the factors satisfy
-    ``|A - L U| <= g |L| |U|`` with ``g`` a rounding times the largest number of terms (Higham, 2002, theorem 9.3), and
-    ``L D L^T`` with positive pivots D is positive definite.
-    """
+def _factorised(matrix: sp.csc_array, shift: float) -> SuperLU | None:
+    """Return factors of ``matrix + shift I`` with positive pivots, or None if there are none."""
     shifted = sp.csc_array(matrix + shift * sp.eye_array(matrix.shape[0], format="csc"))
     try:
         factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # the matrix is exactly singular
         return None
+    positive = np.array_equal(factors.perm_r, factors.perm_c) and (factors.U.diagonal() > 0).all()
+    return factors if positive else None
+
+
+def _allowance(factors: SuperLU) -> float:
+    """Return a bound on the amount by which the smallest eigenvalue of the factorised matrix may be negative.
+
+    ``|A - L U| <= g |L| |U|``, where g is the rounding unit times the largest number of terms of a sum (Higham, 2002,
+    theorem 9.3), and ``L D L^T`` with positive pivots D is positive definite.
+    """
     L, U = sp.csr_array(factors.L), sp.csr_array(factors.U)
-    pivots = U.diagonal()
-    if not (np.array_equal(factors.perm_r, factors.perm_c) and (pivots > 0).all()):
-        return None
-    terms = int(np.diff(L.indptr).max()) + 2
-    ones = np.ones(len(pivots))
-    size = abs(L) @ (abs(U) @ ones)
-    asymmetry = abs(L) @ (abs(U - sp.diags_array(pivots) @ L.T) @ ones)
-    return factors, float((2 * terms * _EPS * size + 2 * asymmetry).max())
+    terms, ones = int(np.diff(L.indptr).max()) + 2, np.ones(L.shape[0])
+    rounding = abs(L) @ (abs(U) @ ones)
+    asymmetry = abs(L) @ (abs(U - sp.diags_array(U.diagonal()) @ L.T) @ ones)
+    return float((2 * terms * _EPS * rounding + 2 * asymmetry).max())
 
 
-def _by_factors(matrix: sp.csr_array, slack: float, count: int, near: Array | None, seed: int) -> Least:
+def _by_factors(matrix: sp.csr_array, slack: float, share: float, count: int, guess: float, seed: int) -> Least:
     columns, n = sp.csc_array(matrix), matrix.shape[0]
     norm_bound = float(abs(matrix).sum(axis=1).max())
-    smallest_shift = max(slack, 1e-13 * norm_bound)
-    shift = smallest_shift
-    while (found := _factors(columns, shift)) is None:
-        shift = min(_SHIFT_GROWTH * shift, 1.01 * norm_bound + smallest_shift)
-    factors, allowance = found
-    V = np.random.default_rng(seed).standard_normal((n, count + 2))
-    if near is not None:
-        V[:, : min(near.shape[1], count)] += math.sqrt(n) * near[:, :count]
-    for _ in range(_INVERSE_STEPS):
-        V = scipy.linalg.qr(factors.solve(V), mode="economic")[0]
-    values, W = scipy.linalg.eigh(V.T @ (matrix @ V))
-    V = (V @ W)[:, :count]
-    bound = -shift - allowance
-    # The Rayleigh quotient tells how much of the last shift was too much.
-    tight = smallest_shift - float(values[0])
-    if tight < 0.9 * shift and (found := _factors(columns, tight)) is not None:
-        bound = max(bound, -tight - found[1])
-    return Least(bound, float(values[0]), V)
+    smallest = max(slack, 1e-13 * norm_bound, float(np.finfo(np.float64).tiny))
+    shift, failed = max(smallest, -guess), 0.0
+    while (factors := _factorised(columns, shift)) is None:
+        failed, shift = shift, min(_SHIFT_GROWTH * shift, 1.01 * norm_bound + smallest)
+    V = np.random.default_rng(seed).standard_normal((n, min(n, count + 2)))
+    while True:
+        for _ in range(_INVERSE_STEPS):
+            V = scipy.linalg.qr(factors.solve(V), mode="economic")[0]
+        values, W = scipy.linalg.eigh(V.T @ (matrix @ V))
+        V = V @ W
+        # The Rayleigh quotient is not below the smallest eigenvalue, so a much smaller shift would fail.
+        wanted = max(smallest, -float(values[0]) + max(slack, -share * float(values[0])))
+        if shift <= 1.1 * wanted or failed >= 0.7 * shift:
+            break
+        tried = max(wanted, math.sqrt(failed * shift))
+        if (better := _factorised(columns, tried)) is None:
+            failed = tried
+        else:
+            factors, shift = better, tried
+    return Least(-shift - _allowance(factors), float(values[0]), V[:, :count], Shifted(factors, shift))
 
 
-def _by_lanczos(S: SymmetricOperator, slack: float, count: int, late: Late, seed: int) -> Least:
-    found = long_lanczos(lambda v: -S.apply(v), S.n, slack, count, min(_MOST, S.n), late, seed)
+def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, late: Late, seed: int) -> Least:
+    def allowed(value: float) -> float:
+        return max(slack, share * abs(value))
+
+    found = long_lanczos(lambda v: -S.apply(v), S.n, allowed, count, min(_MOST, S.n), late, seed)
     return Least(-found.bound, -found.value, found.vectors)

@@ -13,8 +13,8 @@ import numpy as np
 
 from fwflow._validation import Array
 from fwflow.designs import Counts
-from fwflow.methods.base import Rule
-from fwflow.methods.problem import Evaluation, Task
+from fwflow.methods.base import Stepper
+from fwflow.methods.problem import Evaluation, Evaluator
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.point import Point
 from fwflow.run.loop import run
@@ -27,7 +27,7 @@ from fwflow.semidefinite.problem import Problem
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Certificate(NamedTuple):
+class DualBound(NamedTuple):
     """Proved lower bound on the minimum of a semidefinite program.
 
     Attributes
@@ -36,8 +36,9 @@ class Certificate(NamedTuple):
         The bound. It is ``b^T y`` for the multipliers y, with allowances for negative eigenvalues and for rounding.
     y : array
         Multipliers.
-    vectors : array or None
-        Directions of negative curvature of ``C - sum_i y_i A_i`` as columns, the most negative one first.
+    vectors : array, object or None
+        Directions of negative curvature of ``C - sum_i y_i A_i`` as columns, the most negative one first, or an object
+        that the method understands.
     """
 
     bound: float
@@ -64,7 +65,7 @@ class Factor(Point):
         return before is self
 
 
-class Program(Task):
+class LowRankProgram(Evaluator):
     """Values, certificates and infeasibility of the points of one run."""
 
     problem: Problem
@@ -77,7 +78,7 @@ class Program(Task):
         return True
 
     @abstractmethod
-    def certify(self, point: Factor, goal: float) -> Certificate:
+    def certify(self, point: Factor, goal: float) -> DualBound:
         """Return a lower bound on the minimum from the multipliers at a point; `goal` is the gap that is wanted."""
 
     @abstractmethod
@@ -97,7 +98,7 @@ class Program(Task):
     #: Tolerance relative to the bound, from which certificates know how accurate they must be.
     rtol: float = 1e-4
 
-    def evaluate(self, point: Point, hint: Certificate | None = None, lift: bool = True) -> Evaluation:
+    def evaluate(self, point: Point, hint: DualBound | None = None, lift: bool = True) -> Evaluation:
         """Return the best certificate so far, with the directions at the point, and its distance from the value."""
         assert isinstance(point, Factor)
         self.counts.n_lmo += 1
@@ -106,19 +107,25 @@ class Program(Task):
         # An infeasible point may have a value below the bound.
         return Evaluation(None, best, abs(self.value(point) - best.bound))
 
+    @property
+    def resolution(self) -> float:
+        """Gap that is zero up to rounding errors; it counts as within every tolerance."""
+        return 0.0
+
     def rounding(self, point: Point, known: Evaluation) -> float:
-        return 64 * _EPS * abs(self.value(point))
+        return max(self.resolution, 64 * _EPS * abs(self.value(point)))
 
     def scale(self, first_gap: float, fun: float, gap: float) -> float:
         """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
-        return abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
+        bound = abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
+        return max(bound, self.resolution / self.rtol)
 
 
 @dataclass(frozen=True)
 class _Verification(Checks):
     """Verification of the points of a semidefinite program: the bound is proved when it is computed."""
 
-    program: Program
+    program: LowRankProgram
     #: Largest infeasibility of a solution.
     ftol: float
 
@@ -158,8 +165,8 @@ class SemidefiniteResult:
 
 
 def execute(
-    program: Program,
-    rule: Rule,
+    program: LowRankProgram,
+    stepper: Stepper,
     start: Factor,
     memory: Any,
     *,
@@ -177,8 +184,8 @@ def execute(
     """
     limits = Limits.checked(0.0, rtol, max_iter, max_time)
     program.rtol, program.deadline = limits.rtol, min(program.deadline, time.perf_counter() + limits.max_time)
-    state = State(point=start, method=repr(rule), memory=memory, known=known, counts=program.counts)
-    ended = run(program, _Verification(program, ftol), rule, state, limits, callback, progress, rule.check_every)
+    state = State(point=start, method=repr(stepper), memory=memory, known=known, counts=program.counts)
+    ended = run(program, _Verification(program, ftol), stepper, state, limits, callback, progress, stepper.check_every)
     verified = ended.verified
     point, certificate = verified.point, verified.exact and verified.exact[2].vertex
     assert isinstance(point, Factor)

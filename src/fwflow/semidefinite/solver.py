@@ -7,7 +7,7 @@ from typing import Any
 
 from fwflow._validation import InputError, describe, whole
 from fwflow.run.result import State
-from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalRule
+from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import SemidefiniteResult, execute
 from fwflow.semidefinite.sweeps import SparseEngine
@@ -30,12 +30,14 @@ def solve(
     rank = None if rank is None else whole(rank, "rank", 1)
     if not (p.map.is_diagonal and (p.b > 0).all() and not p.inequalities.any()):
         raise InputError("only diagonal constraints so far")
-    engine = SparseEngine(p.C, p.b)
+    matrix = p.C.sparse()
+    assert matrix is not None
+    engine = SparseEngine(matrix, p.b)
     program = DiagonalProgram(p, engine)
     start = program.point(engine.start(rank or engine.first_rank, seed))
     return execute(
         program,
-        DiagonalRule(),
+        DiagonalStepper(),
         start,
         None,
         known=program.first(start),

@@ -280,7 +280,7 @@ class Extreme(NamedTuple):
 def long_lanczos(
     apply: Callable[[Array], Array],
     n: int,
-    slack: float,
+    slack: Callable[[float], float],
     count: int,
     most: int,
     late: Callable[[], bool],
@@ -288,8 +288,8 @@ def long_lanczos(
 ) -> Extreme:
     """Return a bound on the largest eigenvalue by many Lanczos steps that keep three vectors only.
 
-    Steps end if the bound exceeds the largest Ritz value by at most `slack`, after `most` steps, or if the time is
-    over. A second recurrence with the same vectors adds up the Ritz vectors. The bound fails with probability
+    Steps end if the bound exceeds the largest Ritz value by at most ``slack(value)``, after `most` steps, or if the
+    time is over. A second recurrence with the same vectors adds up the Ritz vectors. The bound fails with probability
     `_FAILURE` at most.
 
     Without orthogonalisation, the recurrence equals an exact one for a larger matrix, whose eigenvalues lie within
@@ -305,7 +305,8 @@ def long_lanczos(
         ended = beta[-1] == 0 or k >= most or late()
         if k >= look or ended:
             ritz = Ritz(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1]), np.array(beta), hidden)
-            if ended or ritz.excludes(float(ritz.values[-1]) + slack):
+            value = float(ritz.values[-1])
+            if ended or ritz.excludes(value + max(slack(value), 1e-12 * float(np.abs(ritz.values).max()))):
                 break
             look = k + max(_LOOK, k // 4)
     assert ritz is not None
@@ -318,10 +319,8 @@ def long_lanczos(
         vectors += np.outer(w, weights[k])
         if k + 1 == steps:
             break
-    bound = ritz.bound() if ritz.norms[-1] else float(ritz.values[-1])
-    return Extreme(
-        bound + 8 * steps * _EPS * size, float(ritz.values[-1]), scipy.linalg.qr(vectors, mode="economic")[0]
-    )
+    bound = (ritz.bound() if ritz.norms[-1] else float(ritz.values[-1])) + 8 * steps * _EPS * size
+    return Extreme(bound, float(ritz.values[-1]), scipy.linalg.qr(vectors, mode="economic")[0])
 
 
 def _recurrence(
