@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
-from fwflow.methods.problem import Task
+from fwflow.methods.problem import Evaluator
 from fwflow.semidefinite.operators import ConstraintMap, SymmetricOperator
 from fwflow.semidefinite.problem import Problem
 
@@ -226,7 +226,7 @@ class History(NamedTuple):
         return History((*self.steps, step)[-_PAIRS:], (*self.changes, change)[-_PAIRS:])
 
 
-def descend(f: Lagrangian, x: Place, tolerance: float, most: int, task: Task) -> tuple[Place, int]:
+def descend(f: Lagrangian, x: Place, tolerance: float, most: int, task: Evaluator) -> tuple[Place, int]:
     """Return the place after at most `most` steps of L-BFGS, or when the gradient is below the tolerance.
 
     It also returns the number of steps, which end earlier if the time limit of the run has passed.

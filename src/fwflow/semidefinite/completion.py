@@ -12,7 +12,7 @@ from fwflow._validation import Array, InputError, finite_array, nodes, shape_of
 from fwflow.semidefinite.general import GeneralProgram, inner_below, solve_general
 from fwflow.semidefinite.operators import entries_map
 from fwflow.semidefinite.problem import Problem
-from fwflow.semidefinite.program import Certificate, Factor, SemidefiniteResult
+from fwflow.semidefinite.program import DualBound, Factor, SemidefiniteResult
 
 
 def completion(
@@ -130,13 +130,15 @@ class CompletionProgram(GeneralProgram):
         correction = self.nuclear_bound(self.problem.map.image(Y) - self.problem.b)
         return Factor(Y, value=float(np.vdot(Y, Y)) / 2 + correction, y=y)
 
-    def certify(self, point: Factor, goal: float) -> Certificate:
+    def certify(self, point: Factor, goal: float) -> DualBound:
         y, product = point.y, inner_below(self.problem.b, point.y)
         if not product > 0:
-            return Certificate(0.0, np.zeros_like(y))
+            return DualBound(0.0, np.zeros_like(y))
         # The eigenvalues of the matrix of y are plus and minus the singular values of G / 2. They are at most 1/2 for
         # feasible multipliers, and `largest` bounds them here.
         least = self.least(self.problem.slack(y), goal / (2 * product), point.x.shape[1])
         largest = 0.5 - least.bound
         factor = 0.5 / largest * (1 - 4 * float(np.finfo(np.float64).eps))
-        return Certificate(factor * product, factor * y, least.vectors)
+        if self.bounded and factor * product > self.ceiling:
+            self.proof = factor * y
+        return DualBound(factor * product, factor * y, least.vectors)

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, InputError, suggest
-from fwflow.methods.base import Iterate, Proposal, Rule
+from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.run.result import State, Status
 from fwflow.semidefinite.augmented import Lagrangian, Place, Scaled, compressed, descend
 from fwflow.semidefinite.boundary import Dense
@@ -20,7 +20,7 @@ from fwflow.semidefinite.boundary import State as Alternating
 from fwflow.semidefinite.eigenvalues import Least, smallest_eigenvalue
 from fwflow.semidefinite.operators import SymmetricOperator
 from fwflow.semidefinite.problem import Problem
-from fwflow.semidefinite.program import Certificate, Factor, Program, SemidefiniteResult, execute
+from fwflow.semidefinite.program import DualBound, Factor, LowRankProgram, SemidefiniteResult, execute
 
 _EPS = float(np.finfo(np.float64).eps)
 # Share of the wanted gap that the error of the smallest eigenvalue may take. Chosen without tuning.
@@ -29,7 +29,7 @@ _SHARE = 0.1
 _DIRECTIONS = 16
 
 
-class GeneralProgram(Program):
+class GeneralProgram(LowRankProgram):
     """Semidefinite program with any linear constraints.
 
     The multipliers y of a point, with ``y_i <= 0`` for inequalities, give the bound ``b^T y + R min(0, l)``, where l is
@@ -51,20 +51,20 @@ class GeneralProgram(Program):
         """Return the point with a factor and multipliers."""
         return Factor(Y, value=self.problem.C.inner(Y), y=y)
 
-    def certify(self, point: Factor, goal: float) -> Certificate:
+    def certify(self, point: Factor, goal: float) -> DualBound:
         problem, y, R = self.problem, point.y, self.problem.trace
         least = self.least(problem.slack(y), goal / R if R else math.inf, point.x.shape[1])
         bound = inner_below(problem.b, y) + R * min(0.0, least.bound)
-        if not self.repaired and self.proof is None and self.infeasibility(point) > self.rtol:
-            self._look_for_proof(y, bound)
-        return Certificate(bound, y, least.vectors)
+        if self.proof is None and self.infeasibility(point) > self.rtol:
+            self.look_for_proof(y, bound)
+        return DualBound(bound, y, least.vectors)
 
     def least(self, S: SymmetricOperator, error: float, count: int = 1) -> Least:
         """Return a bound on the smallest eigenvalue, whose error may take a share of `error`, and directions."""
         count = max(1, min(_DIRECTIONS, count))
-        return smallest_eigenvalue(S, _SHARE * error, count=count, late=lambda: self.late)
+        return smallest_eigenvalue(S, _SHARE * error, share=_SHARE, count=count, late=lambda: self.late)
 
-    def _look_for_proof(self, y: Array, bound: float) -> None:
+    def look_for_proof(self, y: Array, bound: float) -> None:
         """Keep the multipliers if they prove that the constraints contradict each other.
 
         They do if the bound exceeds the value of every X with ``tr X <= R``, or if the direction y alone has a positive
@@ -91,10 +91,9 @@ class GeneralProgram(Program):
         violation = float(norm(problem.residual(Y))) / (1 + float(norm(problem.b)))
         return max(violation, float(np.vdot(Y, Y)) / problem.trace - 1 if self.bounded else 0.0)
 
-    def scale(self, first_gap: float, fun: float, gap: float) -> float:
-        # A minimum of zero is reached when the gap is a rounding error of the value.
-        rounding = 64 * _EPS * self.ceiling / self.rtol if self.rtol and math.isfinite(self.ceiling) else 0.0
-        return max(super().scale(first_gap, fun, gap), rounding)
+    @property
+    def resolution(self) -> float:
+        return 64 * _EPS * self.ceiling if math.isfinite(self.ceiling) else 0.0
 
 
 def inner_below(b: Array, y: Array) -> float:
@@ -104,7 +103,7 @@ def inner_below(b: Array, y: Array) -> float:
 
 
 @dataclass(frozen=True)
-class BoundaryPoint(Rule):
+class BoundaryPoint(Stepper):
     """Boundary point method (Povh, Rendl & Wiegele, 2006), for matrices of moderate order.
 
     A step consists of several iterations, each with an eigenvalue decomposition.
@@ -161,7 +160,7 @@ _RANK = 10
 
 
 @dataclass(frozen=True)
-class LowRank(Rule):
+class LowRank(Stepper):
     """Augmented Lagrangian on the factor Y with L-BFGS, exact line searches and a rank that grows.
 
     A step minimises the augmented Lagrangian approximately. If the certificate has found directions of negative
@@ -211,7 +210,7 @@ class LowRank(Rule):
         memory = LowRankMemory(x.Y, y, penalty, tolerance, before, settled)
         return Proposal(self._point(problem, x.Y, x.y), penalty, memory)
 
-    def _widened(self, f: Lagrangian, x: Place, certificate: Certificate) -> Place:
+    def _widened(self, f: Lagrangian, x: Place, certificate: DualBound) -> Place:
         """Return the place with new columns along the directions of negative curvature."""
         Y = compressed(x.Y, _NEGLIGIBLE)
         V = np.asarray(certificate.vectors)[:, : max(0, len(Y) - Y.shape[1])]
@@ -235,7 +234,7 @@ class PlainMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ConditionalGradient(Rule):
+class ConditionalGradient(Stepper):
     r"""Conditional gradient with augmented Lagrangian (CGAL; Yurtsever, Fercoq & Cevher, 2019).
 
     Step k moves X by :math:`2 / (k + 2)` towards :math:`R v v^T`, where v is the eigenvector of the smallest eigenvalue

@@ -118,7 +118,7 @@ class LowRankProgram(Evaluator):
     def scale(self, first_gap: float, fun: float, gap: float) -> float:
         """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
         bound = abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
-        return max(bound, self.resolution / self.rtol)
+        return max(bound, self.resolution / self.rtol if self.rtol else 0.0)
 
 
 @dataclass(frozen=True)
