@@ -7,17 +7,21 @@ polynomial of degree 4 (Burer & Monteiro, 2003).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.optimize import brentq
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
+from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.methods.problem import Evaluator
+from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.operators import ConstraintMap, SymmetricOperator
 from fwflow.semidefinite.problem import Problem
+from fwflow.semidefinite.program import DualBound, Factor
 
 # Number of pairs of L-BFGS. Usual value (Nocedal & Wright, 2006).
 _PAIRS = 8
@@ -28,8 +32,18 @@ _PIECES = 8
 # Longest step of a bracket, in units of the direction. Beyond it the function decreases without end.
 _LONGEST = 1e12
 
+# Tolerances of the gradient in units of the scaled problem: the first, the factor after an update of the multipliers,
+# and the last. Chosen without tuning, as are the next numbers.
+_FIRST, _FACTOR, _LAST = 0.1, 0.5, 1e-9
+# The residual must fall by this factor between two updates of the multipliers, or the penalty grows by the other one.
+_DECREASE, _GROWTH = 0.5, 2.0
+# Share of the trace below which a direction is dropped from the factor.
+_NEGLIGIBLE = 1e-12
+# First rank, unless the number of constraints shows that a lower one suffices (Barvinok, 1995; Pataki, 1998).
+_RANK = 10
 
-class Scaled:
+
+class ScaledProgram:
     """Semidefinite program in the units of the method: ``tr X <= 1``, and C and the matrices A_i have norms near 1.
 
     If it is `bounded`, the bound on the trace is the last inequality.
@@ -97,7 +111,7 @@ def row_norms(map: ConstraintMap) -> Array:
     return np.sqrt(np.mean(np.square(pairs), axis=0))
 
 
-class Place(NamedTuple):
+class FactorPlace(NamedTuple):
     """Factor Y with C Y, the residuals ``<A_i, X> - b_i``, the multipliers y - penalty * residual, and the gradient."""
 
     Y: Array
@@ -114,16 +128,16 @@ class Lagrangian:
     An inequality with multiplier y_i <= 0 enters with ``max(0, residual_i - y_i / penalty)``.
     """
 
-    data: Scaled
+    data: ScaledProgram
     y: Array
     penalty: float
 
-    def place(self, Y: Array, CY: Array | None = None, residual: Array | None = None) -> Place:
+    def place(self, Y: Array, CY: Array | None = None, residual: Array | None = None) -> FactorPlace:
         """Return the quantities at Y. Those that the caller knows are not computed again."""
         if CY is None or residual is None:
             CY, residual = self.data.apply_cost(Y), self.data.cross(Y, Y) - self.data.b
         y = self.updated(residual)
-        return Place(Y, CY, residual, y, 2 * (CY - self.data.apply_adjoint(y, Y)))
+        return FactorPlace(Y, CY, residual, y, 2 * (CY - self.data.apply_adjoint(y, Y)))
 
     def updated(self, residual: Array) -> Array:
         """Return the multipliers of the next update, which belong to the gradient at a factor with that residual."""
@@ -134,7 +148,7 @@ class Lagrangian:
         """Return the residuals, where those of satisfied inequalities are 0 unless their multiplier must change."""
         return np.where(self.data.signed, np.maximum(residual, self.y / self.penalty), residual)
 
-    def step(self, x: Place, D: Array) -> tuple[Place, float]:
+    def step(self, x: FactorPlace, D: Array) -> tuple[FactorPlace, float]:
         """Return the minimiser along a direction of descent, and the step size."""
         CD, first, second = self.data.apply_cost(D), self.data.cross(x.Y, D), self.data.cross(D, D)
         linear = (2 * float(np.vdot(x.CY, D)), float(np.vdot(CD, D)))
@@ -197,7 +211,7 @@ def _least(coefficients: Array) -> float:
     return float(real[values.argmin()]) if len(real) and values.min() < 0 else 0.0
 
 
-class History(NamedTuple):
+class SecantPairs(NamedTuple):
     """Pairs of L-BFGS: steps and changes of the gradient."""
 
     steps: tuple[Array, ...] = ()
@@ -219,29 +233,29 @@ class History(NamedTuple):
             d = d + (weight - float(np.vdot(g, d)) / curvature) * s
         return d
 
-    def extended(self, step: Array, change: Array) -> History:
+    def extended(self, step: Array, change: Array) -> SecantPairs:
         """Return the history with one more pair, if the curvature along it is positive."""
         if not np.vdot(step, change) > 1e-12 * norm(step) * norm(change):
             return self
-        return History((*self.steps, step)[-_PAIRS:], (*self.changes, change)[-_PAIRS:])
+        return SecantPairs((*self.steps, step)[-_PAIRS:], (*self.changes, change)[-_PAIRS:])
 
 
-def descend(f: Lagrangian, x: Place, tolerance: float, most: int, task: Evaluator) -> tuple[Place, int]:
+def descend(f: Lagrangian, x: FactorPlace, tolerance: float, most: int, task: Evaluator) -> tuple[FactorPlace, int]:
     """Return the place after at most `most` steps of L-BFGS, or when the gradient is below the tolerance.
 
     It also returns the number of steps, which end earlier if the time limit of the run has passed.
     """
-    history, k = History(), 0
+    history, k = SecantPairs(), 0
     while k < most and float(norm(x.gradient)) > tolerance and not task.late:
         D = history.direction(x.gradient)
         if not float(np.vdot(D, x.gradient)) < 0:
-            history, D = History(), -x.gradient
+            history, D = SecantPairs(), -x.gradient
         new, t = f.step(x, D)
         k += 1
         if t == 0:
             if not history.steps:
                 break
-            history = History()
+            history = SecantPairs()
             continue
         history = history.extended(new.Y - x.Y, new.gradient - x.gradient)
         x = new
@@ -255,3 +269,85 @@ def compressed(Y: Array, tolerance: float) -> Array:
     U, s, _ = np.linalg.svd(Y, full_matrices=False)
     keep = s**2 > tolerance * max(float(s[0]) ** 2, np.finfo(float).tiny)
     return U[:, keep] * s[keep]
+
+
+class LowRankMemory(NamedTuple):
+    """Memory of `LowRankLagrangian`, in scaled units.
+
+    It has the factor, multipliers, penalty, tolerance of the gradient, residual at the last update of the multipliers,
+    and whether the last step ended within the tolerance.
+    """
+
+    Y: Array
+    y: Array
+    penalty: float
+    tolerance: float
+    residual: float
+    settled: bool
+
+
+@dataclass(frozen=True)
+class LowRankLagrangian(Stepper):
+    """Augmented Lagrangian on the factor Y with L-BFGS, exact line searches and a rank that grows.
+
+    A step minimises the augmented Lagrangian approximately. If the certificate has found directions of negative
+    curvature there, they become new columns of Y.
+    """
+
+    data: ScaledProgram = field(repr=False)
+    repaired: bool = False
+    #: Largest number of L-BFGS steps in a step of the method.
+    iterations: int = 60
+
+    @property
+    def comparable(self) -> bool:
+        return self.repaired
+
+    def start(self, program: GeneralProgram, rank: int | None = None, seed: int = 0) -> tuple[Factor, LowRankMemory]:
+        """Return the first point, with random columns of the right size, and the memory."""
+        data, n = self.data, self.data.problem.n
+        enough = math.isqrt(2 * len(data.b)) + 1
+        Y = np.random.default_rng(seed).standard_normal((n, min(n, enough, _RANK) if rank is None else min(n, rank)))
+        Y /= float(norm(Y))
+        image, own = data.cross(Y, Y), data.b[: len(data.problem.b)]
+        fit = float(np.vdot(image, data.b)) / (float(np.vdot(image, image)) or 1.0)
+        Y *= math.sqrt(min(max(fit, 0.01), 1.0))
+        size = float(np.vdot(own, own))
+        penalty = 1 / size if size > 0 else 1.0
+        memory = LowRankMemory(Y, np.zeros(len(data.b)), penalty, _FIRST, math.inf, False)
+        return self._point(program, Y, np.zeros(len(data.b))), memory
+
+    def _point(self, program: GeneralProgram, Y: Array, y: Array) -> Factor:
+        return program.point(self.data.factor(Y), self.data.multipliers(y))
+
+    def step(self, problem: GeneralProgram, iterate: Iterate, memory: LowRankMemory) -> Proposal:
+        if problem.proof is not None:
+            return Proposal(iterate.point, math.nan, memory, finished=True)
+        data, (Y, y, penalty, tolerance, before, settled) = self.data, memory
+        f = Lagrangian(data, y, penalty)
+        x = f.place(Y)
+        if settled and iterate.known is not None:
+            x = self._widened(f, x, iterate.known.vertex)
+        x, steps = descend(f, x, tolerance, self.iterations, problem)
+        settled = float(norm(x.gradient)) <= tolerance or steps < self.iterations
+        if settled:
+            residual = float(norm(f.violation(x.residual)))
+            penalty *= _GROWTH if residual > _DECREASE * before else 1.0
+            y, before, tolerance = x.y, residual, max(_LAST, _FACTOR * tolerance)
+        memory = LowRankMemory(x.Y, y, penalty, tolerance, before, settled)
+        return Proposal(self._point(problem, x.Y, x.y), penalty, memory)
+
+    def _widened(self, f: Lagrangian, x: FactorPlace, certificate: DualBound) -> FactorPlace:
+        """Return the place with new columns along the directions of negative curvature."""
+        Y = compressed(x.Y, _NEGLIGIBLE)
+        V = np.asarray(certificate.vectors)[:, : max(0, len(Y) - Y.shape[1])]
+        if not V.shape[1]:
+            return x
+        slack = f.data.apply_cost(V) - f.data.apply_adjoint(x.y, V)
+        values, W = scipy.linalg.eigh(np.asarray(dot(V.T, slack)))
+        V = np.asarray(dot(V, W[:, values < 0])) * np.sqrt(-values[values < 0])
+        if not V.shape[1]:
+            return x
+        nothing = np.zeros_like(V)
+        wide = f.place(np.concatenate([Y, nothing], axis=1))
+        return f.step(wide, np.concatenate([np.zeros_like(Y), V], axis=1))[0]

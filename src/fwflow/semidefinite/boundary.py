@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,11 @@ from scipy.sparse.linalg import splu
 
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array
+from fwflow.methods.base import Iterate, Proposal, Stepper
+from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.operators import ConstraintMap
 from fwflow.semidefinite.problem import Problem
+from fwflow.semidefinite.program import Factor
 
 # Step of X in units of the plain method. The method converges up to (1 + sqrt(5)) / 2 (Wen, Goldfarb & Yin, 2010).
 _RELAXATION = 1.6
@@ -45,7 +48,7 @@ class Split(NamedTuple):
     factor: Array
 
 
-class State(NamedTuple):
+class BoundaryState(NamedTuple):
     """Iterate of the method.
 
     It has X and the slack variables s, the dual slack S and z of both, the multipliers y, the penalty, a factor of the
@@ -64,7 +67,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dense:
+class DenseProgram:
     """Data of a semidefinite program in the units of the method.
 
     Constraint matrices and C have norm 1, and X is divided by `size`, an estimate of its norm. Inequalities have a slack
@@ -86,7 +89,7 @@ class Dense:
     bounded: bool
 
     @staticmethod
-    def of(problem: Problem, bounded: bool) -> Dense | None:
+    def of(problem: Problem, bounded: bool) -> DenseProgram | None:
         """Return the data of a problem, or None if its constraint matrices are too large.
 
         `bounded` states that the bound on the trace must be enforced.
@@ -117,7 +120,7 @@ class Dense:
         cost = float(norm(C)) or 1.0
         links = sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, cols)), (n, n))) + sp.csr_array(C != 0)
         blocks, singles = _blocks(links)
-        return Dense((C + C.T) / (2 * cost), rows, cols, M, b / size, slack, row_norms, cost, size, blocks, singles,
+        return DenseProgram((C + C.T) / (2 * cost), rows, cols, M, b / size, slack, row_norms, cost, size, blocks, singles,
                      solve, bounded)  # fmt: skip
 
     def image(self, X: Array) -> Array:
@@ -154,13 +157,15 @@ class Dense:
             factors.append(columns)
         return Split(positive, negative, np.concatenate(factors, axis=1))
 
-    def start(self) -> State:
+    def start(self) -> BoundaryState:
         """Return the first state: X = I of about the right norm, and y = 0."""
         n, m = len(self.C), len(self.b)
         X = np.eye(n) / math.sqrt(n)
-        return State(X, np.zeros(m), np.zeros((n, n)), np.zeros(m), np.zeros(m), 1.0, np.zeros((n, 0)), 0, _PERIOD)
+        return BoundaryState(
+            X, np.zeros(m), np.zeros((n, n)), np.zeros(m), np.zeros(m), 1.0, np.zeros((n, 0)), 0, _PERIOD
+        )
 
-    def advance(self, state: State) -> State:
+    def advance(self, state: BoundaryState) -> BoundaryState:
         """Return the state after one iteration."""
         X, s, S, z, y, mu, _, k, due = state
         C, slack = self.C, self.slack
@@ -179,13 +184,13 @@ class Dense:
             due += max(_PERIOD, due // 4)
             mu *= _CHANGE if primal > _UNBALANCED * dual else 1 / _CHANGE if dual > _UNBALANCED * primal else 1.0
         X, s = X + _RELAXATION * (new_X - X), s + _RELAXATION * (new_s - s)
-        return State(X, s, parts.positive, z, y, mu, parts.factor / math.sqrt(state.penalty), k + 1, due)
+        return BoundaryState(X, s, parts.positive, z, y, mu, parts.factor / math.sqrt(state.penalty), k + 1, due)
 
-    def factor(self, state: State) -> Array:
+    def factor(self, state: BoundaryState) -> Array:
         """Return Y of the problem, where X = Y Y^T is the last negative part."""
         return math.sqrt(self.size) * state.factor
 
-    def multipliers(self, state: State) -> Array:
+    def multipliers(self, state: BoundaryState) -> Array:
         """Return the multipliers of the constraints of the problem."""
         y = np.where(self.slack > 0, np.minimum(state.y, 0), state.y) * self.cost / self.row_norms
         return y[:-1] if self.bounded else y
@@ -238,3 +243,34 @@ def _split(V: Array) -> Split:
     above = U[:, ~below] * np.sqrt(w[~below])
     positive = np.asarray(dot(above, above.T))
     return Split(positive, positive - V, factor)
+
+
+@dataclass(frozen=True)
+class BoundaryPoint(Stepper):
+    """Boundary point method (Povh, Rendl & Wiegele, 2006), for matrices of moderate order.
+
+    A step consists of several iterations, each with an eigenvalue decomposition.
+    """
+
+    data: DenseProgram = field(repr=False)
+    #: Whether the program repairs all points, so that they are feasible.
+    repaired: bool = False
+    #: Number of iterations per step: a certificate costs as much as one.
+    iterations: int = 10
+
+    @property
+    def comparable(self) -> bool:
+        return self.repaired
+
+    def start(self, program: GeneralProgram) -> tuple[Factor, BoundaryState]:
+        """Return the first point and the memory."""
+        state = self.data.advance(self.data.start())
+        return program.point(self.data.factor(state), self.data.multipliers(state)), state
+
+    def step(self, problem: GeneralProgram, iterate: Iterate, memory: BoundaryState) -> Proposal:
+        if problem.proof is not None:
+            return Proposal(iterate.point, math.nan, memory, finished=True)
+        for _ in problem.in_time(range(self.iterations)):
+            memory = self.data.advance(memory)
+        point = problem.point(self.data.factor(memory), self.data.multipliers(memory))
+        return Proposal(point, memory.penalty, memory)

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from fwflow._numerics import norm
 from fwflow._validation import Array, InputError, finite_array, nodes, shape_of
-from fwflow.semidefinite.general import GeneralProgram, inner_below, solve_general
+from fwflow.semidefinite.choice import solve_general
+from fwflow.semidefinite.general import GeneralProgram, inner_below
 from fwflow.semidefinite.operators import entries_map
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import DualBound, Factor, SemidefiniteResult
@@ -65,11 +66,11 @@ def completion(
 
     Notes
     -----
-    The bound needs no bound on the trace. Multipliers y of the entries form a sparse matrix G, and
-    :math:`\langle v, y \rangle / \sigma` is a lower bound, where :math:`\sigma` is an upper bound on the spectral norm of
-    G. The value is :math:`\tfrac12 \operatorname{tr} Y Y^T` plus an upper bound on the nuclear norm of the sparse matrix
-    that corrects the given entries: the smallest of the sum of the lengths of its rows, the same for its columns, and
-    its Frobenius norm times the square root of the number of its rows or columns.
+    Multipliers y of the entries form a sparse matrix G. A lower bound is :math:`\langle v, y \rangle / \sigma`, where
+    :math:`\sigma` is an upper bound on the spectral norm of G. It needs no bound on the trace. The value is
+    :math:`\tfrac12 \operatorname{tr} Y Y^T` plus an upper bound on the nuclear norm of the sparse matrix that corrects
+    the given entries: the smallest of the sum of the lengths of its rows, the same for its columns, and its Frobenius
+    norm times the square root of the smaller number of rows and columns.
 
     See Also
     --------

@@ -88,7 +88,8 @@ class Problem:
         if self.implied_trace is None:
             raise InputError(
                 "no bound on the trace of X follows from the constraints, and without one no lower bound can be"
-                " certified; give trace=R, a number that the trace of some solution does not exceed"
+                " certified; give trace=R, a number that the trace of some solution does not exceed (in CVXPY, add the"
+                " constraint cp.trace(X) <= R)"
             )
         return self.implied_trace
 

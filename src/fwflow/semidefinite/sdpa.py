@@ -10,7 +10,6 @@ from typing import TextIO
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, parsed
 from fwflow.semidefinite.operators import SparseMap, SparseOperator
 from fwflow.semidefinite.problem import Problem
@@ -178,7 +177,8 @@ def _assemble(
     twice = np.flatnonzero(np.diff(keys[order]) == 0)
     if len(twice):
         k = order[twice[0]]
-        raise InputError(f"{path}: matrix {owner[k]} has two entries at row {rows[k] + 1}, column {cols[k] + 1}, counted over all blocks")
+        place = f"row {rows[k] + 1}, column {cols[k] + 1}"
+        raise InputError(f"{path}: matrix {owner[k]} has two entries at {place}, counted over all blocks")
     cost = owner == 0
     upper = sp.coo_array((-values[cost], (rows[cost], cols[cost])), (n, n))
     C = sp.csr_array(upper + sp.triu(upper, 1).T)
@@ -233,7 +233,9 @@ def write_sdpa(problem: Problem, path: str | os.PathLike[str]) -> None:
         file.write(f"{len(b)}\n{len(sizes.split())}\n{sizes}\n{' '.join(map(repr, b.tolist()))}\n")
         for i, j, value in zip(cost.row.tolist(), cost.col.tolist(), cost.data.tolist(), strict=True):
             file.write(f"0 1 {i + 1} {j + 1} {-value!r}\n")
-        places = zip(entries.row.tolist(), rows[entries.col].tolist(), cols[entries.col].tolist(), values.tolist(), strict=True)
+        places = zip(
+            entries.row.tolist(), rows[entries.col].tolist(), cols[entries.col].tolist(), values.tolist(), strict=True
+        )
         for k, i, j, value in places:
             file.write(f"{k + 1} 1 {i + 1} {j + 1} {value!r}\n")
         for i in range(n if bounded else 0):

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from fwflow._graphs import is_networkx, read_graph
 from fwflow._numerics import dot, norm
 from fwflow._validation import Array, InputError, describe, finite_array, whole
-from fwflow.semidefinite.general import GeneralProgram, solve_general
+from fwflow.semidefinite.choice import solve_general
+from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.operators import FactoredOperator, SparseMap, SparseOperator, SumOperator
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import Factor, SemidefiniteResult

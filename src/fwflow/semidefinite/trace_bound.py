@@ -39,14 +39,14 @@ def implied_trace(map: ConstraintMap, b: Array, inequalities: Array) -> float | 
     return _ANY if bound is not None and bound < 0 else bound
 
 
-def _from_diagonals(
-    n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array, inequalities: Array
-) -> float | None:
+def _from_diagonals(n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array, inequalities: Array) -> float | None:
     """Return the smallest b^T w over weights of diagonal constraints whose weighted sum is at least I."""
     on = rows == cols
     off_entries = np.asarray(abs(M[:, ~on]).sum(axis=1)).reshape(-1)
     some = np.flatnonzero((off_entries == 0) & (np.diff(M.indptr) > 0))
-    diagonals = sp.csr_array(sp.coo_array((np.ones(int(on.sum())), (rows[on], np.arange(int(on.sum())))), (n, int(on.sum()))))
+    diagonals = sp.csr_array(
+        sp.coo_array((np.ones(int(on.sum())), (rows[on], np.arange(int(on.sum())))), (n, int(on.sum())))
+    )
     sums = sp.csr_array(diagonals @ sp.csr_array(M[some][:, on]).T)  # column i is the diagonal of A_i
     if not len(some) or (np.diff(sums.indptr) == 0).any():
         return None
@@ -64,9 +64,7 @@ def _from_diagonals(
     return None if least < 1 - _ERROR else float(dot(weights, b[some])) / least
 
 
-def _from_identity(
-    n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array, inequalities: Array
-) -> float | None:
+def _from_identity(n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array, inequalities: Array) -> float | None:
     """Return b^T w for weights with sum_i w_i A_i = I, if there are any."""
     target = (rows == cols).astype(np.float64)
     if target.sum() < n:
