@@ -339,6 +339,8 @@ class LowRankLagrangian(Stepper):
 
     def _widened(self, f: Lagrangian, x: FactorPlace, certificate: DualBound) -> FactorPlace:
         """Return the place with new columns along the directions of negative curvature."""
+        if certificate.vectors is None:
+            return x
         Y = compressed(x.Y, _NEGLIGIBLE)
         V = np.asarray(certificate.vectors)[:, : max(0, len(Y) - Y.shape[1])]
         if not V.shape[1]:

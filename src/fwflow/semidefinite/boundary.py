@@ -70,8 +70,8 @@ class BoundaryState(NamedTuple):
 class DenseProgram:
     """Data of a semidefinite program in the units of the method.
 
-    Constraint matrices and C have norm 1, and X is divided by `size`, an estimate of its norm. Inequalities have a slack
-    variable, with the coefficients `slack`. If `bounded`, a last row ``trace X <= R`` is added to those of the problem.
+    Constraint matrices and C have norm 1, and X is divided by `size`, an estimate of its norm. Inequalities have a
+    slack variable, with the coefficients `slack`. If `bounded`, the last row is ``tr X <= R``, not one of the problem.
     """
 
     C: Array
@@ -120,8 +120,9 @@ class DenseProgram:
         cost = float(norm(C)) or 1.0
         links = sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, cols)), (n, n))) + sp.csr_array(C != 0)
         blocks, singles = _blocks(links)
-        return DenseProgram((C + C.T) / (2 * cost), rows, cols, M, b / size, slack, row_norms, cost, size, blocks, singles,
-                     solve, bounded)  # fmt: skip
+        C = (C + C.T) / (2 * cost)
+        units = b / size, slack, row_norms, cost, size
+        return DenseProgram(C, rows, cols, M, *units, blocks, singles, solve, bounded)
 
     def image(self, X: Array) -> Array:
         """Return the vector of all ``<A_i, X>``, without slack variables."""
