@@ -70,7 +70,8 @@ def test_norms_of_all_kinds_of_matrices():
     np.testing.assert_allclose(row_norms(as_map(A, 9)), [np.linalg.norm(a) for a in A])
     V = rng.standard_normal((5, 9))
     estimates = row_norms(as_map([(v, 1.0) for v in V], 9))
-    assert (estimates > 0.1 * (V**2).sum(axis=1)).all() and (estimates < 10 * (V**2).sum(axis=1)).all()
+    assert (estimates > 0.1 * (V**2).sum(axis=1)).all()
+    assert (estimates < 10 * (V**2).sum(axis=1)).all()
     exact = np.linalg.norm(A[2], 2)
     assert 0.5 * exact <= norm_estimate(as_operator(A[2], "A")) <= exact * (1 + 1e-12)
     assert norm_estimate(as_operator(np.zeros((3, 3)), "A")) == 0
@@ -94,4 +95,5 @@ def test_brackets_find_minima_of_a_line_with_inequalities():
     D = -x.gradient
     new, t = f.step(x, D)
     best = scipy.optimize.minimize_scalar(lambda s: value(f, Y + s * D), bounds=(0, 100), method="bounded").fun
-    assert value(f, new.Y) <= best + 1e-9 and t > 0
+    assert value(f, new.Y) <= best + 1e-9
+    assert t > 0

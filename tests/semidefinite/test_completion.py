@@ -27,7 +27,8 @@ def test_agrees_with_clarabel(p, q, rank, count, noise):
     problem.solve(solver=cp.CLARABEL)
     r = semidefinite.completion(i, j, v, (p, q), max_time=60)
     assert r.success, r.message
-    assert r.bound <= problem.value * (1 + 1e-6) and problem.value <= r.value * (1 + 1e-6)
+    assert r.bound <= problem.value * (1 + 1e-6)
+    assert problem.value <= r.value * (1 + 1e-6)
     found = r.Y[:p] @ r.Y[p:].T
     corrected = found.copy()
     corrected[i, j] = v
@@ -60,7 +61,9 @@ def test_bounds_are_true_along_a_whole_run(monkeypatch):
 
     monkeypatch.setattr(CompletionProgram, "certify", recorded)
     r = semidefinite.completion(i, j, v, M.shape)
-    assert r.success and len(seen) > 5 and max(seen) == r.bound
+    assert r.success
+    assert len(seen) > 5
+    assert max(seen) == r.bound
 
 
 def test_a_bound_on_the_trace_is_a_constraint():
@@ -68,13 +71,16 @@ def test_a_bound_on_the_trace_is_a_constraint():
     norm = semidefinite.completion(i, j, v, (8, 6)).value
     assert semidefinite.completion(i, j, v, (8, 6), trace=2.5 * norm).success
     r = semidefinite.completion(i, j, v, (8, 6), trace=1.5 * norm, max_time=30)
-    assert r.status is fw.Status.INFEASIBLE and not r.success
+    assert r.status is fw.Status.INFEASIBLE
+    assert not r.success
 
 
 def test_zeros_and_no_entries():
     for i, v in ([0, 1], [0.0, 0.0]), ([], []):
         r = semidefinite.completion(i, i, v, (3, 4))
-        assert r.success and r.bound == 0 and r.value == pytest.approx(0, abs=1e-12)
+        assert r.success
+        assert r.bound == 0
+        assert r.value == pytest.approx(0, abs=1e-12)
 
 
 def test_errors():

@@ -127,7 +127,9 @@ def test_infeasible_problems_are_proved_to_be_infeasible(name, method):
     C = symmetric(np.random.default_rng(1).standard_normal((4, 4)))
     problem = semidefinite.Problem(C, A, b, trace, inequalities=inequalities)
     r = semidefinite.solve(problem, method=method, max_iter=2000, max_time=20)
-    assert r.status is fw.Status.INFEASIBLE and not r.success and r.bound == math.inf
+    assert r.status is fw.Status.INFEASIBLE
+    assert not r.success
+    assert r.bound == math.inf
     assert "prove" in r.message
     # y proves it if it has a positive bound for C = 0, or one above the value of every X with that trace.
     y, R = r.y, problem.trace
@@ -141,7 +143,8 @@ def test_a_run_that_neither_solves_nor_disproves_says_so():
     A, b, trace, _ = INFEASIBLE["too large off the diagonal"]
     b = [1.0, 0.999999999]  # the largest possible entry is 1/2 of the trace, counted twice
     r = semidefinite.solve(semidefinite.Problem(I4, A, b, trace), rtol=1e-12, max_iter=3)
-    assert not r.success and r.infeasibility > 1e-12
+    assert not r.success
+    assert r.infeasibility > 1e-12
     assert "whether they can be satisfied is unknown" in r.message
 
 
@@ -184,7 +187,8 @@ def test_limits_and_callbacks_end_a_run_with_a_true_bound():
     reference, problem = optimum(*data), as_problem(*data)
     for options in ({"max_iter": 2}, {"callback": lambda state: state.k == 3}, {"max_time": 1e-9}):
         r = semidefinite.solve(problem, rtol=1e-10, **options)
-        assert not r.success and r.bound <= reference + 1e-6 * abs(reference)
+        assert not r.success
+        assert r.bound <= reference + 1e-6 * abs(reference)
     r = semidefinite.solve(problem, rtol=1e-3)
     assert len(r.trace["fun"]) == r.nit + 1
 
@@ -206,6 +210,7 @@ def test_errors_name_the_argument_and_the_remedy():
         semidefinite.Problem(C, [np.full((3, 3), np.nan)], [1.0])
     with pytest.raises(ValueError, match="method='sdp' is not known"):
         semidefinite.solve(semidefinite.Problem(C, [C], [1.0]), method="sdp")
+    functions = CallableMap(lambda v: [v @ v], lambda y, v: y[0] * v, 5000, 1)
+    large = semidefinite.Problem(np.ones(5000), functions, [1.0], trace=1.0)
     with pytest.raises(ValueError, match="entries of all constraint matrices"):
-        functions = CallableMap(lambda v: [v @ v], lambda y, v: y[0] * v, 5000, 1)
-        semidefinite.solve(semidefinite.Problem(np.ones(5000), functions, [1.0], trace=1.0), method="boundary-point")
+        semidefinite.solve(large, method="boundary-point")

@@ -31,7 +31,8 @@ def problems(n):
 def test_agrees_with_clarabel(name, n):
     problem = problems(n)[name]
     r = semidefinite.solve(problem, max_time=60)
-    assert r.success and problem.status == cp.OPTIMAL
+    assert r.success
+    assert problem.status == cp.OPTIMAL
     found, X = problem.value, problem.variables()[0].value
     assert found == pytest.approx(r.value, rel=1e-9, abs=1e-9)
     np.testing.assert_allclose(X, r.Y @ r.Y.T, atol=1e-12)
@@ -46,8 +47,10 @@ def test_infeasible_problems_and_limits_set_the_status():
     for objective, value in ((cp.Minimize(X[0, 1]), np.inf), (cp.Maximize(X[0, 1]), -np.inf)):
         problem = cp.Problem(objective, [cp.trace(X) <= 2, X[0, 0] >= 3])
         r = semidefinite.solve(problem)
-        assert r.status is fw.Status.INFEASIBLE and r.bound == value
-        assert problem.status == cp.INFEASIBLE and problem.value == value
+        assert r.status is fw.Status.INFEASIBLE
+        assert r.bound == value
+        assert problem.status == cp.INFEASIBLE
+        assert problem.value == value
     problem = problems(7)["entries"]
     semidefinite.solve(problem, rtol=1e-9, max_iter=2)
     assert problem.status == "user_limit"

@@ -93,7 +93,9 @@ def test_the_example_of_the_manual(tmp_path):
     problem = semidefinite.read_sdpa(path, trace=20.0)
     assert (problem.n, problem.map.m) == (7, 5)
     C = problem.C.apply(np.eye(7))
-    assert C[2, 3] == C[3, 2] == 12 and C[6, 6] == 4.0 and C[0, 2] == C[5, 6] == 0
+    assert C[2, 3] == C[3, 2] == 12
+    assert C[6, 6] == 4.0
+    assert C[0, 2] == C[5, 6] == 0
     r = semidefinite.solve(problem, rtol=1e-6)
     assert r.success
     np.testing.assert_allclose([-r.value, -r.bound], VALUE, rtol=3e-6)
@@ -107,7 +109,8 @@ def test_what_is_written_is_read_again(tmp_path, seed):
     semidefinite.write_sdpa(problem, path)
     again = semidefinite.read_sdpa(path, trace=1e6)
     slack = int(problem.inequalities.sum()) + (not problem.trace_is_implied)
-    assert again.n == problem.n + slack and len(again.b) == len(problem.b) + (not problem.trace_is_implied)
+    assert again.n == problem.n + slack
+    assert len(again.b) == len(problem.b) + (not problem.trace_is_implied)
     n = problem.n
     np.testing.assert_array_equal(again.C.apply(np.eye(again.n))[:n, :n], problem.C.apply(np.eye(n)))
     Y = np.random.default_rng(seed).standard_normal((again.n, 3))
@@ -170,7 +173,9 @@ def test_small_variations_of_the_format(tmp_path):
         "* comment\n1 =m\n2 = nblocks\n{2,\n-1}\n{+1.0D0}\n\n1 1 1 1 1\n1 1 2 2 1.0e0\n1,2,1,1,1\n0 1 2 1 -0.5\n"
     )
     problem = semidefinite.read_sdpa(path)
-    assert problem.n == 3 and problem.trace == 1.0 and problem.C.apply(np.eye(3))[0, 1] == 0.5
+    assert problem.n == 3
+    assert problem.trace == 1.0
+    assert problem.C.apply(np.eye(3))[0, 1] == 0.5
     r = semidefinite.solve(problem)
     np.testing.assert_allclose([r.value, r.bound], -0.5, rtol=1e-4)
     path.write_bytes(b"\xff\xfe\x00")

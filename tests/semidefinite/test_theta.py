@@ -63,8 +63,10 @@ def test_known_values_lie_between_value_and_bound(name, method):
     graph, exact = KNOWN[name]
     r = semidefinite.theta(graph, method=method, max_time=60)
     assert r.success, r.message
-    assert r.value <= exact * (1 + 1e-12) and exact <= r.bound * (1 + 1e-12)
-    assert r.gap == pytest.approx(r.bound - r.value) and r.gap <= 1e-4 * r.bound
+    assert r.value <= exact * (1 + 1e-12)
+    assert exact <= r.bound * (1 + 1e-12)
+    assert r.gap == pytest.approx(r.bound - r.value)
+    assert r.gap <= 1e-4 * r.bound
 
 
 @pytest.mark.parametrize(("n", "edges", "seed"), [(12, 20, 0), (20, 120, 1), (25, 40, 2), (30, 380, 3)])
@@ -76,7 +78,8 @@ def test_random_graphs_agree_with_clarabel(n, edges, seed):
     problem.solve(solver=cp.CLARABEL)
     r = semidefinite.theta(chosen, n, rtol=1e-5)
     assert r.success
-    assert r.value <= problem.value * (1 + 1e-6) and problem.value <= r.bound * (1 + 1e-6)
+    assert r.value <= problem.value * (1 + 1e-6)
+    assert problem.value <= r.bound * (1 + 1e-6)
 
 
 def test_values_and_bounds_are_true_along_a_whole_run(monkeypatch):
@@ -98,7 +101,8 @@ def test_values_and_bounds_are_true_along_a_whole_run(monkeypatch):
     monkeypatch.setattr(ThetaProgram, "certify", recorded_bound)
     for method in ("low-rank", "boundary-point", "conditional-gradient"):
         r = semidefinite.theta(nx.petersen_graph(), method=method, rtol=1e-3, max_iter=300)
-        assert max(seen) <= 4 + 1e-9 and r.bound >= 4 - 1e-9
+        assert max(seen) <= 4 + 1e-9
+        assert r.bound >= 4 - 1e-9
     assert len(seen) > 20
 
 
@@ -132,7 +136,8 @@ def test_forms_of_graphs_and_repeated_edges():
     forms = [(edges, 10), (edges[:, ::-1].tolist(), 10), (np.vstack([edges, edges[:, ::-1]]), 10), (named, None)]
     for given, n in [*forms, (matrix, None), (sp.triu(matrix), 10), (edges.astype(np.int32), 10)]:
         r = semidefinite.theta(given, n)
-        assert r.value <= 4 <= r.bound and r.success
+        assert r.value <= 4 <= r.bound
+        assert r.success
     assert semidefinite.theta(stored_zero).bound == pytest.approx(2, rel=1e-4)
     assert semidefinite.theta([], 4).value == pytest.approx(4)
 

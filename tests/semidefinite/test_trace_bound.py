@@ -59,9 +59,11 @@ def test_no_bound_and_given_bounds():
         with pytest.raises(ValueError, match="give trace=R"):
             problem.trace  # noqa: B018 - the property raises the error
         given = semidefinite.Problem(np.eye(n), A, np.ones(len(A)), trace=7.0)
-        assert given.trace == 7.0 and not given.trace_is_implied
+        assert given.trace == 7.0
+        assert not given.trace_is_implied
     exact = semidefinite.Problem(np.eye(n), [np.eye(n)], [2.0], trace=3.0)
-    assert exact.trace == 3.0 and exact.trace_is_implied
+    assert exact.trace == 3.0
+    assert exact.trace_is_implied
     assert not semidefinite.Problem(np.eye(n), [np.eye(n)], [2.0], trace=1.0).trace_is_implied
     for wrong in (0, -1, np.inf, np.nan, "3"):
         with pytest.raises(ValueError, match="trace must be a positive finite number"):
