@@ -1,4 +1,10 @@
-"""Semidefinite programs with certified bounds."""
+"""Semidefinite programs with certified bounds.
+
+>>> import numpy as np
+>>> from fwflow import semidefinite
+>>> semidefinite.maxcut(np.ones((4, 4))).cut_value
+4.0
+"""
 
 from fwflow.semidefinite.completion import completion
 from fwflow.semidefinite.cuts import CutResult, maxcut

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import norm
-from fwflow._validation import Array, InputError, finite_array, nodes, shape_of
+from fwflow._validation import Array, InputError, finite_array, nodes, positive, shape_of
 from fwflow.semidefinite.choice import solve_general
 from fwflow.semidefinite.general import GeneralProgram, inner_below
 from fwflow.semidefinite.operators import entries_map
@@ -102,7 +102,7 @@ def completion(
     if len(twice):
         raise InputError(f"the entry at row {i[twice[0]]} and column {j[twice[0]]} is given twice")
     program = CompletionProgram(i, j, v, (sizes[0], sizes[1]), trace)
-    return solve_general(program, rtol=rtol, max_iter=max_iter, max_time=max_time, rank=rank, progress=progress)
+    return solve_general(program, rtol=positive(rtol, "rtol"), max_iter=max_iter, max_time=max_time, rank=rank, progress=progress)
 
 
 class CompletionProgram(GeneralProgram):

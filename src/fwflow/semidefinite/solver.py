@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fwflow._validation import InputError, describe, whole
+from fwflow._validation import InputError, describe, positive, whole
 from fwflow.run.result import State
 from fwflow.semidefinite.choice import solve_general
 from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper
@@ -36,6 +36,7 @@ def solve(
         return model.unpack(found)
     if not isinstance(p, Problem):
         raise InputError(f"p must be a semidefinite.Problem; got {describe(p)}")
+    rtol = positive(rtol, "rtol")
     rank = None if rank is None else whole(rank, "rank", 1)
     matrix = p.C.sparse()
     given_diagonal = p.map.is_diagonal and (p.b > 0).all() and not p.inequalities.any() and p.trace_is_implied

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._graphs import is_networkx, read_graph
 from fwflow._numerics import dot, norm
-from fwflow._validation import Array, InputError, describe, finite_array, whole
+from fwflow._validation import Array, InputError, describe, finite_array, positive, whole
 from fwflow.semidefinite.choice import solve_general
 from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.operators import FactoredOperator, SparseMap, SparseOperator, SumOperator
@@ -94,7 +94,7 @@ def theta(
     result = solve_general(
         ThetaProgram(rows, cols, n),
         method=method,
-        rtol=rtol,
+        rtol=positive(rtol, "rtol"),
         max_iter=max_iter,
         max_time=max_time,
         progress=progress,

@@ -319,7 +319,8 @@ def long_lanczos(
         vectors += np.outer(w, weights[k])
         if k + 1 == steps:
             break
-    bound = (ritz.bound() if ritz.norms[-1] else float(ritz.values[-1])) + 8 * steps * _EPS * size
+    bound = ritz.bound() if ritz.norms[-1] else float(ritz.values[-1])
+    bound += 8 * (steps + math.sqrt(n)) * _EPS * size
     return Extreme(bound, float(ritz.values[-1]), scipy.linalg.qr(vectors, mode="economic")[0])
 
 
