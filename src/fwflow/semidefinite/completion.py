@@ -102,7 +102,9 @@ def completion(
     if len(twice):
         raise InputError(f"the entry at row {i[twice[0]]} and column {j[twice[0]]} is given twice")
     program = CompletionProgram(i, j, v, (sizes[0], sizes[1]), trace)
-    return solve_general(program, rtol=positive(rtol, "rtol"), max_iter=max_iter, max_time=max_time, rank=rank, progress=progress)
+    return solve_general(
+        program, rtol=positive(rtol, "rtol"), max_iter=max_iter, max_time=max_time, rank=rank, progress=progress
+    )
 
 
 class CompletionProgram(GeneralProgram):
