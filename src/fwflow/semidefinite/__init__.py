@@ -6,9 +6,22 @@
 4.0
 """
 
+from fwflow.semidefinite.completion import completion
 from fwflow.semidefinite.cuts import CutResult, maxcut
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import SemidefiniteResult
+from fwflow.semidefinite.sdpa import read_sdpa, write_sdpa
 from fwflow.semidefinite.solver import solve
+from fwflow.semidefinite.theta import theta
 
-__all__ = ["CutResult", "Problem", "SemidefiniteResult", "maxcut", "solve"]
+__all__ = [
+    "CutResult",
+    "Problem",
+    "SemidefiniteResult",
+    "completion",
+    "maxcut",
+    "read_sdpa",
+    "solve",
+    "theta",
+    "write_sdpa",
+]

@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ class LowRankProgram(Evaluator):
     def scale(self, first_gap: float, fun: float, gap: float) -> float:
         """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
         bound = abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
-        return max(bound, self.resolution / self.rtol)
+        return max(bound, self.resolution / self.rtol if self.rtol else 0.0)
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,10 @@ class SemidefiniteResult:
     message: str
     seconds: float
     trace: Trace = field(repr=False)
+
+    def negated(self) -> SemidefiniteResult:
+        """Return the result of the same run as a maximisation: ``value <= maximum <= bound``."""
+        return replace(self, value=-self.value, bound=-self.bound)
 
 
 def execute(
