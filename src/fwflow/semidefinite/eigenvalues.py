@@ -19,7 +19,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 from fwflow.semidefinite.operators import SymmetricOperator
-from fwflow.sets.lanczos import long_lanczos
+from fwflow.sets.lanczos import HostRecurrence, long_lanczos
 
 # Largest order of a matrix whose eigenvalues are computed with dense arrays: 64 milliseconds on one core.
 _DENSE = 400
@@ -171,5 +171,6 @@ def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, la
     def allowed(value: float) -> float:
         return max(slack, share * abs(value))
 
-    found = long_lanczos(lambda v: -S.apply(v), S.n, allowed, count, min(_MOST, S.n), late, seed)
+    recurrence = HostRecurrence(lambda v: -S.apply(v), S.n, seed)
+    found = long_lanczos(recurrence, allowed, lambda value: count, min(_MOST, S.n), late)
     return Least(-found.bound, -found.value, found.vectors)
