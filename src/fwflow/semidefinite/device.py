@@ -15,8 +15,8 @@ U is stored in single precision. Values, multipliers and Lanczos steps are compu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ _EPS = float(np.finfo(np.float64).eps)
 # Largest number of groups, since every group takes compilation time, and smallest share of the nodes in a group of its
 # own. Colours with fewer nodes share the last group if they have few nodes together, else they are added to the groups.
 _GROUPS, _SMALL_GROUP, _FEW_NODES = 16, 0.02, 0.1
+# Colour of nodes without a colour, which is the number of colours. Sets of colours are 64-bit numbers.
+_NONE = 63
 # Largest number of rounds of the colouring. Random graphs of degree 6 with 10^6 nodes take 12.
 _ROUNDS = 40
 # Number of neighbours that one step of a product adds up, and largest number that a row holds. Longer rows are divided.
@@ -56,8 +58,9 @@ _STALLED = 0.005
 _FAR = 8.0
 # Smallest relative gap for which factors in single precision are used to the end.
 _SINGLE = 1e-6
-# Accuracy of the eigenvalue relative to the gap that is wanted, and relative to its size while it is large.
-_SLACK_SHARE, _VALUE_SHARE = 0.1, 0.2
+# Accuracy of the eigenvalue relative to the gap that is wanted, to the rest of it that the estimated eigenvalue leaves,
+# and to the eigenvalue itself while it is large.
+_SLACK_SHARE, _REST_SHARE, _VALUE_SHARE = 0.1, 0.7, 0.2
 # Largest number of Lanczos steps for a bound, and number of steps between two looks at the clock.
 _MOST_STEPS, _STEPS = 4000, 64
 # Largest order of a matrix whose eigenvalues are computed on the host.
@@ -65,26 +68,36 @@ _SMALL = 400
 
 
 class Rows(NamedTuple):
-    """Rows of a matrix, padded to one length with zeros: entry [k, l, i] is entry ``8 k + l`` of row i."""
+    """Rows of a matrix that are padded with zeros to one length, for several groups: entry [g, k, l, i].
+
+    It is entry ``8 k + l`` of row i of group g. A long row is divided into several ones.
+    """
 
     cols: Any
     values: Any
-    #: Row to which a part of a long row belongs; None if rows are complete.
+    #: Number of the long row to which a row [g, i] belongs; None if rows are not divided.
     owner: Any = None
-    #: Array with one entry for each of the complete rows, whose shape tells their number.
-    place: Any = None
+    #: Array with as many entries as there are long rows in a group.
+    wholes: Any = None
+
+    @property
+    def size(self) -> int:
+        """Number of nodes in each group."""
+        return int(self.cols.shape[-1] if self.owner is None else len(self.wholes))
 
 
 def groups_of(matrix: sp.csr_array, seed: int = 0) -> Array:
     """Return a group for every node, such that few neighbours, usually none, are in the same group.
 
-    Nodes choose random colours that no neighbour has. Of two neighbours with the same colour, one chooses again
-    (Gebremedhin & Manne, 2000). Frequent colours are groups, rare ones share groups.
+    Nodes choose random colours that no neighbour has. Of two neighbours with the same colour, the one of lower degree
+    chooses again (Gebremedhin & Manne, 2000). Frequent colours are groups, rare ones share groups.
     """
     n, indptr, indices = matrix.shape[0], matrix.indptr.astype(np.int64), matrix.indices
     degrees, rng = np.diff(indptr), np.random.default_rng(seed)
     few = max(2, min(_GROUPS, int(degrees.mean()) + 1))
-    colour, nodes = np.full(n, 63, dtype=np.uint8), np.arange(n)
+    priority = np.empty(n, dtype=np.int32)
+    priority[np.argsort(np.minimum(degrees, 2**15 - 1).astype(np.int16), kind="stable")] = np.arange(n)
+    colour, nodes = np.full(n, _NONE, dtype=np.uint8), np.arange(n)
     for _ in range(_ROUNDS):
         count = degrees[nodes]
         first = np.cumsum(count) - count
@@ -95,23 +108,23 @@ def groups_of(matrix: sp.csr_array, seed: int = 0) -> Array:
         taken[has] = np.bitwise_or.reduceat(bits, first[has]) if len(bits) else 0
         choice = rng.integers(0, few, len(nodes), dtype=np.uint8)
         blocked = np.arange(len(nodes))
-        for attempt in range(63):
+        for attempt in range(few + _NONE):
             blocked = blocked[(taken[blocked] >> choice[blocked].astype(np.uint64)) & np.uint64(1) > 0]
             if not len(blocked):
                 break
-            choice[blocked] = (choice[blocked] + 1) % few if attempt < few else (choice[blocked] + 1) % 63
+            choice[blocked] = (choice[blocked] + 1) % (few if attempt < few else _NONE)
         colour[nodes] = choice
         clash = colour[neighbours] == np.repeat(choice, count)
-        clash &= neighbours > np.repeat(nodes, count)
+        clash &= priority[neighbours] > np.repeat(priority[nodes], count)
         lost = np.zeros(len(nodes), dtype=bool)
         lost[has] = np.logical_or.reduceat(clash, first[has]) if len(clash) else False
         nodes = nodes[lost]
         if not len(nodes):
             break
-        colour[nodes] = 63  # no colour yet
-    sizes = np.bincount(colour, minlength=64)
+        colour[nodes] = _NONE
+    sizes = np.bincount(colour, minlength=_NONE + 1)
     rank = np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")
-    frequent = min(_GROUPS - 1, int((sizes >= _SMALL_GROUP * n).sum()))
+    frequent = min(_GROUPS - 1, int((sizes >= max(1, _SMALL_GROUP * n)).sum()))
     many = sizes[rank >= frequent].sum() > _FEW_NODES * n
     return (rank % _GROUPS if many else np.minimum(rank, frequent)).astype(np.uint8)[colour]
 
@@ -119,70 +132,98 @@ def groups_of(matrix: sp.csr_array, seed: int = 0) -> Array:
 def padded_lengths(degrees: Array) -> Array:
     """Return the length to which every row is padded, at most `_LONGEST`: a few lengths with little padding."""
     counts = np.bincount(np.minimum(degrees, _LONGEST), minlength=_LONGEST + 1)
-    allowed = [0, *range(1, _STRIP), *range(_STRIP, _LONGEST + 1, _STRIP)]
+    allowed = [*range(_STRIP), *range(_STRIP, _LONGEST + 1, _STRIP)]
     rounded = np.searchsorted(allowed, np.arange(_LONGEST + 1))
-    sizes = {allowed[i]: int(counts[rounded == i].sum()) for i in range(len(allowed))}
+    sizes = {length: int(counts[rounded == i].sum()) for i, length in enumerate(allowed)}
     sizes = {length: size for length, size in sizes.items() if size}
     allowance = _PADDING * sum(length * size for length, size in sizes.items())
     while len(sizes) > 1:
         lengths = list(sizes)
-        padding = [(b - a) * sizes[a] for a, b in zip(lengths, lengths[1:], strict=False)]
+        padding = [(b - a) * sizes[a] for a, b in pairwise(lengths)]
         i = int(np.argmin(padding))
         allowance -= padding[i]
         if len(sizes) <= _LENGTHS and allowance < 0:
             break
         sizes[lengths[i + 1]] += sizes.pop(lengths[i])
-    lengths = np.array(list(sizes))
-    return lengths[np.searchsorted(lengths, np.minimum(degrees, _LONGEST))]
+    lengths = list(sizes)
+    return np.array(lengths)[np.searchsorted(lengths, np.minimum(degrees, _LONGEST))]
 
 
 class Layout(NamedTuple):
-    """A symmetric matrix for the device: rows of every group in parts of the same length, in a new order of nodes."""
+    """A symmetric matrix for the device, in a new order of nodes."""
 
-    #: New number of each node, and the node of each new number.
+    #: New number of each node, and the node of each new number, -1 if there is none.
     place: Array
     order: Array
-    #: The parts of each group.
-    groups: list[list[Rows]]
-    #: Sum of the absolute values of entries within a group, for each new number.
+    #: Stacks of groups that have the same shape. All groups of a stack consist of the same parts.
+    stacks: list[list[Rows]]
+    #: Sum of the absolute values of the entries within the group of each node.
     shifts: Array
 
 
 def layout(G: sp.csr_array) -> Layout:
     """Return the arrays for the products with a matrix without diagonal."""
-    n, indptr, degrees = G.shape[0], G.indptr.astype(np.int64), np.diff(G.indptr)
-    group, length = groups_of(G), padded_lengths(degrees)
-    long = degrees > _LONGEST
-    key = (group.astype(np.int16) * (_LONGEST + 1) + length) * 2 + long
-    order = np.argsort(key, kind="stable")
-    place = np.empty(n, dtype=np.int32)
-    place[order] = np.arange(n, dtype=np.int32)
-    exact = G.data.astype(np.float32)
-    data = exact if np.array_equal(exact, G.data) else G.data
+    degrees, group = np.diff(G.indptr), groups_of(G)
+    sizes = np.bincount(group)
+    stacks: list[list[int]] = []
+    for g in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
+        if not stacks or sizes[g] < (1 - _PADDING) * sizes[stacks[-1][0]]:
+            stacks.append([])
+        stacks[-1].append(int(g))
+    # The nodes of each part of each stack, one list per group, and the length of their rows.
+    parts: list[list[tuple[list[Array], int]]] = []
+    order = [np.zeros(0, dtype=np.int64)]
+    for stack in stacks:
+        members = [np.flatnonzero(group == g) for g in stack]
+        length = padded_lengths(degrees[np.concatenate(members)])
+        lengths = np.split(length + (degrees[np.concatenate(members)] > _LONGEST), np.cumsum([*map(len, members)])[:-1])
+        parts.append([])
+        for width in np.unique(np.concatenate(lengths)):
+            nodes = [m[lengths_of == width] for m, lengths_of in zip(members, lengths, strict=True)]
+            parts[-1].append((nodes, int(width)))
+        for g in range(len(stack)):
+            order += [_filled(nodes[g], max(map(len, nodes)), -1) for nodes, _ in parts[-1]]
+    places = np.concatenate(order)
+    place = np.empty(G.shape[0], dtype=np.int32)
+    place[places[places >= 0]] = np.flatnonzero(places >= 0)
     inside = np.repeat(group, degrees) == group[G.indices]
-    shifts = np.bincount(np.repeat(np.arange(n), degrees)[inside], np.abs(G.data[inside]), n)[order]
+    shifts = np.bincount(np.repeat(np.arange(len(place)), degrees)[inside], np.abs(G.data[inside]), len(place))
+    return Layout(place, places, [[_rows(G, place, *part) for part in stack] for stack in parts], shifts)
 
-    def rows(nodes: Array) -> Rows:
-        owner, begin, size, width = None, indptr[nodes], degrees[nodes], int(length[nodes[0]])
-        if long[nodes[0]]:
-            parts = -(-size // _LONGEST)
-            owner = np.repeat(np.arange(len(nodes), dtype=np.int32), parts)
-            offset = _LONGEST * (np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts))
-            begin, size = np.repeat(begin, parts) + offset, np.minimum(np.repeat(size, parts) - offset, _LONGEST)
-        slots = np.arange(width)[:, None]
-        filled = slots < size
-        entries = np.where(filled, begin + slots, 0)
-        # An empty slot points to the row itself, which is near in memory.
-        near = place[nodes] if owner is None else place[nodes][owner]
-        cols = np.where(filled, place[G.indices[entries]], near) if width else np.zeros((0, len(nodes)), np.int32)
-        values = np.where(filled, data[entries], data.dtype.type(0)) if width else np.zeros((0, len(nodes)), data.dtype)
-        shape = (-(-width // _STRIP), min(width, _STRIP) or 1, cols.shape[1])
-        return Rows(cols.reshape(shape), values.reshape(shape), owner, None if owner is None else place[nodes])
 
-    ends = np.flatnonzero(np.diff(key[order], append=-1)) + 1
-    parts = np.split(order, ends[:-1])
-    groups = [[rows(nodes) for nodes in parts if group[nodes[0]] == g] for g in range(_GROUPS)]
-    return Layout(place, order, [group for group in groups if group], shifts)
+def _filled(values: Array, size: int, fill: int) -> Array:
+    """Return an array that is extended to a size."""
+    return np.concatenate([values, np.full(size - len(values), fill, dtype=values.dtype)])
+
+
+def _rows(G: sp.csr_array, place: Array, nodes: list[Array], width: int) -> Rows:
+    """Return the rows of some nodes in several groups, padded to a length, and divided if it exceeds `_LONGEST`."""
+    single = G.data.astype(np.float32)
+    data, owners = single if np.array_equal(single, G.data) else G.data, None
+    begins = [G.indptr[chosen].astype(np.int64) for chosen in nodes]
+    counts = [np.diff(G.indptr)[chosen].astype(np.int64) for chosen in nodes]
+    if width > _LONGEST:
+        pieces = [-(-count // _LONGEST) for count in counts]
+        owners = [np.repeat(np.arange(len(p), dtype=np.int32), p) for p in pieces]
+        for g, p in enumerate(pieces):
+            offset = _LONGEST * (np.arange(p.sum()) - np.repeat(np.cumsum(p) - p, p))
+            begins[g] = np.repeat(begins[g], p) + offset
+            counts[g] = np.minimum(np.repeat(counts[g], p) - offset, _LONGEST)
+        width = _LONGEST
+    size, wholes = max(map(len, begins)), max(map(len, nodes))
+    slots = np.arange(width)[:, None]
+    # Empty slots have the value zero and point to the first row.
+    shape = (len(nodes), -(-width // _STRIP), min(width, _STRIP), size)
+    cols, values = np.zeros((len(nodes), width, size), np.int32), np.zeros((len(nodes), width, size), data.dtype)
+    for g, (begin, count) in enumerate(zip(begins, counts, strict=True)):
+        used = slots < count
+        entries = (begin + slots)[used]
+        cols[g, :, : len(begin)][used] = place[G.indices[entries]]
+        values[g, :, : len(begin)][used] = data[entries]
+    if owners is None:
+        return Rows(cols.reshape(shape), values.reshape(shape))
+    owner = np.stack([_filled(o, size, wholes - 1) for o in owners])
+    return Rows(cols.reshape(shape), values.reshape(shape), owner, np.zeros(wholes, np.int8))
 
 
 class _Kernels:
@@ -199,37 +240,42 @@ class _Kernels:
         self.lanczos = jax.jit(self._lanczos, static_argnames="length")
         self.ritz_vectors = jax.jit(self._ritz_vectors)
         self.unit_rows = jax.jit(self._unit_rows)
+        self.start = jax.jit(self._start, static_argnums=(1, 2))
+        self.wider = jax.jit(self._wider, static_argnums=3)
 
-    def product(self, rows: Rows, V: Any, dtype: Any) -> Any:
-        """Return rows of ``G V`` for a block of vectors V, or for one vector."""
-        cols, values = rows.cols, rows.values
+    def product(self, rows: Rows, V: Any, dtype: Any, weights: Any = None) -> Any:
+        """Return the rows of one group of ``G diag(weights) V``, for a block of vectors V or for one vector."""
+        # No product of matrices is used: its default precision is low on a GPU.
+        jnp, lax = self.jnp, self.lax
 
-        def strip(total: Any, entries: tuple[Any, Any]) -> tuple[Any, None]:
-            for col, value in zip(*entries, strict=True):
-                gathered = V.at[col].get(mode="promise_in_bounds").astype(dtype)
+        def strip(k: Any, total: Any) -> Any:
+            cols, values = (lax.dynamic_index_in_dim(part, k, keepdims=False) for part in (rows.cols, rows.values))
+            for col, value in zip(cols, values, strict=True):
                 value = value.astype(dtype)
+                if weights is not None:
+                    value = value * weights.at[col].get(mode="promise_in_bounds")
+                gathered = V.at[col].get(mode="promise_in_bounds").astype(dtype)
                 total = total + (value if V.ndim == 1 else value[:, None]) * gathered
-            return total, None
+            return total
 
-        total = self.jnp.zeros(cols.shape[2:] + V.shape[1:], dtype)
-        if cols.shape[0] == 1:
-            total, _ = strip(total, (cols[0], values[0]))
-        elif cols.shape[0]:
-            total, _ = self.lax.scan(strip, total, (cols, values))
+        total, strips = jnp.zeros(rows.cols.shape[2:] + V.shape[1:], dtype), rows.cols.shape[0]
+        total = strip(0, total) if strips == 1 else lax.fori_loop(0, strips, strip, total) if strips else total
         if rows.owner is None:
             return total
-        return self.jax.ops.segment_sum(total, rows.owner, len(rows.place), indices_are_sorted=True)
+        return self.jax.ops.segment_sum(total, rows.owner, rows.size, indices_are_sorted=True)
 
-    def slices(self, groups: Sequence[Sequence[Rows]]) -> list[list[tuple[slice, Rows]]]:
-        """Return the parts of each group with their places."""
-        first, found = 0, []
-        for group in groups:
-            found.append([])
-            for rows in group:
-                size = rows.cols.shape[2] if rows.place is None else len(rows.place)
-                found[-1].append((slice(first, first + size), rows))
-                first += size
-        return found
+    def matvec(self, stacks: Any, v: Any) -> Any:
+        """Return ``G v`` for a vector."""
+        found = []
+        for parts in stacks:
+            # Long rows have one array of `wholes` for all groups.
+            over = [Rows(0, 0, None if rows.owner is None else 0, None) for rows in parts]
+            images = [
+                self.jax.vmap(partial(self.product, V=v, dtype=v.dtype), in_axes=(axes,))(rows)
+                for axes, rows in zip(over, parts, strict=True)
+            ]
+            found.append(self.jnp.concatenate(images, axis=1).ravel())
+        return self.jnp.concatenate(found)
 
     def _unit_rows(self, V: Any) -> Any:
         """Return rows divided by their length; a row of zeros becomes the first unit vector."""
@@ -237,82 +283,100 @@ class _Kernels:
         first = self.jnp.zeros(V.shape[1], V.dtype).at[0].set(1)
         return self.jnp.where(length > 0, V / self.jnp.where(length > 0, length, 1), first)
 
-    def _sweeps(self, groups: Any, shifts: Any, U: Any, before: Any, t: Any, count: Any) -> tuple[Any, Any, Any]:
+    def _start(self, seed: Any, size: int, rank: int) -> Any:
+        random = self.jax.random
+        return self._unit_rows(random.normal(random.key(seed), (size, rank), self.jnp.float32))
+
+    def _wider(self, U: Any, vectors: Any, scale: Any, columns: int) -> Any:
+        """Return U with new columns: random ones, to which the eigenvectors of the scaled matrix are added."""
+        jnp, random = self.jnp, self.jax.random
+        noise = random.normal(random.key(U.shape[1]), (len(U), columns), U.dtype)
+        along = (vectors * scale).T
+        along = _LENGTH * along / jnp.sqrt((along**2).mean(axis=0))
+        added = (_NOISE / math.sqrt(columns) * noise).at[:, : len(vectors)].add(along.astype(U.dtype))
+        return self._unit_rows(jnp.concatenate([U, added], axis=1))
+
+    def _sweeps(self, stacks: Any, shifts: Any, U: Any, before: Any, t: Any, count: Any) -> tuple[Any, Any, Any]:
         """Return U after a number of sweeps, U before the last one, and the weight t of the momentum."""
-        jnp, dtype = self.jnp, U.dtype
-        places = self.slices(groups)
+        jnp, lax, dtype = self.jnp, self.lax, U.dtype
 
         def sweep(_: Any, carry: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             U, before, t = carry
             t_next = (1 + jnp.sqrt(1 + 4 * t * t)) / 2
             V = self._unit_rows(U + ((t - 1) / t_next).astype(dtype) * (U - before))
-            against = jnp.zeros((), dtype)
-            for group in places:
-                # All rows of a group use the same neighbours, also within the group.
-                fields = [self.product(rows, V, dtype) for _, rows in group]
-                for (where, _), g in zip(group, fields, strict=True):
-                    old = V[where]
-                    h = g - shifts[where, None] * old
+            against, end = jnp.zeros((), dtype), 0
+            for parts in stacks:
+                first, size = end, sum(rows.size for rows in parts)
+                end = first + size * parts[0].cols.shape[0]
+
+                def visit(carry: tuple[Any, Any], group: Any, first: int = first, size: int = size) -> Any:
+                    (V, against), (number, parts) = carry, group
+                    start = first + size * number
+                    old = lax.dynamic_slice_in_dim(V, start, size)
+                    h = jnp.concatenate([self.product(rows, V, dtype) for rows in parts])
+                    h -= lax.dynamic_slice_in_dim(shifts, start, size)[:, None] * old
                     length = jnp.sqrt((h * h).sum(axis=1, keepdims=True))
                     new = jnp.where(length > 0, -h / jnp.where(length > 0, length, 1), old)
-                    against += ((old - new) * (new - U[where])).sum()
-                    V = V.at[where].set(new)
+                    against += ((old - new) * (new - lax.dynamic_slice_in_dim(U, start, size))).sum()
+                    return (lax.dynamic_update_slice_in_dim(V, new, start, 0), against), None
+
+                numbers = jnp.arange(parts[0].cols.shape[0])
+                (V, against), _ = lax.scan(visit, (V, against), (numbers, parts))
             return V, U, jnp.where(against > 0, 1.0, t_next)
 
-        return self.lax.fori_loop(0, count, sweep, (U, before, t))
+        return lax.fori_loop(0, count, sweep, (U, before, t))
 
-    def _evaluate(self, groups: Any, U: Any) -> tuple[Any, Any]:
+    def _evaluate(self, stacks: Any, U: Any) -> tuple[Any, Any]:
         """Return <g_i, u_i> and |g_i| in double precision, for rows of U that are rescaled to unit length."""
-        jnp, double = self.jnp, self.jnp.float64
-        inverse = 1 / jnp.sqrt((U.astype(double) ** 2).sum(axis=1))
+        jnp, lax, double = self.jnp, self.lax, self.jnp.float64
+        inverse, end = 1 / jnp.sqrt((U.astype(double) ** 2).sum(axis=1)), 0
         along, lengths = [], []
-        for where, rows in (part for group in self.slices(groups) for part in group):
-            g = self.product(rows._replace(values=rows.values * inverse[rows.cols]), U, double)
-            along.append((g * U[where].astype(double)).sum(axis=1) * inverse[where])
-            lengths.append(jnp.sqrt((g * g).sum(axis=1)))
+        for parts in stacks:
+            first, size, count = end, sum(rows.size for rows in parts), parts[0].cols.shape[0]
+            end = first + size * count
+
+            # One group after the other, since a product in double precision takes twice the memory of U.
+            def one(group: Any, first: int = first, size: int = size) -> tuple[Any, Any]:
+                number, parts = group
+                u, scale = (lax.dynamic_slice_in_dim(part, first + size * number, size) for part in (U, inverse))
+                g = jnp.concatenate([self.product(rows, U, double, inverse) for rows in parts])
+                return (g * u.astype(double)).sum(axis=1) * scale, jnp.sqrt((g * g).sum(axis=1))
+
+            found = lax.map(one, (jnp.arange(count), parts))
+            along.append(found[0].ravel())
+            lengths.append(found[1].ravel())
         return jnp.concatenate(along), jnp.concatenate(lengths)
 
-    def _step(self, groups: Any, scale: Any, diagonal: Any, w: Any) -> Any:
-        """Return the product of ``-(scale G scale + diagonal)`` with a vector."""
-        scaled = scale * w
-        parts = [self.product(rows, scaled, w.dtype) for group in groups for rows in group]
-        return -(scale * self.jnp.concatenate(parts) + diagonal * w)
-
-    def _next(self, groups: Any, scale: Any, diagonal: Any, w: Any, before: Any, beta: Any) -> tuple[Any, Any, Any]:
+    def _next(self, matrix: Any, w: Any, before: Any, beta: Any) -> tuple[Any, Any, Any]:
         """Return the entries of the tridiagonal matrix for the vector w, and the next vector."""
-        jnp = self.jnp
-        image = self._step(groups, scale, diagonal, w)
+        stacks, scale, diagonal = matrix
+        image = -(scale * self.matvec(stacks, scale * w) + diagonal * w)
         alpha = (w * image).sum()
         image = image - alpha * w - beta * before
-        length = jnp.sqrt((image * image).sum())
-        return alpha, length, image / jnp.where(length > 0, length, 1)
+        length = self.jnp.sqrt((image * image).sum())
+        return alpha, length, image / self.jnp.where(length > 0, length, 1)
 
-    def _lanczos(
-        self, groups: Any, scale: Any, diagonal: Any, w: Any, before: Any, beta: Any, count: Any, length: int
-    ) -> tuple[Any, Any, Any, Any]:
+    def _lanczos(self, matrix: Any, w: Any, before: Any, beta: Any, count: Any, length: int) -> tuple[Any, ...]:
         """Return `length` entries on and beside the diagonal, of which `count` are computed, and the last vectors."""
-        jnp = self.jnp
 
         def step(k: Any, carry: Any) -> Any:
             alphas, betas, w, before, beta = carry
-            alpha, beta, following = self._next(groups, scale, diagonal, w, before, beta)
+            alpha, beta, following = self._next(matrix, w, before, beta)
             return alphas.at[k].set(alpha), betas.at[k].set(beta), following, w, beta
 
-        empty = jnp.zeros(length, w.dtype)
-        alphas, betas, w, before, _ = self.lax.fori_loop(0, count, step, (empty, empty, w, before, beta))
-        return alphas, betas, w, before
+        empty = self.jnp.zeros(length, w.dtype)
+        return tuple(self.lax.fori_loop(0, count, step, (empty, empty, w, before, beta))[:4])
 
-    def _ritz_vectors(self, groups: Any, scale: Any, diagonal: Any, w: Any, weights: Any) -> Any:
+    def _ritz_vectors(self, matrix: Any, w: Any, weights: Any) -> Any:
         """Return sums of Lanczos vectors as rows, with one row of weights per vector."""
-        jnp = self.jnp
 
         def step(carry: Any, row: Any) -> tuple[Any, None]:
             total, w, before, beta = carry
-            _, beta, following = self._next(groups, scale, diagonal, w, before, beta)
+            _, beta, following = self._next(matrix, w, before, beta)
             return (total + row[:, None] * w, following, w, beta), None
 
-        total = jnp.zeros((weights.shape[1], len(w)), w.dtype)
-        carry = (total, w, jnp.zeros_like(w), jnp.zeros((), w.dtype))
+        total = self.jnp.zeros((weights.shape[1], len(w)), w.dtype)
+        carry = (total, w, self.jnp.zeros_like(w), self.jnp.zeros((), w.dtype))
         return self.lax.scan(step, carry, weights)[0][0]
 
 
@@ -325,9 +389,9 @@ def kernels() -> _Kernels:
 class _DeviceRecurrence(Recurrence):
     """Lanczos steps on the device, for ``-(scale G scale + diagonal)``."""
 
-    def __init__(self, groups: Any, scale: Any, diagonal: Any) -> None:
+    def __init__(self, stacks: Any, scale: Any, diagonal: Any) -> None:
         start, self.hidden = random_start(len(scale), None, 0, FAILURE)
-        self._matrix = groups, scale, diagonal
+        self._matrix = stacks, scale, diagonal
         self._start = kernels().jnp.asarray(start / np.linalg.norm(start))
         self._last = self._start, kernels().jnp.zeros_like(self._start)
         self._alpha: list[float] = []
@@ -337,7 +401,7 @@ class _DeviceRecurrence(Recurrence):
         while count > 0:
             steps = min(count, _STEPS)
             beta = np.float64(self._beta[-1] if self._beta else 0.0)
-            alphas, betas, *self._last = kernels().lanczos(*self._matrix, *self._last, beta, steps, length=_STEPS)
+            alphas, betas, *self._last = kernels().lanczos(self._matrix, *self._last, beta, steps, length=_STEPS)
             self._alpha += np.asarray(alphas)[:steps].tolist()
             self._beta += np.asarray(betas)[:steps].tolist()
             count -= steps
@@ -352,7 +416,7 @@ class _DeviceRecurrence(Recurrence):
     def combine(self, weights: Array) -> Any:
         # A few numbers of rows need few compilations.
         padding = np.zeros((-len(weights) % 256, weights.shape[1]))
-        return kernels().ritz_vectors(*self._matrix, self._start, np.concatenate([weights, padding]))
+        return kernels().ritz_vectors(self._matrix, self._start, np.concatenate([weights, padding]))
 
 
 class _Momentum(NamedTuple):
@@ -385,18 +449,22 @@ class DeviceEngine(DiagonalEngine):
         self.G.eliminate_zeros()
         self.degrees = np.asarray(abs(self.G).sum(axis=1)).ravel()
         self.total = math.fsum(self.degrees)
-        found = layout(self.G)
-        self._place, self._order = found.place, found.order
+        self._place, self._order, stacks, shifts = layout(self.G)
         scale = np.divide(1.0, np.sqrt(self.degrees), out=np.zeros(self.n), where=self.degrees > 0)
         with self._double():
-            self._groups = self._kernels.jax.tree.map(self._kernels.jnp.asarray, found.groups)
-            self._shifts = self._kernels.jnp.asarray(found.shifts)
-            self._scale = self._kernels.jnp.asarray(scale[self._order])
+            self._stacks = self._kernels.jax.tree.map(self._kernels.jnp.asarray, stacks)
+            self._shifts, self._scale = self._placed(shifts), self._placed(scale)
         # Decrease of the value by the last sweeps.
         self._gain = math.inf
 
     def _double(self) -> Any:
         return self._kernels.jax.enable_x64(True)
+
+    def _placed(self, values: Array) -> Any:
+        """Return an array with one entry or row per node in the order of the device, with zeros for missing nodes."""
+        placed = np.zeros((len(self._order), *values.shape[1:]), values.dtype)
+        placed[self._place] = values
+        return self._kernels.jnp.asarray(placed)
 
     @property
     def first_rank(self) -> int:
@@ -404,14 +472,12 @@ class DeviceEngine(DiagonalEngine):
         return min(_FIRST_RANK, math.isqrt(2 * self.n) + 1)
 
     def start(self, rank: int, seed: int) -> Any:
-        jax = self._kernels.jax
         with self._double():
-            normal = jax.random.normal(jax.random.key(seed), (self.n, rank), np.float32)
-            return self._kernels.unit_rows(normal)
+            return self._kernels.start(seed, len(self._order), rank)
 
     def from_numpy(self, Y: Array) -> Any:
         with self._double():
-            return self._kernels.unit_rows(self._kernels.jnp.asarray(Y[self._order], np.float32))
+            return self._kernels.unit_rows(self._placed(Y.astype(np.float32)))
 
     def to_numpy(self, Y: Any) -> Array:
         U = np.asarray(Y, np.float64)[self._place]
@@ -419,7 +485,7 @@ class DeviceEngine(DiagonalEngine):
 
     def value(self, Y: Any) -> float:
         with self._double():
-            return self.constant + float(self._kernels.evaluate(self._groups, Y)[0].sum())
+            return self.constant + float(self._kernels.evaluate(self._stacks, Y)[0].sum())
 
     def trivial(self) -> DualBound:
         y = (self.diagonal - self.degrees) / self.roots**2
@@ -435,7 +501,7 @@ class DeviceEngine(DiagonalEngine):
             shifts = self._shifts.astype(U.dtype)
             for done in range(0, sweeps, _CHUNK):
                 U, before, t = self._kernels.sweeps(
-                    self._groups, shifts, U, before, np.float64(t), min(_CHUNK, sweeps - done)
+                    self._stacks, shifts, U, before, np.float64(t), min(_CHUNK, sweeps - done)
                 )
                 t = float(t)  # waits for the device
                 if late():
@@ -447,11 +513,12 @@ class DeviceEngine(DiagonalEngine):
 
     def certify(self, Y: Any, goal: float, late: Late) -> DualBound:
         with self._double():
-            along, lengths = self._kernels.evaluate(self._groups, Y)
+            along, lengths = self._kernels.evaluate(self._stacks, Y)
             # These multipliers are those after one more sweep, see `sweeps`.
             y = np.asarray(-lengths)[self._place]
             value, ascent = float(along.sum()), -math.fsum(y)
-            slack = _SLACK_SHARE * goal / self.total if self.total else 1.0
+            total = self.total or 1.0
+            slack = _SLACK_SHARE * goal / total
 
             def gap(lowest: float) -> float:
                 return value + ascent + max(0.0, -lowest) * self.total
@@ -465,11 +532,11 @@ class DeviceEngine(DiagonalEngine):
                 least = smallest_eigenvalue(SparseOperator(S), slack, count=_EIGENVECTORS)
                 lowest, bound, rows = least.value, least.bound, None
                 if is_stalled(lowest):
-                    rows = self._kernels.jnp.asarray(least.vectors[self._order].T)
+                    rows = self._placed(least.vectors).T
             else:
                 found = long_lanczos(
-                    _DeviceRecurrence(self._groups, self._scale, lengths * self._scale**2),
-                    lambda value: max(slack, _VALUE_SHARE * value),
+                    _DeviceRecurrence(self._stacks, self._scale, lengths * self._scale**2),
+                    lambda value: max(slack, _VALUE_SHARE * value, _REST_SHARE * (goal - gap(-value)) / total),
                     lambda value: _EIGENVECTORS if is_stalled(-value) else 0,
                     _MOST_STEPS,
                     late,
@@ -484,12 +551,7 @@ class DeviceEngine(DiagonalEngine):
         return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, vectors)
 
     def widen(self, Y: Any, vectors: _Curvature, goal: float) -> tuple[Any, None]:
-        jax, jnp, rank = self._kernels.jax, self._kernels.jnp, Y.shape[1]
-        most = math.isqrt(2 * self.n) + 1
+        most, rank = math.isqrt(2 * self.n) + 1, Y.shape[1]
         columns = max(min(vectors.factor * rank, most) - rank, len(vectors.rows))
         with self._double():
-            added = _NOISE / math.sqrt(columns) * jax.random.normal(jax.random.key(rank), (self.n, columns), Y.dtype)
-            along = (vectors.rows * self._scale).T
-            along = along / jnp.sqrt((along**2).mean(axis=0))
-            added = added.at[:, : len(vectors.rows)].add((_LENGTH * along).astype(Y.dtype))
-            return self._kernels.unit_rows(jnp.concatenate([Y, added], axis=1)), None
+            return self._kernels.wider(Y, vectors.rows, self._scale, columns), None

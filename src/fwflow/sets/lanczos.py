@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -98,12 +99,17 @@ class Ritz(NamedTuple):
 
     def bound(self) -> float:
         """Return a level that is excluded, close to the smallest one."""
-        largest, excess = float(self.values[-1]), float(np.abs(self.values).max()) or float(self.norms.max())
-        while not self.excludes(largest + excess):
-            excess *= 2
-        while excess > 1e-15 * abs(largest) and self.excludes(largest + 0.8 * excess):
-            excess *= 0.8
-        return largest + excess
+        excess = float(np.abs(self.values).max()) or float(self.norms.max())
+        return _smallest_excluded(self.excludes, float(self.values[-1]), excess)
+
+
+def _smallest_excluded(excludes: Callable[[float], bool], largest: float, excess: float) -> float:
+    """Return an excluded level above the largest Ritz value, close to the smallest one."""
+    while not excludes(largest + excess):
+        excess *= 2
+    while excess > 1e-15 * abs(largest) and excludes(largest + 0.8 * excess):
+        excess *= 0.8
+    return largest + excess
 
 
 def _lanczos(
@@ -338,23 +344,43 @@ def long_lanczos(
     rounding errors of those of the given matrix and share their weights in the start (Greenbaum, 1989). So the
     argument of `Ritz.excludes` still holds, with an allowance for that distance.
     """
-    steps, more = 0, min(_LOOK, most)
+    more = min(_LOOK, most)
     while True:
         alpha, beta = recurrence.extend(more, late)
-        ritz = Ritz(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1]), np.array(beta), recurrence.hidden)
-        steps, value = len(alpha), float(ritz.values[-1])
-        accuracy = max(slack(value), 1e-12 * float(np.abs(ritz.values).max()))
-        if beta[-1] == 0 or steps >= most or late() or ritz.excludes(value + accuracy):
+        steps = len(alpha)
+        value = float(_eigenvalues(alpha, beta, steps - 1)[0])
+        size = max(map(abs, alpha)) + 2 * max(beta)  # at least the norm of the tridiagonal matrix
+        excludes = partial(_excludes, alpha, beta, recurrence.hidden)
+        enough = excludes(value + max(slack(value), 1e-12 * size))
+        if enough or beta[-1] == 0 or steps >= most or late():
             break
         more = min(max(_LOOK, steps // 4), most - steps)
-    size = float(np.abs(ritz.values).max()) + float(ritz.norms.max())
-    bound = (ritz.bound() if ritz.norms[-1] else value) + 8 * steps * _EPS * size
+    bound = (_smallest_excluded(excludes, value, size or 1.0) if beta[-1] else value) + 8 * steps * _EPS * size
     wanted = count(value)
     if not wanted:
         return Extreme(bound, value, None)
-    chosen = _distinct(ritz.values, wanted, 1e-8 * size)
+    chosen = _distinct(_eigenvalues(alpha, beta), wanted, 1e-8 * size)
     weights = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(chosen[-1], steps - 1))[1]
     return Extreme(bound, value, recurrence.combine(weights[:, np.array(chosen) - chosen[-1]]))
+
+
+def _eigenvalues(alpha: list[float], beta: list[float], first: int = 0) -> Array:
+    """Return the eigenvalues of a tridiagonal matrix, the smallest first, from a given number on."""
+    chosen = {"select": "i", "select_range": (first, len(alpha) - 1)} if first else {}
+    return np.asarray(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1], **chosen))
+
+
+def _excludes(alpha: list[float], beta: list[float], hidden: float, level: float) -> bool:
+    """Return `Ritz.excludes` from the pivots of ``level I - T``: their product is that of all ``level - theta_i``."""
+    pivot, before, total = math.inf, 0.0, 0.0
+    for a, b in zip(alpha, beta, strict=True):
+        pivot = level - a - before * before / pivot
+        if pivot <= 0:
+            return False
+        if b == 0:
+            return True
+        total, before = total + math.log(pivot / b), b
+    return total >= hidden
 
 
 def _recurrence(
