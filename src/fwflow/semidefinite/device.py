@@ -1,13 +1,13 @@
 """Engine of JAX for programs with a given diagonal: sweeps with momentum, and Lanczos steps, on a GPU or a processor.
 
-The notation is that of `sweeps`: unit rows u_i of U, the matrix G = D C D without its diagonal, and ``g = G U``.
+The notation is that of `SparseDiagonalEngine`, and ``g = G U``.
 
 Nodes are divided into groups, nearly always the classes of a colouring, and renumbered so that every group is a slice.
 One after the other, the groups set ``u_i = -h_i / |h_i|`` with ``h_i = g_i - s_i u_i``. The shift s_i is the sum of
-``|G_ij|`` over the neighbours j in the same group, which is zero for a colour class. The value never increases: the part
-of G within a group, minus the diagonal of the shifts, is negative semidefinite, so the value is at most its linear part.
-A sweep starts from ``U + beta (U - U_before)``, with the weights of Nesterov, which start again when the last step
-points against the momentum (O'Donoghue & Candes, 2015).
+``|G_ij|`` over the neighbours j in the same group, so it is zero for a colour class. Such a sweep never raises the
+value: as a function of the rows of one group, and up to a constant, the value is concave after the shifts, so it is at
+most its linear part. A sweep starts from ``U + beta (U - U_before)`` with the weights of Nesterov. The weights start
+again when the last step points against the momentum (O'Donoghue & Candes, 2015).
 
 U is stored in single precision. Values, multipliers and Lanczos steps are computed from it in double precision.
 """
@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import Array
 from fwflow.methods.problem import Late
-from fwflow.semidefinite.diagonal import DiagonalEngine, Improved
+from fwflow.semidefinite.diagonal import Improved, SparseDiagonalEngine
 from fwflow.semidefinite.eigenvalues import smallest_eigenvalue
 from fwflow.semidefinite.operators import SparseOperator
 from fwflow.semidefinite.program import DualBound
@@ -41,8 +41,9 @@ _ROUNDS = 40
 # Number of neighbours that one step of a product adds up, and largest number that a row holds. Longer rows are divided.
 _STRIP, _LONGEST = 8, 32
 # Rows are padded to few lengths, since each takes compilation time: to at most `_LENGTHS` ones, and to fewer if that
-# adds less than `_PADDING` of the entries.
-_LENGTHS, _PADDING = 4, 0.1
+# adds less than `_PADDING` of the entries or less than `_ENTRIES` ones. Groups are padded to the same number of rows if
+# that adds less than `_PADDING` or less than `_NODES` rows. The last two take microseconds.
+_LENGTHS, _PADDING, _ENTRIES, _NODES = 4, 0.1, 20_000, 500
 # Number of columns at the start, and of eigenvectors among the new columns.
 _FIRST_RANK, _EIGENVECTORS = 16, 4
 # Length of random new columns and of eigenvectors, relative to the other columns.
@@ -77,13 +78,13 @@ class Rows(NamedTuple):
     values: Any
     #: Number of the long row to which a row [g, i] belongs; None if rows are not divided.
     owner: Any = None
-    #: Array with as many entries as there are long rows in a group.
+    #: Array with one entry [g, i] for every long row.
     wholes: Any = None
 
     @property
     def size(self) -> int:
         """Number of nodes in each group."""
-        return int(self.cols.shape[-1] if self.owner is None else len(self.wholes))
+        return int((self.cols if self.owner is None else self.wholes).shape[-1])
 
 
 def groups_of(matrix: sp.csr_array, seed: int = 0) -> Array:
@@ -136,7 +137,7 @@ def padded_lengths(degrees: Array) -> Array:
     rounded = np.searchsorted(allowed, np.arange(_LONGEST + 1))
     sizes = {length: int(counts[rounded == i].sum()) for i, length in enumerate(allowed)}
     sizes = {length: size for length, size in sizes.items() if size}
-    allowance = _PADDING * sum(length * size for length, size in sizes.items())
+    allowance = max(_ENTRIES, _PADDING * sum(length * size for length, size in sizes.items()))
     while len(sizes) > 1:
         lengths = list(sizes)
         padding = [(b - a) * sizes[a] for a, b in pairwise(lengths)]
@@ -165,11 +166,13 @@ def layout(G: sp.csr_array) -> Layout:
     """Return the arrays for the products with a matrix without diagonal."""
     degrees, group = np.diff(G.indptr), groups_of(G)
     sizes = np.bincount(group)
-    stacks: list[list[int]] = []
-    for g in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
-        if not stacks or sizes[g] < (1 - _PADDING) * sizes[stacks[-1][0]]:
+    first, *others = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+    stacks = [[first]]
+    for g in others:
+        largest = sizes[stacks[-1][0]]
+        if largest - sizes[g] > max(_NODES, _PADDING * largest):
             stacks.append([])
-        stacks[-1].append(int(g))
+        stacks[-1].append(g)
     # The nodes of each part of each stack, one list per group, and the length of their rows.
     parts: list[list[tuple[list[Array], int]]] = []
     order = [np.zeros(0, dtype=np.int64)]
@@ -223,7 +226,7 @@ def _rows(G: sp.csr_array, place: Array, nodes: list[Array], width: int) -> Rows
     if owners is None:
         return Rows(cols.reshape(shape), values.reshape(shape))
     owner = np.stack([_filled(o, size, wholes - 1) for o in owners])
-    return Rows(cols.reshape(shape), values.reshape(shape), owner, np.zeros(wholes, np.int8))
+    return Rows(cols.reshape(shape), values.reshape(shape), owner, np.zeros((len(nodes), wholes), np.int8))
 
 
 class _Kernels:
@@ -268,12 +271,7 @@ class _Kernels:
         """Return ``G v`` for a vector."""
         found = []
         for parts in stacks:
-            # Long rows have one array of `wholes` for all groups.
-            over = [Rows(0, 0, None if rows.owner is None else 0, None) for rows in parts]
-            images = [
-                self.jax.vmap(partial(self.product, V=v, dtype=v.dtype), in_axes=(axes,))(rows)
-                for axes, rows in zip(over, parts, strict=True)
-            ]
+            images = [self.jax.vmap(partial(self.product, V=v, dtype=v.dtype))(rows) for rows in parts]
             found.append(self.jnp.concatenate(images, axis=1).ravel())
         return self.jnp.concatenate(found)
 
@@ -390,24 +388,25 @@ class _DeviceRecurrence(Recurrence):
     """Lanczos steps on the device, for ``-(scale G scale + diagonal)``."""
 
     def __init__(self, stacks: Any, scale: Any, diagonal: Any) -> None:
-        start, self.hidden = random_start(len(scale), None, 0, FAILURE)
+        self.n = len(scale)
+        start, self.hidden = random_start(self.n, None, 0, FAILURE)
         self._matrix = stacks, scale, diagonal
         self._start = kernels().jnp.asarray(start / np.linalg.norm(start))
-        self._last = self._start, kernels().jnp.zeros_like(self._start)
+        self._last = [self._start, kernels().jnp.zeros_like(self._start)]
         self._alpha: list[float] = []
         self._beta: list[float] = []
 
     def extend(self, count: int, late: Late) -> tuple[list[float], list[float]]:
         while count > 0:
             steps = min(count, _STEPS)
-            beta = np.float64(self._beta[-1] if self._beta else 0.0)
-            alphas, betas, *self._last = kernels().lanczos(self._matrix, *self._last, beta, steps, length=_STEPS)
+            last = np.float64(self._beta[-1] if self._beta else 0.0)
+            alphas, betas, *self._last = kernels().lanczos(self._matrix, *self._last, last, steps, length=_STEPS)
             self._alpha += np.asarray(alphas)[:steps].tolist()
             self._beta += np.asarray(betas)[:steps].tolist()
             count -= steps
             if late():
                 break
-        rounding = _EPS * math.sqrt(len(self._start)) * max(map(abs, self._alpha + self._beta))
+        rounding = _EPS * math.sqrt(self.n) * max(map(abs, self._alpha + self._beta))
         for k, beta in enumerate(self._beta):
             if beta <= rounding:
                 return self._alpha[: k + 1], [*self._beta[:k], 0.0]
@@ -423,7 +422,7 @@ class _Momentum(NamedTuple):
     """State of the sweeps: U before the last one, the weight t, the number of sweeps to do, and the last value."""
 
     before: Any
-    t: Any
+    t: float
     sweeps: int
     value: float
 
@@ -435,25 +434,16 @@ class _Curvature(NamedTuple):
     factor: int
 
 
-class DeviceEngine(DiagonalEngine):
+class DeviceEngine(SparseDiagonalEngine):
     """Sweeps and Lanczos steps with JAX for a sparse cost matrix, on the default device of JAX."""
 
     def __init__(self, matrix: sp.csr_array, b: Array) -> None:
+        super().__init__(matrix, b)
         self._kernels = kernels()
-        self.n, self.roots = len(b), np.sqrt(b)
-        D = sp.diags_array(self.roots)
-        scaled = matrix if (b == 1).all() else sp.csr_array(D @ matrix @ D)
-        self.diagonal = scaled.diagonal()
-        self.constant = math.fsum(self.diagonal)
-        self.G = sp.csr_array(scaled - sp.diags_array(self.diagonal))
-        self.G.eliminate_zeros()
-        self.degrees = np.asarray(abs(self.G).sum(axis=1)).ravel()
-        self.total = math.fsum(self.degrees)
         self._place, self._order, stacks, shifts = layout(self.G)
-        scale = np.divide(1.0, np.sqrt(self.degrees), out=np.zeros(self.n), where=self.degrees > 0)
         with self._double():
             self._stacks = self._kernels.jax.tree.map(self._kernels.jnp.asarray, stacks)
-            self._shifts, self._scale = self._placed(shifts), self._placed(scale)
+            self._shifts, self._scale = self._placed(shifts), self._placed(self.scale)
         # Decrease of the value by the last sweeps.
         self._gain = math.inf
 
@@ -468,8 +458,7 @@ class DeviceEngine(DiagonalEngine):
 
     @property
     def first_rank(self) -> int:
-        """Number of columns at the start; more than sqrt(2 n) are never needed (Barvinok, 1995; Pataki, 1998)."""
-        return min(_FIRST_RANK, math.isqrt(2 * self.n) + 1)
+        return min(_FIRST_RANK, self.most_columns)
 
     def start(self, rank: int, seed: int) -> Any:
         with self._double():
@@ -485,11 +474,7 @@ class DeviceEngine(DiagonalEngine):
 
     def value(self, Y: Any) -> float:
         with self._double():
-            return self.constant + float(self._kernels.evaluate(self._stacks, Y)[0].sum())
-
-    def trivial(self) -> DualBound:
-        y = (self.diagonal - self.degrees) / self.roots**2
-        return DualBound(self.constant - self.total * (1 + 4 * self.n * _EPS), y)
+            return self.rounded_up(float(self._kernels.evaluate(self._stacks, Y)[0].sum()))
 
     def improve(self, Y: Any, memory: _Momentum | None, goal: float, late: Late) -> Improved:
         with self._double():
@@ -500,10 +485,9 @@ class DeviceEngine(DiagonalEngine):
                 U, before = U.astype(np.float64), before.astype(np.float64)
             shifts = self._shifts.astype(U.dtype)
             for done in range(0, sweeps, _CHUNK):
-                U, before, t = self._kernels.sweeps(
-                    self._stacks, shifts, U, before, np.float64(t), min(_CHUNK, sweeps - done)
-                )
-                t = float(t)  # waits for the device
+                count = min(_CHUNK, sweeps - done)
+                U, before, weight = self._kernels.sweeps(self._stacks, shifts, U, before, np.float64(t), count)
+                t = float(weight)  # waits for the device
                 if late():
                     break
             value = self.value(U)
@@ -527,7 +511,7 @@ class DeviceEngine(DiagonalEngine):
                 return gap(lowest) > goal and self._gain <= _STALLED * gap(lowest)
 
             if self.n <= _SMALL:
-                D = sp.diags_array(np.asarray(self._scale)[self._place])
+                D = sp.diags_array(self.scale)
                 S = sp.csr_array(D @ (self.G - sp.diags_array(y)) @ D)
                 least = smallest_eigenvalue(SparseOperator(S), slack, count=_EIGENVECTORS)
                 lowest, bound, rows = least.value, least.bound, None
@@ -545,13 +529,11 @@ class DeviceEngine(DiagonalEngine):
         # The gap falls about like the square of the number of columns.
         factor = 4 if gap(lowest) > _FAR * goal else 2
         vectors = None if rows is None else _Curvature(rows, factor)
-        # The last terms are for the rounding of the scaled matrix and of the sums.
-        shift = max(0.0, -bound) + 8 * _EPS
-        bound = self.constant - ascent - shift * self.total - 4 * _EPS * (ascent + abs(self.constant))
-        return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, vectors)
+        # The second term is for the rounding of the scaled matrix.
+        return self.dual_bound(y, max(0.0, -bound) + 8 * _EPS, vectors)
 
     def widen(self, Y: Any, vectors: _Curvature, goal: float) -> tuple[Any, None]:
-        most, rank = math.isqrt(2 * self.n) + 1, Y.shape[1]
-        columns = max(min(vectors.factor * rank, most) - rank, len(vectors.rows))
+        rank = Y.shape[1]
+        columns = max(min(vectors.factor * rank, self.most_columns) - rank, len(vectors.rows))
         with self._double():
             return self._kernels.wider(Y, vectors.rows, self._scale, columns), None

@@ -146,7 +146,7 @@ def _by_factors(matrix: sp.csr_array, slack: float, share: float, count: int, gu
     columns, n = sp.csc_array(matrix), matrix.shape[0]
     norm_bound = float(abs(matrix).sum(axis=1).max())
     smallest = max(slack, 1e-13 * norm_bound, float(np.finfo(np.float64).tiny))
-    shift, failed = max(smallest, -guess), 0.0
+    shift, failed = max(smallest, -guess), -math.inf
     while (factors := _factorised(columns, shift)) is None:
         failed, shift = shift, min(_SHIFT_GROWTH * shift, 1.01 * norm_bound + smallest)
     V = np.random.default_rng(seed).standard_normal((n, min(n, count + 2)))
@@ -154,17 +154,18 @@ def _by_factors(matrix: sp.csr_array, slack: float, share: float, count: int, gu
         for _ in range(_INVERSE_STEPS):
             V = scipy.linalg.qr(factors.solve(V), mode="economic")[0]
         values, W = scipy.linalg.eigh(V.T @ (matrix @ V))
-        V = V @ W
-        # The Rayleigh quotient is not below the smallest eigenvalue, so a much smaller shift would fail.
-        wanted = max(smallest, -float(values[0]) + max(slack, -share * float(values[0])))
-        if shift <= 1.1 * wanted or failed >= 0.7 * shift:
+        V, value = V @ W, float(values[0])
+        # The smallest eigenvalue is between -shift and the Rayleigh quotient, and below -failed.
+        excess, known = shift + value, max(0.0, failed + value)
+        wanted = max(smallest, share * abs(value))
+        if excess <= 1.1 * wanted or known >= 0.7 * excess:
             break
-        tried = max(wanted, math.sqrt(failed * shift))
+        tried = max(wanted, math.sqrt(known * excess)) - value
         if (better := _factorised(columns, tried)) is None:
             failed = tried
         else:
             factors, shift = better, tried
-    return Least(-shift - _allowance(factors), float(values[0]), V[:, :count], Shifted(factors, shift))
+    return Least(-shift - _allowance(factors), value, V[:, :count], Shifted(factors, shift))
 
 
 def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, late: Late, seed: int) -> Least:

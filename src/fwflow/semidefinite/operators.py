@@ -277,7 +277,7 @@ def as_operator(value: Any, name: str, n: int | None = None) -> SymmetricOperato
     if isinstance(value, SymmetricOperator):
         found: SymmetricOperator = value
     elif sp.issparse(value):
-        found = SparseOperator(_symmetric(sp.csr_array(value, dtype=np.float64), name))
+        found = SparseOperator(symmetric(sp.csr_array(value, dtype=np.float64), name))
     elif isinstance(value, tuple):
         found = _factored(value, name)
     elif callable(value):
@@ -289,7 +289,7 @@ def as_operator(value: Any, name: str, n: int | None = None) -> SymmetricOperato
         if array.ndim == 1:
             found = SparseOperator(sp.csr_array(sp.diags_array(array.astype(np.float64))))
         elif array.ndim == 2:
-            found = SparseOperator(_symmetric(sp.csr_array(array.astype(np.float64)), name))
+            found = SparseOperator(symmetric(sp.csr_array(array.astype(np.float64)), name))
         else:
             raise InputError(f"{name} must be a matrix, a vector (its diagonal), a pair (U, weights) or a function")
     if n is not None and found.n != n:
@@ -307,7 +307,8 @@ def _factored(value: tuple[Any, ...], name: str) -> FactoredOperator:
     return FactoredOperator(U, weights)
 
 
-def _symmetric(matrix: sp.csr_array, name: str) -> sp.csr_array:
+def symmetric(matrix: sp.csr_array, name: str) -> sp.csr_array:
+    """Return a sparse matrix that is symmetric up to rounding as an exactly symmetric one without stored zeros."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{name} must be a square matrix; got shape {matrix.shape}")
     if not np.isfinite(matrix.data).all():

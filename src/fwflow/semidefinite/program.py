@@ -107,12 +107,18 @@ class LowRankProgram(Evaluator):
         # An infeasible point may have a value below the bound.
         return Evaluation(None, best, abs(self.value(point) - best.bound))
 
+    @property
+    def resolution(self) -> float:
+        """Gap that is zero up to rounding errors; it counts as within every tolerance."""
+        return 0.0
+
     def rounding(self, point: Point, known: Evaluation) -> float:
-        return 64 * _EPS * abs(self.value(point))
+        return max(self.resolution, 64 * _EPS * abs(self.value(point)))
 
     def scale(self, first_gap: float, fun: float, gap: float) -> float:
         """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
-        return abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
+        bound = abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
+        return max(bound, self.resolution / self.rtol)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Engine of NumPy and SciPy for programs with a given diagonal: sweeps over colour classes, and Newton steps.
 
-Rows of Y are sqrt(b_i) u_i with unit vectors u_i, the rows of U. G is the matrix D C D, D = diag(sqrt(b)), without its
-diagonal, so that ``<C, X>`` is ``<G, U U^T>`` plus a constant.
+The notation is that of `SparseDiagonalEngine`.
 
 A sweep replaces every row by the best one for given other rows: ``u_i = -g_i / |g_i|``, ``g = G U``. Rows of one colour
 class do not depend on each other.
@@ -14,7 +13,6 @@ proved it or, if the factors are too large, by the diagonal.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +21,7 @@ import scipy.sparse as sp
 from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Late
-from fwflow.semidefinite.diagonal import DiagonalEngine, Improved
+from fwflow.semidefinite.diagonal import Improved, SparseDiagonalEngine
 from fwflow.semidefinite.eigenvalues import Shifted, smallest_eigenvalue
 from fwflow.semidefinite.operators import SparseOperator
 from fwflow.semidefinite.program import DualBound
@@ -38,9 +36,13 @@ _MANY_CLASSES, _FEW_SWEEPS = 64, 4
 # residual at which they end. Chosen without tuning, as are the following numbers.
 _FACTOR_STEPS, _DIAGONAL_STEPS, _REDUCTION = 15, 60, 1e-3
 # Number of columns at the start, and of columns that are added at a time.
-_FIRST_RANK, _NEW_COLUMNS = 16, 6
+_FIRST_RANK, _NEW_COLUMNS = 12, 4
 # Singular values of U below this share of the largest one are removed if the value hardly changes.
-_UNUSED = 1e-2
+_UNUSED = 0.03
+# Length of the shortest Newton step that is tried.
+_SHORTEST = 1e-3
+# Number of columns for which equations are solved together; the solver copies them.
+_BLOCK = 8
 # Lengths of new columns that are tried.
 _LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 # Accuracy of eigenvalues relative to the gap that is wanted, and relative to their size while they are large.
@@ -98,29 +100,18 @@ def _unit_rows(Y: Array) -> Array:
     return U
 
 
-class SparseEngine(DiagonalEngine):
+class SparseEngine(SparseDiagonalEngine):
     """Sweeps and Newton steps for a sparse cost matrix."""
 
     def __init__(self, matrix: sp.csr_array, b: Array) -> None:
-        self.n, self.roots = len(b), np.sqrt(b)
-        D = sp.diags_array(self.roots)
-        scaled = sp.csr_array(D @ matrix @ D)
-        self.diagonal = scaled.diagonal()
-        self.constant = math.fsum(self.diagonal)
-        self.G = sp.csr_array(scaled - sp.diags_array(self.diagonal))
-        self.G.eliminate_zeros()
-        self.degrees = np.asarray(abs(self.G).sum(axis=1)).ravel()
-        self.total = math.fsum(self.degrees)
-        # Rows without entries keep the scale zero: their part of S is zero.
-        self.scale = np.divide(1.0, np.sqrt(self.degrees), out=np.zeros(self.n), where=self.degrees > 0)
+        super().__init__(matrix, b)
         self.classes = [(nodes, sp.csr_array(self.G[nodes])) for nodes in colour_classes(self.G)]
         self.few = len(self.classes) > _MANY_CLASSES
         self._last_value = 0.0
 
     @property
     def first_rank(self) -> int:
-        """Number of columns at the start; more than sqrt(2 n) are never needed (Barvinok, 1995; Pataki, 1998)."""
-        return min(_FIRST_RANK, math.isqrt(2 * self.n) + 1)
+        return min(_FIRST_RANK, self.most_columns)
 
     def start(self, rank: int, seed: int) -> Array:
         return _unit_rows(np.random.default_rng(seed).standard_normal((self.n, rank)))
@@ -132,14 +123,10 @@ class SparseEngine(DiagonalEngine):
         return self.roots[:, None] * Y
 
     def value(self, Y: Array) -> float:
-        return self.constant + self._value(Y)
+        return self.rounded_up(self._value(Y))
 
     def _value(self, U: Array) -> float:
         return float(np.vdot(U, dot(self.G, U)))
-
-    def trivial(self) -> DualBound:
-        y = (self.diagonal - self.degrees) / self.roots**2
-        return DualBound(self.constant - self.total * (1 + 4 * self.n * _EPS), y)
 
     def improve(self, Y: Array, memory: _Curvature | None, goal: float, late: Late) -> Improved:
         if memory is None:
@@ -165,46 +152,57 @@ class SparseEngine(DiagonalEngine):
 
     def _newton(self, U: Array, curvature: _Curvature, late: Late) -> Array:
         """Return U after a Newton step, which is halved until the value decreases."""
-        g = np.asarray(dot(self.G, U))
-        lengths = np.sqrt(_row_products(g, g))
-        S = sp.csr_array(self.G + sp.diags_array(lengths + curvature.shift * self.degrees))
-
-        def tangent(V: Array) -> Array:
-            return V - _row_products(V, U)[:, None] * U
-
-        steps, shifted = _DIAGONAL_STEPS, curvature.shifted
-        inverse = np.divide(1.0, S.diagonal(), out=np.zeros(self.n), where=self.degrees > 0)
-        if shifted is not None:
-            steps = _FACTOR_STEPS
-
-        def preconditioned(R: Array) -> Array:
-            if shifted is None:
-                return tangent(inverse[:, None] * R)
-            return tangent(self.scale[:, None] * shifted.solve(self.scale[:, None] * R))
-
-        V, R = np.zeros_like(U), -tangent(g)
-        Z = preconditioned(R)
-        P, size = Z, float(np.vdot(R, Z))
-        first = size
-        for _ in range(steps):
-            image = tangent(np.asarray(dot(S, P)))
-            curved = float(np.vdot(P, image))
-            if curved <= 0 or late():
-                break
-            V += size / curved * P
-            R -= size / curved * image
-            Z = preconditioned(R)
-            before, size = size, float(np.vdot(R, Z))
-            if size <= _REDUCTION * first:
-                break
-            P = Z + size / before * P
-        value, length = self._value(U), 1.0
-        while length > 1e-3:
+        V, value, length = self._direction(U, curvature, late), self._value(U), 1.0
+        while length > _SHORTEST:
             moved = _unit_rows(U + length * V)
             if self._value(moved) < value:
                 return moved
             length /= 2
         return U
+
+    def _direction(self, U: Array, curvature: _Curvature, late: Late) -> Array:
+        """Return a solution of the equations of the Newton step by conjugate gradients."""
+        g = np.asarray(dot(self.G, U))
+        lengths = np.sqrt(_row_products(g, g))
+        S = sp.csr_array(self.G + sp.diags_array(lengths + curvature.shift * self.degrees))
+
+        # Large graphs are limited by memory, so the arrays are reused.
+        work, shifted = np.empty_like(U), curvature.shifted
+        inverse = np.divide(1.0, S.diagonal(), out=np.zeros(self.n), where=self.degrees > 0)[:, None]
+        scale = self.scale[:, None]
+
+        def project(V: Array) -> Array:
+            np.multiply(U, _row_products(V, U)[:, None], out=work)
+            V -= work
+            return V
+
+        def preconditioned(R: Array) -> Array:
+            if shifted is None:
+                return project(inverse * R)
+            Z = np.empty_like(R)
+            for first in range(0, R.shape[1], _BLOCK):
+                block = slice(first, first + _BLOCK)
+                Z[:, block] = scale * shifted.solve(scale * R[:, block])
+            return project(Z)
+
+        R = project(np.negative(g, out=g))
+        Z = preconditioned(R)
+        V, P, size = np.zeros_like(U), Z.copy(), float(np.vdot(R, Z))
+        first = size
+        for _ in range(_DIAGONAL_STEPS if shifted is None else _FACTOR_STEPS):
+            Z = project(np.asarray(dot(S, P)))
+            curved = float(np.vdot(P, Z))
+            if curved <= 0 or late():
+                break
+            V += np.multiply(P, size / curved, out=work)
+            R -= np.multiply(Z, size / curved, out=work)
+            Z = preconditioned(R)
+            before, size = size, float(np.vdot(R, Z))
+            if size <= _REDUCTION * first:
+                break
+            P *= size / before
+            P += Z
+        return V
 
     def certify(self, Y: Array, goal: float, late: Late) -> DualBound:
         g = np.asarray(dot(self.G, Y))
@@ -220,17 +218,16 @@ class SparseEngine(DiagonalEngine):
         self._last_value = least.value
         # The second term is for the rounding of the scaled matrix.
         shift = max(0.0, -least.bound) + 8 * _EPS
-        bound = self.constant + math.fsum(y) - shift * self.total - 4 * _EPS * (math.fsum(-y) + abs(self.constant))
         negative = _row_products(least.vectors.T, scaled.apply(least.vectors).T) < -slack
         found = _Curvature(least.vectors[:, negative] * self.scale[:, None], shift, least.shifted)
-        return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, found)
+        return self.dual_bound(y, shift, found)
 
     def widen(self, Y: Array, vectors: _Curvature, goal: float) -> tuple[Array, _Curvature]:
         value = self._value(Y)
-        left, sizes, _ = np.linalg.svd(Y, full_matrices=False)
-        used = sizes > _UNUSED * sizes[0]
+        squares, rotation = np.linalg.eigh(dot(Y.T, Y))  # squares of the singular values
+        used = squares > _UNUSED**2 * squares[-1]
         if not used.all():
-            fewer = _unit_rows(left[:, used] * sizes[used])
+            fewer = _unit_rows(np.asarray(dot(Y, rotation[:, used])))
             if self._value(fewer) <= value + _SLACK_SHARE * goal:
                 Y = fewer
         if vectors.vectors.shape[1]:

@@ -288,6 +288,8 @@ class Extreme(NamedTuple):
 class Recurrence(ABC):
     """Lanczos steps from a random vector that keep three vectors only, on one kind of arrays."""
 
+    #: Order of the matrix.
+    n: int
     #: A lower bound on the product of the start with any unit vector, see `random_start`.
     hidden: float
 
@@ -308,6 +310,7 @@ class HostRecurrence(Recurrence):
     """Lanczos steps with arrays of NumPy, for a function that multiplies a vector by the matrix."""
 
     def __init__(self, apply: Callable[[Array], Array], n: int, seed: int) -> None:
+        self.n = n
         start, self.hidden = random_start(n, None, seed, FAILURE)
         self._alpha: list[float] = []
         self._beta: list[float] = []
@@ -321,7 +324,7 @@ class HostRecurrence(Recurrence):
         return self._alpha, self._beta
 
     def combine(self, weights: Array) -> Array:
-        vectors = np.zeros((len(self._start), weights.shape[1]))
+        vectors = np.zeros((self.n, weights.shape[1]))
         for row, w in zip(weights, _recurrence(self._apply, self._start, [], []), strict=False):
             vectors += np.outer(w, row)
         return np.asarray(scipy.linalg.qr(vectors, mode="economic")[0])
@@ -355,7 +358,8 @@ def long_lanczos(
         if enough or beta[-1] == 0 or steps >= most or late():
             break
         more = min(max(_LOOK, steps // 4), most - steps)
-    bound = (_smallest_excluded(excludes, value, size or 1.0) if beta[-1] else value) + 8 * steps * _EPS * size
+    bound = _smallest_excluded(excludes, value, size or 1.0) if beta[-1] else value
+    bound += 8 * (steps + math.sqrt(recurrence.n)) * _EPS * size
     wanted = count(value)
     if not wanted:
         return Extreme(bound, value, None)
