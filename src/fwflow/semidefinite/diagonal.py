@@ -154,6 +154,7 @@ class DiagonalProgram(LowRankProgram):
     def __init__(self, problem: Problem, engine: DiagonalEngine, deadline: float = math.inf) -> None:
         super().__init__(problem, deadline)
         self.engine = engine
+        self._converted: tuple[Factor, Array] | None = None
 
     def point(self, Y: Any) -> Factor:
         """Return a factor of the engine as a point."""
@@ -180,7 +181,10 @@ class DiagonalProgram(LowRankProgram):
         return float(np.linalg.norm(np.einsum("ir,ir->i", Y, Y) - b) / (1 + np.linalg.norm(b)))
 
     def array(self, point: Factor) -> Array:
-        return self.engine.to_numpy(point.x)
+        # The array of the returned point is used several times; it takes seconds to copy a large one from a device.
+        if self._converted is None or self._converted[0] is not point:
+            self._converted = point, self.engine.to_numpy(point.x)
+        return self._converted[1]
 
 
 class DiagonalStepper(Stepper):
