@@ -19,13 +19,13 @@ from scipy.sparse.linalg import SuperLU, splu
 from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 from fwflow.semidefinite.operators import SymmetricOperator
-from fwflow.sets.lanczos import long_lanczos
+from fwflow.sets.lanczos import HostRecurrence, long_lanczos
 
 # Largest order of a matrix whose eigenvalues are computed with dense arrays: 64 milliseconds on one core.
 _DENSE = 400
-# Largest numbers of entries of the envelope of the reordered matrix for which the matrix is factorised: at any order, and
-# up to a share of all entries below the diagonal. The factors of planar graphs fill about a hundredth of the envelope
-# (a power grid with 70 000 nodes, whose envelope has 4e7 entries, takes 0.1 s), those of random graphs most of it.
+# Largest numbers of entries of the envelope of the reordered matrix for which the matrix is factorised: at any order,
+# and up to a share of all entries below the diagonal. The factors of planar graphs fill about a hundredth of the
+# envelope (a power grid with 70 000 nodes, whose envelope has 4e7 entries, takes 0.1 s), those of random graphs most.
 _ENVELOPE, _LARGE_ENVELOPE, _ENVELOPE_SHARE = 2e6, 6e7, 0.1
 # Largest mean number of entries of a row for which the matrix is factorised. With 57, the factors of a matrix of order
 # 3500 are full and take seconds, and Lanczos steps take a tenth of a second.
@@ -175,5 +175,6 @@ def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, la
     def allowed(value: float) -> float:
         return max(slack, share * abs(value))
 
-    found = long_lanczos(lambda v: -S.apply(v), S.n, allowed, count, min(_MOST, S.n), late, seed)
+    recurrence = HostRecurrence(lambda v: -S.apply(v), S.n, seed)
+    found = long_lanczos(recurrence, allowed, lambda value: count, min(_MOST, S.n), late)
     return Least(-found.bound, -found.value, found.vectors)
