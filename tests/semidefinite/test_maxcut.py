@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fwflow import Status
 from fwflow.semidefinite import cuts, eigenvalues, sweeps
 from fwflow.semidefinite.cuts import maxcut
+from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.sweeps import colour_classes
 
 
@@ -165,6 +166,31 @@ def test_kinds_of_graphs_give_the_same_result():
     for r in results[1:]:
         assert (r.cut == results[0].cut).all()
         assert r.bound == results[0].bound
+
+
+@pytest.mark.parametrize("kind", ["canonical", "zeros", "duplicates", "unsorted", "diagonal", "triangle"])
+@pytest.mark.parametrize("solver", ["maxcut", "problem"])
+def test_matrices_of_users_are_not_changed(kind, solver):
+    A = random_graph(30, 4, 0, "signs")
+    if kind == "zeros":
+        A.data[::3] = 0.0
+        A = sp.csr_array(A + A.T)  # keeps the zeros
+        A.data[np.abs(A.data) < 2] = 0.0
+    elif kind == "duplicates":
+        A = sp.csr_array((np.ones(4), [1, 1, 0, 0], [0, 2, 4]), (2, 2))
+    elif kind == "unsorted":
+        A = sp.csr_array((np.ones(6), [2, 1, 2, 0, 1, 0], [0, 2, 4, 6]), (3, 3))
+    elif kind == "diagonal":
+        A = sp.csr_array(A + sp.eye_array(30))
+    elif kind == "triangle":
+        A = sp.csr_array(sp.triu(A))
+    before = [part.copy() for part in (A.data, A.indices, A.indptr)]
+    if solver == "maxcut":
+        maxcut(A)
+    elif kind != "triangle":
+        Problem(A, [np.eye(A.shape[0])], [1.0])
+    for part, old in zip((A.data, A.indices, A.indptr), before, strict=True):
+        assert np.array_equal(part, old)
 
 
 def test_names_and_weights_of_networkx():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import scipy.sparse as sp
 import typer
 
 from fwflow._storage import replacing
@@ -76,7 +77,7 @@ def maxcut(
     ratio = r.cut_value / r.bound if r.bound > 0 else 1.0
     fields = {
         "nodes": len(names),
-        "edges": adjacency.nnz // 2,
+        "edges": int(sp.triu(adjacency, 1).count_nonzero()),
         "cut": r.cut_value,
         "bound": r.bound,
         "value": r.value,

@@ -171,8 +171,9 @@ def _adjacency(A: Any, weight: str | None) -> tuple[sp.csr_array, list[Hashable]
         matrix = symmetric(matrix, "A")
     if matrix.shape[0] == 0:
         raise InputError("A has no nodes; a cut needs at least one")
-    matrix.setdiag(0.0)
-    matrix.eliminate_zeros()
+    if matrix.diagonal().any():
+        matrix = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
+        matrix.eliminate_zeros()
     return matrix, nodes
 
 

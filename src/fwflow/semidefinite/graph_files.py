@@ -13,6 +13,8 @@ from fwflow._storage.files import opened
 from fwflow._validation import InputError, one_line, parsed
 
 _MARKET = "%%MatrixMarket"
+# Largest number of nodes that a file may announce, since a wrong number would fill the memory.
+_MOST_NODES = 100_000_000
 
 
 def read_graph_file(path: str | Path) -> tuple[sp.csr_array, list[str]]:
@@ -73,6 +75,8 @@ def _announced(path: Path, rows: list[tuple[int, list[str]]]) -> int | None:
     nodes, edges = map(int, first)
     # Without weights, a first line with another number of edges is an edge.
     if len(others) == edges and nodes > 0:
+        if nodes > _MOST_NODES:
+            raise InputError(f"{path}, line {rows[0][0]}: the file announces {nodes} nodes, more than {_MOST_NODES}")
         return nodes
     if others and all(len(cells) == 3 for _, cells in others):
         raise InputError(f"{path}, line {rows[0][0]}: the file announces {edges} edges, but has {len(others)}")

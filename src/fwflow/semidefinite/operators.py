@@ -322,7 +322,10 @@ def symmetric(matrix: sp.csr_array, name: str) -> sp.csr_array:
         raise InputError(f"{name} must be a square matrix; got shape {matrix.shape}")
     if not np.isfinite(matrix.data).all():
         raise InputError(f"{name} must be finite; it has NaN or infinite entries")
-    matrix.sum_duplicates()
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy()  # the arrays may belong to the caller
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
     mirrored = abs(matrix - matrix.T)
     largest = float(np.abs(matrix.data).max(initial=0.0))
     if mirrored.nnz and float(mirrored.max()) > _ASYMMETRY * largest:
@@ -330,7 +333,7 @@ def symmetric(matrix: sp.csr_array, name: str) -> sp.csr_array:
         raise InputError(f"{name} must be symmetric; entries differ from their mirror image by up to {difference:.3g}")
     if mirrored.nnz:
         matrix = sp.csr_array((matrix + matrix.T) / 2)
-    matrix.eliminate_zeros()
+        matrix.eliminate_zeros()
     return matrix
 
 
