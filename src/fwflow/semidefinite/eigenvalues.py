@@ -23,6 +23,9 @@ from fwflow.sets.lanczos import long_lanczos
 
 # Largest order of a matrix whose eigenvalues are computed with dense arrays: 64 milliseconds on one core.
 _DENSE = 400
+# The same for matrices whose factors would be full: 0.4 s. Lanczos steps need as many products if the eigenvalues are
+# close to each other, as those of low-rank matrices are, and then give a poor bound.
+_DENSE_OTHERS = 1200
 # Largest number of entries below the diagonal within the envelope of the reordered matrix, for which the matrix is
 # factorised. Minimum degree orderings fill about a hundredth of the envelope of a planar graph (1.3 s for a random
 # graph of degree 3 with 20 000 nodes, whose envelope has 5e7 entries; 0.1 s for a power grid with 70 000 nodes).
@@ -94,6 +97,8 @@ def smallest_eigenvalue(
     matrix = S.sparse()
     if matrix is not None and is_cheap(matrix):
         return _by_factors(matrix, slack, share, count, guess, seed)
+    if S.n <= _DENSE_OTHERS:
+        return _dense(S, count)
     return _by_lanczos(S, slack, share, count, late, seed)
 
 
@@ -175,5 +180,5 @@ def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, la
     def allowed(value: float) -> float:
         return max(slack, share * abs(value))
 
-    found = long_lanczos(lambda v: -S.apply(v), S.n, allowed, count, min(_MOST, S.n), late, seed)
+    found = long_lanczos(lambda v: -S.apply(v), S.n, allowed, count, _MOST, late, seed)
     return Least(-found.bound, -found.value, found.vectors)
