@@ -44,6 +44,22 @@ class Problem:
         Whether constraint i is an inequality ``<A_i, X> <= b_i``. Default: all constraints are equations.
     n : int, optional
         Order of the matrices. It is needed if C is a function.
+
+    See Also
+    --------
+    solve : Solves the program.
+    read_sdpa : Programs from files.
+    SemidefiniteResult : Solution and bound.
+
+    Examples
+    --------
+    The smallest eigenvalue of a matrix is the minimum over all X of trace 1.
+
+    >>> import numpy as np
+    >>> from fwflow import semidefinite
+    >>> p = semidefinite.Problem(np.diag([3.0, 1.0, 2.0]), [np.ones(3)], [1.0])
+    >>> p.trace, round(semidefinite.solve(p).value, 3)
+    (1.0, 1.0)
     """
 
     def __init__(

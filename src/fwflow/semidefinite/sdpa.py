@@ -205,6 +205,7 @@ def write_sdpa(problem: Problem, path: str | os.PathLike[str]) -> None:
     See Also
     --------
     read_sdpa : Read such a file.
+    Problem : Semidefinite program.
 
     Examples
     --------

@@ -28,7 +28,60 @@ def solve(
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
 ) -> SemidefiniteResult:
-    """Minimise <C, X> over the positive semidefinite matrices that satisfy the constraints of a problem."""
+    """Solve a semidefinite program, and prove a bound on its minimum.
+
+    Parameters
+    ----------
+    p : Problem or cvxpy.Problem
+        The program. A problem of CVXPY must have one symmetric positive semidefinite variable and be linear.
+    rtol : float
+        The run succeeds if ``abs(value - bound) <= rtol * abs(bound)``; 1e-4 by default. Without a repair, the
+        infeasibility must also be at most `rtol`.
+    max_time : float, optional
+        Time limit in seconds. Default: no limit.
+    max_iter : int
+        Largest number of iterations; 100000 by default.
+    rank : int, optional
+        Number of columns of the factor at the start. Default: chosen for the problem. It grows as needed.
+    method : {"auto", "boundary-point", "low-rank", "conditional-gradient"}
+        "auto", the default, uses sweeps and Newton steps if the constraints are diag(X) = b with positive b and C is
+        sparse. Otherwise it uses the boundary point method for matrices of moderate order with many constraints, and
+        the low-rank augmented Lagrangian method for all others. "conditional-gradient" is the reference method CGAL,
+        which is slow.
+    seed : int
+        Seed of the random start; 0 by default.
+    callback : callable, optional
+        Function of the `State` that is called at every iterate. The run stops if it returns a true value.
+    progress : bool
+        Show a progress bar; False by default.
+
+    Returns
+    -------
+    SemidefiniteResult
+        Factor of X, value, bound, status and trace.
+
+    Notes
+    -----
+    For small programs an interior-point method, for example Clarabel through CVXPY, is faster and more accurate.
+
+    See Also
+    --------
+    Problem : Data of the program.
+    maxcut : Maximum cuts.
+    theta : The Lovasz theta function of a graph.
+    completion : Completion of a matrix.
+    read_sdpa : Programs from files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow import semidefinite
+    >>> C = np.array([[2.0, -1.0], [-1.0, 1.0]])
+    >>> p = semidefinite.Problem(C, [np.eye(2)], [1.0])  # the smallest eigenvalue of C
+    >>> r = semidefinite.solve(p, rtol=1e-6)
+    >>> r.success, round(r.value, 4)
+    (True, 0.382)
+    """
     if is_cvxpy(p):
         model = CvxpyProgram.of(p)
         limits = {"max_time": max_time, "max_iter": max_iter, "rank": rank, "seed": seed}
