@@ -74,7 +74,7 @@ print(f"{LARGE} nodes, {EDGES} edges: {large.value:.4f} to {large.bound:.4f}")
 # Figure
 # ------
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.fill_between(DENSITIES, independent, cover, alpha=0.15, label="between both counts")
+left.fill_between(DENSITIES, independent, cover, alpha=0.15, label="both counts")
 left.plot(DENSITIES, values, "o-", markersize=4, label="theta")
 left.plot(DENSITIES, independent, "s", markersize=4, label="largest independent set")
 left.set(xlabel="share of edges", ylabel="nodes", title=f"{NODES} nodes")
