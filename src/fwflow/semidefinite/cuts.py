@@ -77,6 +77,7 @@ def maxcut(
     max_iter: int = 100_000,
     rank: int | None = None,
     seed: int = 0,
+    backend: str = "numpy",
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
 ) -> CutResult:
@@ -107,6 +108,8 @@ def maxcut(
         Number of columns of the factor at the start. Default: at most 12. It grows as needed.
     seed : int
         Seed of the random start and of the rounding; 0 by default.
+    backend : str
+        "numpy" (the default) or "jax". JAX computes on a GPU if it finds one (``pip install 'fwflow[jax]'``).
     callback : callable, optional
         Function of the `State` that is called at every iterate. The run stops if it returns a true value.
     progress : bool
@@ -144,6 +147,7 @@ def maxcut(
         max_iter=max_iter,
         rank=rank,
         seed=seed,
+        backend=backend,
         callback=callback,
         progress=progress,
     )

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Proposal, Stepper
@@ -20,6 +21,9 @@ from fwflow.run.stopping import Progress
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import DualBound, Factor, LowRankProgram
 
+_EPS = float(np.finfo(np.float64).eps)
+# Gap that counts as zero, relative to the sum of the absolute entries. Allowances for rounding reach a tenth of it.
+_RESOLUTION = 1e-11
 # Number of certificates in a row without a clearly smaller gap, after which a run ends. Chosen without tuning.
 _MAX_IDLE = 20
 
@@ -44,6 +48,11 @@ class Improved(NamedTuple):
 
 class DiagonalEngine(ABC):
     """Work on factors with rows of given lengths, on one kind of arrays."""
+
+    @property
+    @abstractmethod
+    def first_rank(self) -> int:
+        """Number of columns at the start."""
 
     @abstractmethod
     def start(self, rank: int, seed: int) -> Any:
@@ -92,12 +101,60 @@ class DiagonalEngine(ABC):
         """
 
 
+class SparseDiagonalEngine(DiagonalEngine):
+    """Data that all engines for a sparse cost matrix share.
+
+    Rows of Y are sqrt(b_i) u_i with unit vectors u_i, the rows of U. G is the matrix D C D, D = diag(sqrt(b)), without
+    its diagonal, so that ``<C, X>`` is ``<G, U U^T>`` plus a constant.
+    """
+
+    def __init__(self, matrix: sp.csr_array, b: Array) -> None:
+        self.n, self.roots = len(b), np.sqrt(b)
+        D = sp.diags_array(self.roots)
+        scaled = matrix if (b == 1).all() else sp.csr_array(D @ matrix @ D)
+        self.diagonal = scaled.diagonal()
+        self.constant = math.fsum(self.diagonal)
+        self.G = sp.csr_array(scaled - sp.diags_array(self.diagonal))
+        self.G.eliminate_zeros()
+        self.degrees = np.asarray(abs(self.G).sum(axis=1)).ravel()
+        self.total = math.fsum(self.degrees)
+        # Rows without entries keep the scale zero: their part of S is zero.
+        self.scale = np.divide(1.0, np.sqrt(self.degrees), out=np.zeros(self.n), where=self.degrees > 0)
+
+    @property
+    def most_columns(self) -> int:
+        """Number of columns that is always enough, about sqrt(2 n) (Barvinok, 1995; Pataki, 1998)."""
+        return math.isqrt(2 * self.n) + 1
+
+    @property
+    def resolution(self) -> float:
+        return _RESOLUTION * (self.total + abs(self.constant))
+
+    def trivial(self) -> DualBound:
+        y = (self.diagonal - self.degrees) / self.roots**2
+        return DualBound(self.constant - self.total * (1 + 4 * self.n * _EPS), y)
+
+    def rounded_up(self, value: float) -> float:
+        """Return ``<C, X>`` from ``<G, U U^T>``, with an allowance for rounding that keeps it above the minimum."""
+        return self.constant + value + 8 * _EPS * (self.total + abs(self.constant))
+
+    def dual_bound(self, y: Array, shift: float, vectors: Any) -> DualBound:
+        """Return the bound for multipliers y of the rows of U and a shift.
+
+        The matrix ``G - diag(y) + shift W`` is positive semidefinite, W = diag(row sums of abs(G)).
+        """
+        rounding = 4 * _EPS * (math.fsum(np.abs(y)) + abs(self.constant))
+        bound = self.constant + math.fsum(y) - shift * self.total - rounding
+        return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, vectors)
+
+
 class DiagonalProgram(LowRankProgram):
     """Values and certificates of an engine."""
 
     def __init__(self, problem: Problem, engine: DiagonalEngine, deadline: float = math.inf) -> None:
         super().__init__(problem, deadline)
         self.engine = engine
+        self._converted: tuple[Factor, Array] | None = None
 
     def point(self, Y: Any) -> Factor:
         """Return a factor of the engine as a point."""
@@ -124,7 +181,10 @@ class DiagonalProgram(LowRankProgram):
         return float(np.linalg.norm(np.einsum("ir,ir->i", Y, Y) - b) / (1 + np.linalg.norm(b)))
 
     def array(self, point: Factor) -> Array:
-        return self.engine.to_numpy(point.x)
+        # The array of the returned point is used several times; it takes seconds to copy a large one from a device.
+        if self._converted is None or self._converted[0] is not point:
+            self._converted = point, self.engine.to_numpy(point.x)
+        return self._converted[1]
 
 
 class DiagonalStepper(Stepper):

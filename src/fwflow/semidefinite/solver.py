@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fwflow._validation import InputError, describe, positive, whole
+from fwflow._validation import InputError, describe, positive, suggest, whole
 from fwflow.run.result import State
 from fwflow.semidefinite.choice import solve_general
-from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper
+from fwflow.semidefinite.device import DeviceEngine
+from fwflow.semidefinite.diagonal import DiagonalProgram, DiagonalStepper, SparseDiagonalEngine
 from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.models import CvxpyProgram, is_cvxpy
 from fwflow.semidefinite.problem import Problem
 from fwflow.semidefinite.program import SemidefiniteResult, execute
 from fwflow.semidefinite.sweeps import SparseEngine
+
+# Engines for diagonal constraints by the name of the backend.
+_ENGINES: dict[str, type[SparseDiagonalEngine]] = {"numpy": SparseEngine, "jax": DeviceEngine}
 
 
 def solve(
@@ -25,6 +29,7 @@ def solve(
     rank: int | None = None,
     method: str = "auto",
     seed: int = 0,
+    backend: str = "numpy",
     callback: Callable[[State], Any] | None = None,
     progress: bool = False,
 ) -> SemidefiniteResult:
@@ -50,6 +55,8 @@ def solve(
         which is slow.
     seed : int
         Seed of the random start; 0 by default.
+    backend : {"numpy", "jax"}
+        "jax" computes on a GPU if JAX finds one, for a sparse C and the constraints diag(X) = b; "numpy" by default.
     callback : callable, optional
         Function of the `State` that is called at every iterate. The run stops if it returns a true value.
     progress : bool
@@ -84,16 +91,23 @@ def solve(
     """
     if is_cvxpy(p):
         model = CvxpyProgram.of(p)
-        limits = {"max_time": max_time, "max_iter": max_iter, "rank": rank, "seed": seed}
+        limits = {"max_time": max_time, "max_iter": max_iter, "rank": rank, "seed": seed, "backend": backend}
         found = solve(model.problem, rtol, **limits, method=method, callback=callback, progress=progress)  # type: ignore[arg-type]
         return model.unpack(found)
     if not isinstance(p, Problem):
         raise InputError(f"p must be a semidefinite.Problem; got {describe(p)}")
     rtol = positive(rtol, "rtol")
+    if backend not in _ENGINES:
+        raise InputError(f"backend={backend!r} is not known; {suggest(backend, _ENGINES)}")
     rank = None if rank is None else whole(rank, "rank", 1)
     matrix = p.C.sparse()
     given_diagonal = p.map.is_diagonal and (p.b > 0).all() and not p.inequalities.any() and p.trace_is_implied
     if not given_diagonal or matrix is None or method != "auto":
+        if backend != "numpy":
+            raise InputError(
+                f"backend={backend!r} needs a sparse C, the constraints diag(X) = b with b > 0, and method='auto'; "
+                "use backend='numpy'"
+            )
         return solve_general(
             GeneralProgram(p),
             method=method,
@@ -105,7 +119,7 @@ def solve(
             callback=callback,
             progress=progress,
         )
-    engine = SparseEngine(matrix, p.b)
+    engine = _ENGINES[backend](matrix, p.b)
     program = DiagonalProgram(p, engine)
     start = program.point(engine.start(rank or engine.first_rank, seed))
     return execute(

@@ -1,7 +1,6 @@
 """Engine of NumPy and SciPy for programs with a given diagonal: sweeps over colour classes, and Newton steps.
 
-Rows of Y are sqrt(b_i) u_i with unit vectors u_i, the rows of U. G is the matrix D C D, D = diag(sqrt(b)), without its
-diagonal, so that ``<C, X>`` is ``<G, U U^T>`` plus a constant.
+The notation is that of `SparseDiagonalEngine`.
 
 A sweep replaces every row by the best one for given other rows: ``u_i = -g_i / |g_i|``, ``g = G U``. Rows of one colour
 class do not depend on each other.
@@ -14,7 +13,6 @@ proved it or, if the factors are too large, by the diagonal.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -23,14 +21,12 @@ import scipy.sparse as sp
 from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Late
-from fwflow.semidefinite.diagonal import DiagonalEngine, Improved
+from fwflow.semidefinite.diagonal import Improved, SparseDiagonalEngine
 from fwflow.semidefinite.eigenvalues import Shifted, smallest_eigenvalue
 from fwflow.semidefinite.operators import SparseOperator
 from fwflow.semidefinite.program import DualBound
 
 _EPS = float(np.finfo(np.float64).eps)
-# Gap that counts as zero, relative to the sum of the absolute entries. Allowances for rounding reach a tenth of it.
-_RESOLUTION = 1e-11
 # Numbers of sweeps before the first certificate and after a Newton step. On a power grid with 70 000 nodes, 5 sweeps
 # instead of 20 double the time to a relative gap of 1e-4.
 _FIRST_SWEEPS, _SWEEPS = 50, 20
@@ -104,29 +100,18 @@ def _unit_rows(Y: Array) -> Array:
     return U
 
 
-class SparseEngine(DiagonalEngine):
+class SparseEngine(SparseDiagonalEngine):
     """Sweeps and Newton steps for a sparse cost matrix."""
 
     def __init__(self, matrix: sp.csr_array, b: Array) -> None:
-        self.n, self.roots = len(b), np.sqrt(b)
-        D = sp.diags_array(self.roots)
-        scaled = sp.csr_array(D @ matrix @ D)
-        self.diagonal = scaled.diagonal()
-        self.constant = math.fsum(self.diagonal)
-        self.G = sp.csr_array(scaled - sp.diags_array(self.diagonal))
-        self.G.eliminate_zeros()
-        self.degrees = np.asarray(abs(self.G).sum(axis=1)).ravel()
-        self.total = math.fsum(self.degrees)
-        # Rows without entries keep the scale zero: their part of S is zero.
-        self.scale = np.divide(1.0, np.sqrt(self.degrees), out=np.zeros(self.n), where=self.degrees > 0)
+        super().__init__(matrix, b)
         self.classes = [(nodes, sp.csr_array(self.G[nodes])) for nodes in colour_classes(self.G)]
         self.few = len(self.classes) > _MANY_CLASSES
         self._last_value = 0.0
 
     @property
     def first_rank(self) -> int:
-        """Number of columns at the start; more than sqrt(2 n) are never needed (Barvinok, 1995; Pataki, 1998)."""
-        return min(_FIRST_RANK, math.isqrt(2 * self.n) + 1)
+        return min(_FIRST_RANK, self.most_columns)
 
     def start(self, rank: int, seed: int) -> Array:
         return _unit_rows(np.random.default_rng(seed).standard_normal((self.n, rank)))
@@ -138,19 +123,10 @@ class SparseEngine(DiagonalEngine):
         return self.roots[:, None] * Y
 
     def value(self, Y: Array) -> float:
-        # The allowance for rounding keeps the value above the minimum.
-        return self.constant + self._value(Y) + 8 * _EPS * (self.total + abs(self.constant))
+        return self.rounded_up(self._value(Y))
 
     def _value(self, U: Array) -> float:
         return float(np.vdot(U, dot(self.G, U)))
-
-    @property
-    def resolution(self) -> float:
-        return _RESOLUTION * (self.total + abs(self.constant))
-
-    def trivial(self) -> DualBound:
-        y = (self.diagonal - self.degrees) / self.roots**2
-        return DualBound(self.constant - self.total * (1 + 4 * self.n * _EPS), y)
 
     def improve(self, Y: Array, memory: _Curvature | None, goal: float, late: Late) -> Improved:
         if memory is None:
@@ -242,10 +218,9 @@ class SparseEngine(DiagonalEngine):
         self._last_value = least.value
         # The second term is for the rounding of the scaled matrix.
         shift = max(0.0, -least.bound) + 8 * _EPS
-        bound = self.constant + math.fsum(y) - shift * self.total - 4 * _EPS * (math.fsum(-y) + abs(self.constant))
         negative = _row_products(least.vectors.T, scaled.apply(least.vectors).T) < -slack
         found = _Curvature(least.vectors[:, negative] * self.scale[:, None], shift, least.shifted)
-        return DualBound(bound, (self.diagonal + y - shift * self.degrees) / self.roots**2, found)
+        return self.dual_bound(y, shift, found)
 
     def widen(self, Y: Array, vectors: _Curvature, goal: float) -> tuple[Array, _Curvature]:
         value = self._value(Y)
