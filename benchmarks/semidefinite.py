@@ -1,8 +1,9 @@
-"""Maximum cuts with a proof: processor time and memory, and ratios to DSDP and CSDP on the same graphs.
+"""Semidefinite programs with a proof: processor time and memory, and ratios to DSDP and CSDP on the same programs.
 
-Run with ``make bench``, or with the names of graphs as arguments. The peers are the programs ``dsdp5`` and ``csdp`` of
-the Debian packages dsdp and coinor-csdp; without them only our figures are printed. Every run is a process of its own
-with one thread, and its processor time and largest memory are those that the system reports.
+Run with ``make bench``, or with the names of graphs, ``theta`` or ``completion`` as arguments. The peers are the
+programs ``dsdp5`` and ``csdp`` of the Debian packages dsdp and coinor-csdp; without them only our figures are printed.
+A cut is computed in a process of its own with one thread, and its processor time and largest memory are those that the
+system reports.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow import datasets
-from fwflow.semidefinite import maxcut
+from fwflow.semidefinite import Problem, completion, maxcut, theta, write_sdpa
+from fwflow.semidefinite.operators import diagonal_map
+from fwflow.semidefinite.theta import ThetaProgram
 
 #: Seconds after which a peer is stopped.
 PATIENCE = 170.0
@@ -111,25 +114,21 @@ def one_thread() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def write_sdpa(A: sp.csr_array, path: Path) -> None:
-    """Write the relaxation as the dual of a program in the sparse SDPA format: max <L/4, X>, X_ii = 1."""
+def relaxation(A: sp.csr_array) -> Problem:
+    """Return the relaxation of the maximum cut."""
     n = A.shape[0]
-    laplacian = sp.triu(sp.diags_array(np.asarray(A.sum(axis=1)).ravel()) - A, format="coo")
-    lines = [str(n), "1", str(n), " ".join(["1.0"] * n)]
-    entries = zip(laplacian.row + 1, laplacian.col + 1, laplacian.data / 4, strict=True)
-    lines += [f"0 1 {i} {j} {value:.17g}" for i, j, value in entries]
-    lines += [f"{i} 1 {i} {i} 1.0" for i in range(1, n + 1)]
-    path.write_text("\n".join(lines) + "\n")
+    laplacian = sp.csr_array(sp.diags_array(np.asarray(A.sum(axis=1)).ravel()) - A)
+    return Problem(laplacian / -4, diagonal_map(n), np.ones(n))
 
 
-def peer(program: str, A: sp.csr_array, rtol: float) -> float | None:
+def peer(program: str, problem: Problem, rtol: float) -> float | None:
     """Return the processor time of a peer to a relative gap, None if it is not installed or not done in time."""
     found = shutil.which(program)
     if found is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "graph.dat-s")
-        write_sdpa(A, path)
+        write_sdpa(problem, path)
         command = [found, str(path)]
         if program == "dsdp5":
             command += ["-gaptol", str(rtol)]
@@ -163,7 +162,7 @@ def main(names: list[str]) -> None:
         print(f"  1e-4: {fine['seconds']:.2f} s{verdict(bars[1], fine['seconds'])}")
         print(f"  memory: {fine['megabytes']:.0f} MB{verdict(bars[2], fine['megabytes'])}")
         for program in ("dsdp5", "csdp") if name in PEERS else ():
-            seconds = peer(program, GRAPHS[name](), 1e-3)
+            seconds = peer(program, relaxation(GRAPHS[name]()), 1e-3)
             if seconds is None:
                 print(f"  {program}: not installed, or not done in {PATIENCE:g} s")
                 continue
@@ -172,8 +171,47 @@ def main(names: list[str]) -> None:
             print(f" >= {limit:g} {'ok' if ratio >= limit else 'MISSED'}" if limit else "")
 
 
+#: Theta of random graphs: nodes, edges, tolerance, and the bars: seconds, and the ratio of CSDP to ours.
+THETA = ((200, 4000, 1e-4, None, 2.0), (300, 4500, 1e-4, None, 2.0), (400, 8000, 1e-3, 25.0, None))
+
+
+def theta_of_random_graphs() -> None:
+    for n, m, rtol, limit, least in THETA:
+        pairs = np.array(np.triu_indices(n, 1)).T
+        edges = pairs[np.random.default_rng(0).choice(len(pairs), m, replace=False)]
+        started = time.process_time()
+        r = theta(edges, n, rtol)
+        seconds = time.process_time() - started
+        print(f"theta, {n} nodes, {m} edges: {r.value:.8g} to {r.bound:.8g}, success {r.success}")
+        print(f"  {rtol:g}: {seconds:.2f} s{verdict(limit, seconds)}")
+        found = peer("csdp", ThetaProgram(*np.sort(edges, axis=1).T, n).problem, rtol) if least else None
+        if least and found is None:
+            print(f"  csdp: not installed, or not done in {PATIENCE:g} s")
+        elif found is not None:
+            print(f"  csdp: {found:.2f} s, {found / seconds:.1f} times ours >= {least:g} ", end="")
+            print("ok" if found / seconds >= least else "MISSED")
+
+
+def completion_of_a_random_matrix(p: int = 2000, q: int = 1500, rank: int = 5, count: int = 100_000) -> None:
+    rng = np.random.default_rng(0)
+    U, V = rng.standard_normal((p, rank)), rng.standard_normal((q, rank))
+    i, j = np.divmod(rng.choice(p * q, count, replace=False), q)
+    for rtol in (1e-3, 1e-4):
+        started = time.process_time()
+        r = completion(i, j, np.einsum("er,er->e", U[i], V[j]), (p, q), rtol=rtol)
+        seconds = time.process_time() - started
+        print(f"completion {p} x {q}, {count} entries: {r.bound:.8g} to {r.value:.8g}, {rtol:g}: {seconds:.2f} s")
+
+
+OTHERS: dict[str, Callable[[], None]] = {"theta": theta_of_random_graphs, "completion": completion_of_a_random_matrix}
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         one(sys.argv[2], float(sys.argv[3]))
     else:
-        main(sys.argv[1:] or list(GRAPHS))
+        asked = sys.argv[1:] or [*GRAPHS, *OTHERS]
+        main([name for name in asked if name not in OTHERS])
+        for name in asked:
+            if name in OTHERS:
+                OTHERS[name]()

@@ -17,9 +17,10 @@ from fwflow.semidefinite.general import GeneralProgram
 from fwflow.semidefinite.program import Factor, SemidefiniteResult, execute
 
 # Largest order for the boundary point method, where an eigenvalue decomposition takes 0.1 s on one core, and smallest
-# number of constraints per row. Theta with 20 edges per node takes half of the time of the low-rank method at order 200
-# to 400, with 15 the same, and with 2 ten times as much.
-_MODERATE, _MANY = 1000, 12
+# number of constraints, as a share of n^2. For theta with 0.1 n^2 edges it takes a third of the time of the low-rank
+# method at order 200, with 0.05 n^2 half at order 400, with 0.03 n^2 1.5 times as much at order 700, and for trees and
+# cycles of 150 to 200 nodes ten times as much.
+_MODERATE, _MANY = 1000, 0.03
 # Methods for programs with any linear constraints.
 METHODS = ("auto", "boundary-point", "low-rank", "conditional-gradient")
 
@@ -79,7 +80,7 @@ def solve_general(
 def _start(program: GeneralProgram, method: str, rank: int | None, seed: int) -> tuple[Stepper, Factor, Any]:
     """Return the method, its first point and its memory."""
     problem, bounded, repaired = program.problem, program.bounded, program.repaired
-    many = problem.n <= _MODERATE and problem.map.m >= _MANY * problem.n and problem.trace > 0
+    many = problem.n <= _MODERATE and problem.map.m >= _MANY * problem.n**2 and problem.trace > 0
     if method == "boundary-point" or (method == "auto" and many):
         dense = DenseProgram.of(problem, bounded)
         if dense is not None:

@@ -23,6 +23,9 @@ from fwflow.sets.lanczos import HostRecurrence, long_lanczos
 
 # Largest order of a matrix whose eigenvalues are computed with dense arrays: 64 milliseconds on one core.
 _DENSE = 400
+# The same for matrices whose factors would be full. Lanczos steps need as many products if the eigenvalues are close to
+# each other, as those of low-rank matrices are, and then give a poor bound.
+_DENSE_OTHERS = 1200
 # Largest numbers of entries of the envelope of the reordered matrix for which the matrix is factorised: at any order,
 # and up to a share of all entries below the diagonal. The factors of planar graphs fill about a hundredth of the
 # envelope (a power grid with 70 000 nodes, whose envelope has 4e7 entries, takes 0.1 s), those of random graphs most.
@@ -94,6 +97,8 @@ def smallest_eigenvalue(
     matrix = S.sparse()
     if matrix is not None and is_cheap(matrix):
         return _by_factors(matrix, slack, share, count, guess, seed)
+    if S.n <= _DENSE_OTHERS:
+        return _dense(S, count)
     return _by_lanczos(S, slack, share, count, late, seed)
 
 
@@ -176,5 +181,5 @@ def _by_lanczos(S: SymmetricOperator, slack: float, share: float, count: int, la
         return max(slack, share * abs(value))
 
     recurrence = HostRecurrence(lambda v: -S.apply(v), S.n, seed)
-    found = long_lanczos(recurrence, allowed, lambda value: count, min(_MOST, S.n), late)
+    found = long_lanczos(recurrence, allowed, lambda value: count, _MOST, late)
     return Least(-found.bound, -found.value, found.vectors)

@@ -206,6 +206,7 @@ def write_sdpa(problem: Problem, path: str | os.PathLike[str]) -> None:
     --------
     read_sdpa : Read such a file.
     Problem : Semidefinite program.
+    Problem : Semidefinite program.
 
     Examples
     --------
