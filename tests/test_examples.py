@@ -250,3 +250,13 @@ def test_trees_are_as_fair_as_the_densest_part_allows(story: Run) -> None:
     (tails, heads), n = found["edges"][found["drawn"]].T, len(found["points"])
     assert len(tails) == n - 1  # a tree: connected, with one edge less than nodes
     assert connected_components(coo_array((np.ones(n - 1), (tails, heads)), (n, n)))[0] == 1
+
+
+def test_the_cut_of_a_grid_is_proved_by_its_multipliers(story: Run) -> None:
+    found = story("power_grid_cut", BUSES=2000)
+    r, (tails, heads) = found["r"], (found["tails"], found["heads"])
+    assert r.success
+    assert (r.cut[tails] != r.cut[heads]).sum() == r.cut_value
+    assert found["pivot"] > 0
+    assert r.y.sum() == pytest.approx(r.bound, rel=1e-9)
+    assert 0.94 * r.bound <= r.cut_value <= r.bound

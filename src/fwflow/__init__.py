@@ -7,7 +7,7 @@
 True
 """
 
-from fwflow import checks, networks, sets
+from fwflow import checks, networks, semidefinite, sets
 from fwflow import trajectories as _trajectories
 from fwflow._storage import storable
 from fwflow._version import __version__ as __version__
@@ -87,6 +87,7 @@ __all__ = [
     "minimize",
     "networks",
     "path",
+    "semidefinite",
     "storable",
     "tableaus",
 ]

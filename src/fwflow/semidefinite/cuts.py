@@ -131,7 +131,7 @@ def maxcut(
 
     >>> import scipy.sparse as sp
     >>> from fwflow import semidefinite
-    >>> A = sp.diags_array([1, 1, 1, 1], offsets=[-1, 1, -4, 4], shape=(5, 5))
+    >>> A = sp.diags_array([1.0, 1.0, 1.0, 1.0], offsets=[-1, 1, -4, 4], shape=(5, 5))
     >>> r = semidefinite.maxcut(A)
     >>> r.success, r.cut_value, round(r.bound, 2)
     (True, 4.0, 4.52)
@@ -152,7 +152,7 @@ def maxcut(
         progress=progress,
     )
     cut = _rounded(matrix, r.Y, seed)
-    fields = {**vars(r), "value": 0.0 - r.value, "bound": 0.0 - r.bound, "y": 0.0 - r.y}
+    fields = {**vars(r.negated()), "y": 0.0 - r.y}
     return CutResult(**fields, cut=cut, cut_value=cut_value(matrix, cut), nodes=nodes)
 
 

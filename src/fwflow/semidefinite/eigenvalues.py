@@ -23,10 +23,13 @@ from fwflow.sets.lanczos import HostRecurrence, long_lanczos
 
 # Largest order of a matrix whose eigenvalues are computed with dense arrays: 64 milliseconds on one core.
 _DENSE = 400
-# Largest number of entries below the diagonal within the envelope of the reordered matrix, for which the matrix is
-# factorised. Minimum degree orderings fill about a hundredth of the envelope of a planar graph (1.3 s for a random
-# graph of degree 3 with 20 000 nodes, whose envelope has 5e7 entries; 0.1 s for a power grid with 70 000 nodes).
-_ENVELOPE = 6e7
+# Largest numbers of entries of the envelope of the reordered matrix for which the matrix is factorised: at any order, and
+# up to a share of all entries below the diagonal. The factors of planar graphs fill about a hundredth of the envelope
+# (a power grid with 70 000 nodes, whose envelope has 4e7 entries, takes 0.1 s), those of random graphs most of it.
+_ENVELOPE, _LARGE_ENVELOPE, _ENVELOPE_SHARE = 2e6, 6e7, 0.1
+# Largest mean number of entries of a row for which the matrix is factorised. With 57, the factors of a matrix of order
+# 3500 are full and take seconds, and Lanczos steps take a tenth of a second.
+_ENTRIES_PER_ROW = 20
 # Number of inverse iterations for directions of negative curvature. Chosen without tuning, as is the next number.
 _INVERSE_STEPS = 4
 # Factor between two shifts of the search for one that makes the matrix positive definite.
@@ -107,7 +110,7 @@ def _dense(S: SymmetricOperator, count: int) -> Least:
 def is_cheap(matrix: sp.csr_array) -> bool:
     """Return whether the factors of a symmetric matrix are known to be small enough."""
     n = matrix.shape[0]
-    if matrix.nnz > _ENVELOPE:
+    if matrix.nnz > min(_LARGE_ENVELOPE, _ENTRIES_PER_ROW * n):
         return False
     order = reverse_cuthill_mckee(sp.csr_matrix(matrix), symmetric_mode=True)
     place = np.empty(n, dtype=np.int64)
@@ -115,7 +118,7 @@ def is_cheap(matrix: sp.csr_array) -> bool:
     entries = matrix.tocoo()
     first = np.arange(n)
     np.minimum.at(first, place[entries.row], place[entries.col])
-    return int((np.arange(n) - first).sum()) <= _ENVELOPE
+    return int((np.arange(n) - first).sum()) <= max(_ENVELOPE, min(_LARGE_ENVELOPE, _ENVELOPE_SHARE * n * n / 2))
 
 
 def _factorised(matrix: sp.csc_array, shift: float) -> SuperLU | None:

@@ -190,13 +190,22 @@ class SparseMap(ConstraintMap):
             entries /= 2
         return np.asarray(dot(self.M, entries))
 
-    def adjoint(self, y: Array) -> SparseOperator:
-        values = np.asarray(dot(self._transpose, y))
-        halves = np.where(self.rows == self.cols, values, values / 2)
-        off = self.rows != self.cols
+    @cached_property
+    def _pattern(self) -> tuple[sp.csr_array, Array, Array]:
+        """Matrix with the pattern of all A_i together, and the position and factor of each of its entries."""
+        off = np.flatnonzero(self.rows != self.cols)
         rows, cols = np.concatenate([self.rows, self.cols[off]]), np.concatenate([self.cols, self.rows[off]])
-        data = np.concatenate([halves, halves[off]])
-        return SparseOperator(sp.csr_array(sp.coo_array((data, (rows, cols)), (self.n, self.n))))
+        places = np.concatenate([np.arange(len(self.rows)), off])
+        # Zeros would be dropped, so entries hold their number, counted from 1.
+        numbers = sp.csr_array(sp.coo_array((np.arange(1, len(rows) + 1), (rows, cols)), (self.n, self.n)))
+        places = places[numbers.data - 1]
+        factors = np.where(self.rows == self.cols, 1.0, 0.5)[places]
+        return numbers, places, factors
+
+    def adjoint(self, y: Array) -> SparseOperator:
+        pattern, places, factors = self._pattern
+        data = np.asarray(dot(self._transpose, y))[places] * factors
+        return SparseOperator(sp.csr_array((data, pattern.indices, pattern.indptr), pattern.shape))
 
     def sparse_rows(self) -> tuple[Array, Array, sp.csr_array]:
         return self.rows, self.cols, self.M

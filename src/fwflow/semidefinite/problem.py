@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from fwflow._validation import Array, InputError, finite_array, positive, whole
 from fwflow.semidefinite.operators import ConstraintMap, SumOperator, SymmetricOperator, as_map, as_operator
+from fwflow.semidefinite.trace_bound import implied_trace
 
 
 class Problem:
@@ -42,6 +44,22 @@ class Problem:
         Whether constraint i is an inequality ``<A_i, X> <= b_i``. Default: all constraints are equations.
     n : int, optional
         Order of the matrices. It is needed if C is a function.
+
+    See Also
+    --------
+    solve : Solves the program.
+    read_sdpa : Programs from files.
+    SemidefiniteResult : Solution and bound.
+
+    Examples
+    --------
+    The smallest eigenvalue of a matrix is the minimum over all X of trace 1.
+
+    >>> import numpy as np
+    >>> from fwflow import semidefinite
+    >>> p = semidefinite.Problem(np.diag([3.0, 1.0, 2.0]), [np.ones(3)], [1.0])
+    >>> p.trace, round(semidefinite.solve(p).value, 3)
+    (1.0, 1.0)
     """
 
     def __init__(
@@ -71,7 +89,30 @@ class Problem:
                 raise InputError(
                     f"inequalities has shape {self.inequalities.shape}; there are {len(self.b)} constraints"
                 )
-        self.trace = None if trace is None else positive(trace, "trace")
+        self.given_trace = None if trace is None else positive(trace, "trace")
+
+    @cached_property
+    def implied_trace(self) -> float | None:
+        """Bound on the trace of X that follows from the constraints, or None if none is found."""
+        return implied_trace(self.map, self.b, self.inequalities)
+
+    @cached_property
+    def trace(self) -> float:
+        """Upper bound R on the trace of X: the given one, or else the one that follows from the constraints."""
+        if self.given_trace is not None:
+            return self.given_trace
+        if self.implied_trace is None:
+            raise InputError(
+                "no bound on the trace of X follows from the constraints, and without one no lower bound can be"
+                " certified; give trace=R, a number that the trace of some solution does not exceed (in CVXPY, add the"
+                " constraint cp.trace(X) <= R)"
+            )
+        return self.implied_trace
+
+    @cached_property
+    def trace_is_implied(self) -> bool:
+        """Whether every X that satisfies the constraints has a trace of at most R."""
+        return self.implied_trace is not None and self.implied_trace <= self.trace * (1 + 1e-9)
 
     def slack(self, y: Array) -> SymmetricOperator:
         """Return the matrix ``C - sum_i y_i A_i``, the gradient of the Lagrangian."""

@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,12 @@ from fwflow.run.verification import Checks, Verified
 from fwflow.semidefinite.problem import Problem
 
 _EPS = float(np.finfo(np.float64).eps)
+# Messages that differ from those of `minimize`, whose runs continue from a state.
+_MESSAGES = {
+    Status.ITERATIONS: "The iteration limit was reached; raise max_iter.",
+    Status.TIME: "The time limit was reached; raise max_time.",
+    Status.INTERRUPTED: "The run was interrupted; the best point so far is returned.",
+}
 
 
 class DualBound(NamedTuple):
@@ -118,7 +124,7 @@ class LowRankProgram(Evaluator):
     def scale(self, first_gap: float, fun: float, gap: float) -> float:
         """Return a number that is at most the absolute value of the bound, or an estimate if no bound is known."""
         bound = abs(fun) if math.isnan(gap) else min(abs(fun - gap), abs(fun + gap))
-        return max(bound, self.resolution / self.rtol)
+        return max(bound, self.resolution / self.rtol if self.rtol else 0.0)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,54 @@ class _Verification(Checks):
 
 @dataclass(frozen=True, eq=False)
 class SemidefiniteResult:
-    """Result of a semidefinite program: a factor Y of X = Y Y^T, its value, and a proved bound."""
+    """Result of a semidefinite program: a factor Y of X = Y Y^T, its value, and a proved bound.
+
+    Attributes
+    ----------
+    Y : array of shape (n, rank)
+        Factor of the solution. X is never formed.
+    value : float
+        ``<C, X>``.
+    bound : float
+        Proved bound: no feasible X has a lower value (for maximisations such as `maxcut`, a higher value).
+    gap : float
+        ``abs(value - bound)``.
+    infeasibility : float
+        Violation of the constraints by X, ``norm(residual) / (1 + norm(b))``; rounding errors only if X was repaired.
+    y : array
+        Multipliers of the constraints that prove the bound.
+    rank : int
+        Number of columns of Y.
+    nit : int
+        Number of iterations.
+    status : Status
+        Reason for the end of the run.
+    success : bool
+        Whether ``gap <= rtol * abs(bound)``, and the infeasibility is within its tolerance. A gap that is zero up to
+        rounding errors counts as zero.
+    message : str
+        The status as a sentence.
+    seconds : float
+        Time of the run.
+    trace : Trace
+        One row per iteration. ``fun`` is the value of the minimisation, and ``fun - gap`` its bound. The gap is NaN
+        where no bound was computed. ``n_lmo`` counts the bounds.
+
+    See Also
+    --------
+    solve : Returns a result.
+    maxcut : Returns a result with a cut.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fwflow import semidefinite
+    >>> p = semidefinite.Problem(np.array([[0.0, 1.0], [1.0, 0.0]]), [[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0])
+    >>> r = semidefinite.solve(p)
+    >>> r.success, round(r.value, 6), round(r.bound, 6), (r.Y @ r.Y.T).round(6)
+    (True, -2.0, -2.0, array([[ 1., -1.],
+           [-1.,  1.]]))
+    """
 
     Y: Array = field(repr=False)
     value: float
@@ -158,6 +211,10 @@ class SemidefiniteResult:
     message: str
     seconds: float
     trace: Trace = field(repr=False)
+
+    def negated(self) -> SemidefiniteResult:
+        """Return the result of the same run as a maximisation: ``value <= maximum <= bound``."""
+        return replace(self, value=0.0 - self.value, bound=0.0 - self.bound)  # no negative zeros
 
 
 def execute(
@@ -198,7 +255,7 @@ def execute(
         nit=state.k,
         status=ended.status,
         success=ended.success,
-        message=ended.status.value + ended.detail,
+        message=_MESSAGES.get(ended.status, ended.status.value) + ended.detail,
         seconds=state.elapsed,
         trace=state.trace,
     )
