@@ -239,6 +239,8 @@ def test_a_time_limit_ends_the_lanczos_steps():
 def test_an_unknown_backend_is_an_error():
     with pytest.raises(InputError, match="backend='jaxx' is not known; did you mean 'jax'"):
         solve(Problem(np.eye(2), diagonal_map(2), np.ones(2)), backend="jaxx")
+    with pytest.raises(InputError, match="backend='jax' needs a sparse C"):
+        solve(Problem(np.eye(2), [np.eye(2)], [1.0]), backend="jax")
 
 
 def test_missing_jax_gives_the_command(monkeypatch):
