@@ -266,6 +266,32 @@ def test_an_interrupted_run_returns_its_best_point():
     assert r.bound >= r.value >= 0
 
 
+def test_a_second_interrupt_keeps_the_best_bound(monkeypatch):
+    A = random_graph(450, 8, 1, "signs")
+    bounds = []
+
+    def interrupt(state):
+        bounds.append(state.fun - state.gap)
+        if state.k == 2:
+            monkeypatch.setattr(sweeps.SparseEngine, "certify", interrupted)
+            raise KeyboardInterrupt
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    r = maxcut(A, rtol=1e-9, callback=interrupt)
+    assert r.status is Status.INTERRUPTED
+    assert not r.success
+    assert -r.bound == pytest.approx(max(bounds[:2]))
+    assert r.gap == r.bound - r.value
+
+
+def test_results_print_their_numbers():
+    text = repr(maxcut(np.ones((3, 3))))
+    assert "success: True" in text
+    assert "cut_value: 2" in text
+
+
 @pytest.mark.parametrize("rank", [1, 2, 5, 60])
 def test_the_rank_at_the_start_does_not_matter(rank):
     A = random_graph(450, 6, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from fwflow.semidefinite.sweeps import colour_classes
 _HYPERPLANES = 32
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CutResult(SemidefiniteResult):
     """Result of `maxcut`: a cut, and bounds on the largest value of a cut.
 
@@ -56,9 +56,12 @@ class CutResult(SemidefiniteResult):
     (4.0, [['a', 'c'], ['b', 'd']])
     """
 
-    cut: Array = field(repr=False)
+    cut: Array
     cut_value: float
-    nodes: list[Hashable] | None = field(repr=False)
+    nodes: list[Hashable] | None
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\n{'cut_value':>13}: {self.cut_value:.10g}"
 
     @property
     def partition(self) -> tuple[list[Hashable], list[Hashable]]:

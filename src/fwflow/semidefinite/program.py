@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,11 @@ class LowRankProgram(Evaluator):
         return max(bound, self.resolution / self.rtol if self.rtol else 0.0)
 
 
+def _best_bound(state: State) -> DualBound | None:
+    """Return the best bound so far of a run, which the loop keeps as the hint for the next one."""
+    return state.hint  # type: ignore[return-value]
+
+
 @dataclass(frozen=True)
 class _Verification(Checks):
     """Verification of the points of a semidefinite program: the bound is proved when it is computed."""
@@ -137,9 +142,11 @@ class _Verification(Checks):
 
     def verify(self, state: State, point: Point, known: Evaluation | None) -> Verified:
         assert isinstance(point, Factor)
+        fun, best = self.program.value(point), _best_bound(state)
+        if known is None and self.program.late and best is not None and best.vectors is not None:
+            known = Evaluation(None, best, abs(fun - best.bound))  # there is no time for a bound at this point
         if known is None:
-            known = self.program.evaluate(point, state.hint)  # type: ignore[arg-type]
-        fun = self.program.value(point)
+            known = self.program.evaluate(point, best)
         return Verified(point, fun, known.gap, 0.0, self.feasible(state, point), exact=(None, point, known))  # type: ignore[arg-type]
 
     def feasible(self, state: State, point: Point) -> bool:
@@ -147,7 +154,7 @@ class _Verification(Checks):
         return self.program.infeasibility(point) <= self.ftol
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SemidefiniteResult:
     """Result of a semidefinite program: a factor Y of X = Y Y^T, its value, and a proved bound.
 
@@ -198,19 +205,34 @@ class SemidefiniteResult:
            [-1.,  1.]]))
     """
 
-    Y: Array = field(repr=False)
+    Y: Array
     value: float
     bound: float
     gap: float
     infeasibility: float
-    y: Array = field(repr=False)
+    y: Array
     rank: int
     nit: int
     status: Status
     success: bool
     message: str
     seconds: float
-    trace: Trace = field(repr=False)
+    trace: Trace
+
+    def __repr__(self) -> str:
+        rows = [
+            ("message", self.message),
+            ("success", self.success),
+            ("status", self.status.name),
+            ("value", f"{self.value:.10g}"),
+            ("bound", f"{self.bound:.10g}"),
+            ("gap", f"{self.gap:.3e}"),
+            ("infeasibility", f"{self.infeasibility:.1e}"),
+            ("rank", self.rank),
+            ("nit", self.nit),
+            ("seconds", f"{self.seconds:.2f}"),
+        ]
+        return "\n".join(f"{name:>13}: {value}" for name, value in rows)
 
     def negated(self) -> SemidefiniteResult:
         """Return the result of the same run as a maximisation: ``value <= maximum <= bound``."""
@@ -240,7 +262,8 @@ def execute(
     state = State(point=start, method=repr(stepper), memory=memory, known=known, counts=program.counts)
     ended = run(program, _Verification(program, ftol), stepper, state, limits, callback, progress, stepper.check_every)
     verified = ended.verified
-    point, certificate = verified.point, verified.exact and verified.exact[2].vertex
+    # A second interrupt skips the verification.
+    point, certificate = verified.point, verified.exact[2].vertex if verified.exact else _best_bound(state)
     assert isinstance(point, Factor)
     Y = program.array(point)
     bound = certificate.bound if certificate else -math.inf
