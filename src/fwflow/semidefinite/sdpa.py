@@ -206,7 +206,6 @@ def write_sdpa(problem: Problem, path: str | os.PathLike[str]) -> None:
     --------
     read_sdpa : Read such a file.
     Problem : Semidefinite program.
-    Problem : Semidefinite program.
 
     Examples
     --------
