@@ -88,6 +88,7 @@ bench: $(BENCH_STAMP)
 	$(BENCH)/bin/python benchmarks/flow.py
 	$(BENCH)/bin/python benchmarks/choices.py
 	$(BENCH)/bin/python benchmarks/networks.py $(NETWORKS)
+	$(BENCH)/bin/python benchmarks/semidefinite.py
 	$(BENCH)/bin/python benchmarks/auto.py
 	$(BENCH)/bin/python benchmarks/paths.py
 	$(BENCH)/bin/python benchmarks/variants.py

@@ -42,9 +42,8 @@ def test_named_members_exist_where_the_page_says():
     for name in re.findall(r"`(\w+)\.(\w+)`", PAGES["docs/architecture.md"]):
         owner, member = name
         if owner[0].isupper():
-            body = re.search(rf"^class {owner}\b.*?(?=^class |\Z)", source, flags=re.M | re.S)
-            assert body, name
-            assert re.search(rf"^    def {member}\(", body[0], flags=re.M), name
+            bodies = re.findall(rf"^class {owner}\b.*?(?=^class |\Z)", source, flags=re.M | re.S)
+            assert any(re.search(rf"^    def {member}\(", body, flags=re.M) for body in bodies), name
 
 
 def test_the_example_runs():

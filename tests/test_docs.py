@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
 
 import fwflow as fw
-from fwflow import checks, datasets, networks
+from fwflow import checks, datasets, networks, semidefinite
 from fwflow import jax as fwj
 from fwflow import sklearn as estimators
 from fwflow.tables import model_files as models
@@ -198,7 +198,8 @@ def test_calls_for_those_of_scikit_learn(cell: str, data: dict[str, Any]) -> Non
 
 
 def public_names() -> set[str]:
-    listed = {f"{m.__name__}.{name}" for m in (fw, estimators, fwj, networks, datasets, checks) for name in m.__all__}
+    parts = (fw, estimators, fwj, networks, semidefinite, datasets, checks)
+    listed = {f"{m.__name__}.{name}" for m in parts for name in m.__all__}
     own = {
         f"{models.__name__}.{name}"
         for name, value in vars(models).items()
@@ -209,9 +210,9 @@ def public_names() -> set[str]:
     far |= {f"fwflow.tables.problem.{name}" for name in ("TableProblem", "read_problem")}
     far |= {f"fwflow.tables.selection.{name}" for name in ("Selected", "select")}
     far |= {"fwflow.tables.constraints.Constraint"}
-    modules = {"fwflow.checks", "fwflow.networks"}
+    themselves = {"fwflow.checks", "fwflow.networks", "fwflow.semidefinite"}
     again = {f"fwflow.networks.{name}" for name in networks.__all__ if name in fw.__all__}
-    return (listed | own | far) - modules - again
+    return (listed | own | far) - themselves - again
 
 
 def neighbours() -> set[str]:

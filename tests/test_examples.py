@@ -317,3 +317,28 @@ def test_a_messy_table_is_fitted_as_by_hand(story: Run) -> None:
     # Rows prepared by fwflow and by hand have the same columns, in another order.
     ours, by_hand = found["dense"], found["X"]
     np.testing.assert_allclose(np.sort(ours.sum(axis=0)), np.sort(by_hand.sum(axis=0)), atol=1e-8)
+
+
+def test_the_cut_of_a_grid_is_proved_by_its_multipliers(story: Run) -> None:
+    found = story("power_grid_cut", BUSES=2000)
+    r, (tails, heads) = found["r"], (found["tails"], found["heads"])
+    assert r.success
+    assert (r.cut[tails] != r.cut[heads]).sum() == r.cut_value
+    assert found["pivot"] > 0
+    assert r.y.sum() == pytest.approx(r.bound, rel=1e-9)
+    assert 0.94 * r.bound <= r.cut_value <= r.bound
+
+
+def test_theta_is_between_the_exact_counts(story: Run) -> None:
+    found = story("lovasz_theta", NODES=16, DENSITIES=(0.2, 0.7), LARGE=30, EDGES=120)
+    assert found["pentagon"].value <= 5**0.5 <= found["pentagon"].bound
+    for value, bound, low, high in zip(*(found[k] for k in ("values", "bounds", "independent", "cover")), strict=True):
+        assert low <= bound
+        assert value <= high
+        assert 0 <= bound - value <= 1e-4 * bound
+    X = cp.Variable((30, 30), PSD=True)
+    i, j = found["pairs"][found["chosen"]].T
+    problem = cp.Problem(cp.Maximize(cp.sum(X)), [cp.trace(X) == 1, X[i, j] == 0])
+    problem.solve(solver=cp.CLARABEL)
+    assert found["large"].value <= problem.value * (1 + 1e-6)
+    assert problem.value <= found["large"].bound * (1 + 1e-6)

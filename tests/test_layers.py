@@ -124,7 +124,7 @@ def test_a_class_name_means_one_thing():
     shared = {name: modules for name, modules in places.items() if len(modules) > 1}
     assert len(shared) <= 30, sorted(shared)
     without_jax = [n for n, modules in shared.items() if len([m for m in modules if part_of(m) != "jax"]) > 1]
-    assert len(without_jax) <= 3, without_jax
+    assert len(without_jax) <= 4, without_jax  # Problem of minimize and of semidefinite is one of them
 
 
 @pytest.mark.parametrize("method", VARIANTS)

@@ -22,7 +22,10 @@ import reference  # noqa: E402
 
 SECTIONS = r"Parameters|Attributes|Returns|Raises|See Also|Notes|Examples"
 #: Names without a description of all parameters, and why.
-NOT_CONSTRUCTED = {"fwflow.State": "a run makes it, and most of its fields belong to the loop"}
+NOT_CONSTRUCTED = {
+    "fwflow.State": "a run makes it, and most of its fields belong to the loop",
+    "fwflow.semidefinite.CutResult": "a run makes it, and its base class describes its other fields",
+}
 #: Names without an example in their docstring, and why. Abstract base classes have theirs in CONTRIBUTING.md.
 WITHOUT_EXAMPLE = {"fwflow.datasets.fetch": "it needs a network"}
 CONTRIBUTING = "".join(

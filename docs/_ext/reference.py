@@ -20,7 +20,7 @@ from functools import cached_property
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 import fwflow
-from fwflow import checks, datasets, designs, jax, networks, sklearn, tables
+from fwflow import checks, datasets, designs, jax, networks, semidefinite, sklearn, tables
 from fwflow._graphs import NamedEdges
 from fwflow.jax.objectives import Objective as JaxObjective
 from fwflow.jax.sets import Set as JaxSet
@@ -35,6 +35,7 @@ MODULES = (
     jax,
     designs,
     networks,
+    semidefinite,
     checks,
     datasets,
     model_files,
@@ -68,6 +69,7 @@ SEARCHED = {
     "portfolio": ("fwflow.Simplex",),
     "assignment": ("fwflow.Birkhoff", "fwflow.Matching"),
     "traffic assignment": ("fwflow.FlowPolytope", "fwflow.networks.Network"),
+    "maximum cut": ("fwflow.semidefinite.maxcut",),
     "matrix factorisation": ("fwflow.NuclearBall", "fwflow.MatrixCompletion", "fwflow.sklearn.NuclearCompletion"),
     "recommender systems": ("fwflow.MatrixCompletion", "fwflow.NuclearBall"),
     "ranking": ("fwflow.Birkhoff", "fwflow.Permutahedron"),

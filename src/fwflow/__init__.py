@@ -7,7 +7,7 @@
 True
 """
 
-from fwflow import checks, networks, sets
+from fwflow import checks, networks, semidefinite, sets
 from fwflow import trajectories as _trajectories
 from fwflow._assignment.solve import AssignmentResult, quadratic_assignment
 from fwflow._storage import storable
@@ -105,6 +105,7 @@ __all__ = [
     "networks",
     "path",
     "quadratic_assignment",
+    "semidefinite",
     "solve_cvxpy",
     "storable",
     "tableaus",

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 import fwflow as fw
 from fwflow.points.point import Point
-from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Progress, flat, unmoved
+from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Progress, flat
 from fwflow.run.trace import Trace
 from tests.catalogue import OBJECTIVES, SETS
 
@@ -206,8 +206,8 @@ def test_a_stuck_method_is_not_blamed_on_rounding():
 
 def test_progress_is_seen():
     here, near, far = Point(np.array([1.0, 2.0])), Point(np.array([1.0, 2.0 + 1e-15])), Point(np.array([1.0, 2.1]))
-    assert unmoved(here, near)
-    assert not unmoved(here, far)
+    assert near.unmoved_from(here)
+    assert not far.unmoved_from(here)
     still = Progress()
     for _ in range(10):
         assert still.still < MAX_STILL

@@ -12,6 +12,7 @@ try:
     import typer
 
     from fwflow.cli.catalogues import show
+    from fwflow.cli.cuts import maxcut
     from fwflow.cli.experiments import compare, data, explore, fetch, list_data, reproduce, where
     from fwflow.cli.manual import Command, Group, documented, manual
     from fwflow.cli.models import inspect, path, predict, solve
@@ -37,7 +38,7 @@ def _add(to: typer.Typer, panel: str | None, **commands: Callable[..., None]) ->
 
 
 _PAPER = "The paper and its methods"
-_add(app, "Your data", solve=solve, path=path, predict=predict, inspect=inspect)
+_add(app, "Your data", solve=solve, path=path, predict=predict, inspect=inspect, maxcut=maxcut)
 _add(app, _PAPER, reproduce=reproduce, compare=compare, explore=explore, list=show)
 _add(data_app, None, list=list_data, fetch=fetch, where=where)
 data_app.callback(cls=Group, help=manual(data).help)(data)

@@ -11,6 +11,7 @@ array([0., 1.])
 
 from fwflow.datasets.dataset import DataError, Dataset, standardize
 from fwflow.datasets.generators import sensing, triangle
+from fwflow.datasets.grids import power_grid
 from fwflow.datasets.loading import Available, available, fetch, load, where
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "available",
     "fetch",
     "load",
+    "power_grid",
     "sensing",
     "standardize",
     "triangle",

@@ -225,13 +225,19 @@ def parse(file: File, content: bytes, path: Path) -> Array:
     return table
 
 
-def unpack(packed: Packed) -> list[Array]:
-    """Return the features, and the labels as one column. The digest is verified before the file is decompressed."""
+def content_of(packed: Packed) -> Array:
+    """Return the array in a packed file. The digest is verified before the file is decompressed."""
     try:
         content = packed.path.read_bytes()
     except OSError as error:
         raise DataError(f"{packed.path} cannot be read: {error}. Reinstall fwflow") from error
     if hashlib.sha256(content).hexdigest() != packed.sha256:
         raise DataError(f"{packed.path} is damaged: its SHA-256 is not {packed.sha256}. Reinstall fwflow")
-    table = np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False)
+    table: Array = np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False)
+    return table
+
+
+def unpack(packed: Packed) -> list[Array]:
+    """Return the features, and the labels as one column."""
+    table = content_of(packed)
     return [np.ascontiguousarray(part, dtype=np.float64) for part in (table[:, :-1], table[:, -1:])]

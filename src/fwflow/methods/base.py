@@ -102,18 +102,8 @@ class Proposal(NamedTuple):
     finished: bool = False
 
 
-class Method(ABC):
-    """Rule that proposes the next point from an iterate and the memory of the method.
-
-    A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
-    members are right for a method that uses the gradient at the iterate and has no memory.
-
-    See Also
-    --------
-    Iterate : Start of a step.
-    Proposal : Answer of a step.
-    Problem : Objective and set, with counts.
-    """
+class Stepper(ABC):
+    """Rule that proposes the next point of a run, with the members that the loop reads."""
 
     @property
     def uses_iterate(self) -> bool:
@@ -131,13 +121,43 @@ class Method(ABC):
         return True
 
     @property
-    def oracle_only(self) -> bool:
-        """Whether gradients are only added, scaled and passed to the oracle, so that they may be lazy."""
+    def descends(self) -> bool:
+        """Whether f is not meant to increase. The run then returns its best point."""
         return False
 
     @property
-    def descends(self) -> bool:
-        """Whether f is not meant to increase. The run then returns its best point."""
+    def comparable(self) -> bool:
+        """Whether all iterates are feasible, so that the one with the lowest value is the best."""
+        return True
+
+    @abstractmethod
+    def step(self, problem: Any, iterate: Iterate, memory: Any) -> Proposal:
+        """Return the proposal of one step."""
+
+    def escape(self, problem: Any, iterate: Iterate) -> Proposal | None:
+        """Return a step from an iterate whose gap is within the tolerance to a lower value, or None to stop there.
+
+        Such a step exists only if f is not convex. The default is None.
+        """
+        return None
+
+
+class Method(Stepper):
+    """Rule that proposes the next point from an iterate and the memory of the method.
+
+    A method does not stop, measure time or write the trace. A new method needs `step`. The defaults of the other
+    members are right for a method that uses the gradient at the iterate and has no memory.
+
+    See Also
+    --------
+    Iterate : Start of a step.
+    Proposal : Answer of a step.
+    Problem : Objective and set, with counts.
+    """
+
+    @property
+    def oracle_only(self) -> bool:
+        """Whether gradients are only added, scaled and passed to the oracle, so that they may be lazy."""
         return False
 
     #: Minimum number of steps before a run replaces the method by another one.
@@ -178,13 +198,6 @@ class Method(ABC):
     @abstractmethod
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         """Return the proposal of one step."""
-
-    def escape(self, problem: Problem, iterate: Iterate) -> Proposal | None:
-        """Return a step from an iterate whose gap is within the tolerance to a lower value, or None to stop there.
-
-        Such a step exists only if f is not convex. The default is None.
-        """
-        return None
 
     def active_set(self, memory: Any) -> Decomposition | None:
         """Return the decomposition of the iterate into vertices, if the memory contains it."""

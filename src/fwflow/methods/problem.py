@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
@@ -65,13 +66,58 @@ class Evaluation(NamedTuple):
     2.0
     """
 
-    gradient: Gradient
+    gradient: Any  # a Gradient
     vertex: Any  # a Lifted; a lazy method may put a Point in its place
     gap: float
 
 
+class Evaluator(ABC):
+    """Computations at the points of a run that the loop needs, with counted calls and the time limit of the run."""
+
+    counts: Counts
+    #: End of the run on the clock of `time.perf_counter`, for steps that take long.
+    deadline: float
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit of the run has passed."""
+        return time.perf_counter() > self.deadline
+
+    def in_time(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items until the time limit has passed."""
+        for item in items:
+            if self.late:
+                return
+            yield item
+
+    @property
+    @abstractmethod
+    def convex(self) -> bool:
+        """Whether the gap is known to bound the error."""
+
+    @abstractmethod
+    def value(self, point: Point) -> float:
+        """Return the value at a point; raise `NumericalTrouble` if it is not a finite number."""
+
+    @abstractmethod
+    def evaluate(self, point: Point, hint: Any = None, lift: bool = True) -> Evaluation:
+        """Return the gap at a point, given the vertex of the last evaluation as a hint."""
+
+    @abstractmethod
+    def rounding(self, point: Point, known: Evaluation) -> float:
+        """Return a bound on the rounding error of the gap at a point."""
+
+    def refresh(self, point: Point) -> Point:
+        """Return a point without the rounding errors that steps accumulate in what it carries beside x."""
+        return point
+
+    def scale(self, first_gap: float, fun: float, gap: float) -> float:
+        """Return the number to which the tolerance `rtol` is relative, from the first and the present gap."""
+        return first_gap
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(Evaluator):
     """Objective and constraint set of one run, with its counts and its time limit.
 
     Methods evaluate f and the oracle through a problem, so that all calls are counted.
@@ -110,16 +156,11 @@ class Problem:
     _joint: dict[Point, tuple[float, Any]] = field(default_factory=dict, repr=False)
 
     @property
-    def late(self) -> bool:
-        """Whether the time limit of the run has passed."""
-        return time.perf_counter() > self.deadline
+    def convex(self) -> bool:
+        return self.objective.convex
 
-    def in_time(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items until the time limit has passed."""
-        for item in items:
-            if self.late:
-                return
-            yield item
+    def refresh(self, point: Point) -> Point:
+        return self.objective.refresh(point)
 
     def value(self, point: Point) -> float:
         """Return f at a point; raise `NumericalTrouble` if it is not a finite number."""

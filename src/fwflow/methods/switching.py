@@ -28,7 +28,7 @@ from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.methods.restricted.blocks import decomposed
 from fwflow.objectives.base import NumericalTrouble
 from fwflow.points.gradients import as_gradient
-from fwflow.points.point import Point, unmoved
+from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 
 # All values here are chosen without tuning; benchmarks/auto.py compares the result with every single method.
@@ -87,7 +87,7 @@ class Trial(NamedTuple):
         """Return the trial after a step from x, where the gap was `gap`."""
         before = gap if self.before == math.inf else self.before
         best = min(self.best, gap if proposal.known is None else proposal.known.gap)
-        still = self.still + 1 if best == self.best and unmoved(x, proposal.point) else 0
+        still = self.still + 1 if best == self.best and proposal.point.unmoved_from(x) else 0
         return Trial(self.current, self.budget, self.spent + work, self.steps + 1, still, before, best)
 
 

@@ -231,6 +231,14 @@ class Point(Atom):
     def imaged_by(self, objective: Any) -> Point:
         return objective.point(self.x)
 
+    def unmoved_from(self, before: Point) -> bool:
+        """Return whether a step from `before` has moved no entry by more than the rounding error of the largest."""
+        if before is self:
+            return True
+        # The observed entries of a low-rank matrix are fewer than its entries.
+        old, new = (np.asarray(p.x) if p.image is None or not p.factored else p.image for p in (before, self))
+        return bool(np.abs(new - old).max() <= 4 * np.finfo(new.dtype).eps * np.abs(new).max())
+
     def zero(self) -> Point:
         """Return the origin in the form of this point."""
         x = LowRank.zeros(self.x.shape, self.x.dtype) if self.factored else np.zeros_like(self.x)
@@ -260,12 +268,3 @@ class FactoredPoint(Point):
 
     def rank_one_terms(self, weight: float) -> Sequence[tuple[float, RankOne]]:
         return [(weight * w, atom) for w, atom in self.x.terms()]
-
-
-def unmoved(before: Point, after: Point) -> bool:
-    """Return whether a step has moved no entry by more than the rounding error of the largest entry."""
-    if before is after:
-        return True
-    # The observed entries of a low-rank matrix are fewer than its entries.
-    old, new = (np.asarray(p.x) if p.image is None or not p.factored else p.image for p in (before, after))
-    return bool(np.abs(new - old).max() <= 4 * np.finfo(new.dtype).eps * np.abs(new).max())

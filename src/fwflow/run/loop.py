@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -18,17 +18,19 @@ from fwflow._frameworks import same_kind
 from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
-from fwflow.methods.auto import Choice, advice
+from fwflow.methods.auto import advice
+from fwflow.methods.base import Stepper
 from fwflow.methods.catalogue import MethodName
-from fwflow.methods.problem import Evaluation, Problem
+from fwflow.methods.problem import Evaluation, Evaluator, Problem
 from fwflow.methods.restricted.atoms import Decomposition
 from fwflow.objectives.base import NumericalTrouble, Objective
 from fwflow.points.lowrank import LowRank
+from fwflow.points.point import Point
 from fwflow.points.vertices import NEEDS_RANK_ONE
 from fwflow.run.result import Result, State, Status
 from fwflow.run.starts import best_of
 from fwflow.run.stopping import MAX_IDLE, MAX_STILL, Limits, flat, slow
-from fwflow.run.verification import VALUE_ULPS, Verified, contradiction, feasible, slack, verify
+from fwflow.run.verification import VALUE_ULPS, Checks, FunctionChecks, Verified, slack
 from fwflow.sets import ConstraintSet
 from fwflow.sets.base import verdict
 from fwflow.sets.callables import as_set
@@ -241,7 +243,22 @@ def minimize(
     elif state.method != chosen.signature:
         raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
     _log.info("run of %s over %r begins at iteration %d", name, C, state.k)
-    result = _run(problem, chosen, name, state, limits, callback, progress, every)
+    ended = run(problem, FunctionChecks(problem), chosen, state, limits, callback, progress, every)
+    result = Result(
+        x=ended.verified.point.x.copy(),
+        fun=ended.verified.fun,
+        gap=ended.verified.gap,
+        nit=state.k,
+        **vars(state.counts),
+        status=ended.status,
+        success=ended.success,
+        message=ended.status.value + ended.detail,
+        feasible=ended.verified.feasible,
+        trace=state.trace,
+        active_set=chosen.active_set(state.memory) if ended.verified.point is state.point else None,
+        state=state,
+        method=chosen.ran(name, state.memory),
+    )
     _log.info(
         "run of %s ends after %d iterations: %s, f %.10g, gap %.3e, %.3f s",
         result.method,
@@ -294,23 +311,33 @@ def _resumed(state: State, problem: Problem, origin: Origin) -> State:
     return replace(state, counts=problem.counts, trace=state.trace.copy(), origin=origin)
 
 
-def _run(
-    problem: Problem,
-    method: Method,
-    choice: Choice,
+class Ending(NamedTuple):
+    """End of a run: its status, the verified point, a detail for the message, and whether the tolerance was reached."""
+
+    status: Status
+    verified: Verified
+    detail: str
+    success: bool
+
+
+def run(
+    problem: Evaluator,
+    checks: Checks,
+    method: Stepper,
     state: State,
     limits: Limits,
     callback: Callable[[State], Any] | None,
     progress: bool,
     check_every: int,
-) -> Result:
+) -> Ending:
+    """Repeat the steps of a method from a state, which is changed, until a stopping criterion holds."""
     started = time.perf_counter() - state.elapsed
     time_end, k_end = state.elapsed + limits.max_time, state.k + limits.max_iter
     failed = again = 0  # iteration of the first failed verification, and of the next attempt
     verified: Verified | None = None
     detail = ""
-    uses_iterate, lifts, wanted = method.uses_iterate, method.lifts, limits.wanted
-    threshold = limits.threshold(state.first_gap)
+    uses_iterate, lifts, wanted, comparable = method.uses_iterate, method.lifts, limits.wanted, method.comparable
+    threshold = limits.threshold(problem.scale(state.first_gap, state.fun, state.gap))
     # tqdm starts a thread even for a bar that is disabled, so there is none unless it is shown.
     with tqdm(total=limits.max_iter) if progress else nullcontext() as bar:
         try:
@@ -320,19 +347,20 @@ def _run(
                 if known is None and (due or state.gap_estimate <= 2 * threshold):
                     known = problem.evaluate(state.point, state.hint, lifts)
                 state.gap = math.nan if known is None else known.gap
-                new = _record(problem, state, time.perf_counter() - started)
+                new = _record(problem, state, time.perf_counter() - started, comparable)
                 if new and known is not None:
                     state.progress = state.progress.seen(known.gap)
                 if bar is not None:
                     bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
                 stopped = new and callback is not None and bool(callback(state))
-                threshold = limits.threshold(state.first_gap)  # the first gap may have just become known
+                # The first gap may have just become known.
+                threshold = limits.threshold(problem.scale(state.first_gap, state.fun, state.gap))
                 limited = stopped or state.k >= k_end or state.elapsed >= time_end
                 iterate = Iterate(state.k, state.point, state.fun, known, threshold)
                 proposal, check = None, False
                 if known is not None and wanted and known.gap <= threshold and state.k >= again:
-                    verified = verify(problem, state, state.point, known)
+                    verified = checks.verify(state, state.point, known)
                     if verified.within(threshold):
                         # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
                         proposal = None if limited or _rise(state) else method.escape(problem, iterate)
@@ -349,7 +377,7 @@ def _run(
                     break
                 if proposal is None and known is not None and wanted:
                     check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
-                    if check and (ended := _ended(problem, state, known)):
+                    if check and (ended := _ended(problem, checks, state, known)):
                         status, verified, detail = ended
                         break
 
@@ -359,23 +387,23 @@ def _run(
                     break
                 point = proposal.point
                 if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
-                    point = problem.objective.refresh(point)
+                    point = problem.refresh(point)
                 state.advance(proposal, point, state.hint if known is None else known.vertex, check)
                 if bar is not None:
                     bar.update()
-            verified = verified or verify(problem, state, state.point, known)
-            judged = _judged(problem, method, state, limits, status, verified, detail)
-            return _finish(problem, method, choice, state, limits, *judged)
+            verified = verified or checks.verify(state, state.point, known)
+            judged = _judged(problem, checks, method, state, limits, status, verified, detail)
+            return _finish(problem, checks, state, limits, *judged)
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         except NumericalTrouble as trouble:
             status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
         except DataLost as lost:
             status, detail = Status.DATA, f" At iteration {state.k}: {lost}."
-    return _finish(problem, method, choice, state, limits, status, None, detail)
+    return _finish(problem, checks, state, limits, status, None, detail)
 
 
-def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
+def _ended(problem: Evaluator, checks: Checks, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
     ended = state.progress.still >= MAX_STILL or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
     if not ended and state.progress.idle < MAX_IDLE:
@@ -383,30 +411,41 @@ def _ended(problem: Problem, state: State, known: Evaluation) -> tuple[Status, V
     rounding = problem.rounding(state.point, known)
     if not ended and not known.gap <= rounding:
         return None
-    verified = verify(problem, state, state.point, known)
+    verified = checks.verify(state, state.point, known)
     if verified.gap <= _GAP_ROUNDING * rounding:
         least = max(rounding, verified.gap)
         return Status.PRECISION, verified, f" For this problem the smallest possible gap is about {least:.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact
 
 
+def _threshold(problem: Evaluator, state: State, limits: Limits, verified: Verified) -> float:
+    return limits.threshold(problem.scale(state.first_gap, verified.fun, verified.gap))
+
+
 def _judged(
-    problem: Problem, method: Method, state: State, limits: Limits, status: Status, verified: Verified, detail: str
+    problem: Evaluator,
+    checks: Checks,
+    method: Stepper,
+    state: State,
+    limits: Limits,
+    status: Status,
+    verified: Verified,
+    detail: str,
 ) -> tuple[Status, Verified | None, str]:
     """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
-    threshold, best = limits.threshold(state.first_gap), None
+    threshold, best = _threshold(problem, state, limits, verified), None
     rise, eps = _rise(state), float(np.finfo(state.point.x.dtype).eps)
     if state.best is not state.point and rise:
         best = state.best
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
-        member = best is None or feasible(problem, state, best) is not False
-        verified = verified._replace(doubt=contradiction(problem, verified, threshold, best if member else None))
+        member = best is None or checks.feasible(state, best) is not False
+        verified = verified._replace(doubt=checks.contradiction(verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
         return Status.INCONSISTENT, verified, verified.doubt
-    convex, start = problem.objective.convex, state.trace.first_fun
+    convex, start = problem.convex, state.trace.first_fun
     noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
-    if solved and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
+    if solved and method.comparable and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
         status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY)
         return status, None if method.descends else verified, verified.doubt + reason
@@ -426,12 +465,12 @@ def _rise(state: State) -> float:
     return rise if rise > VALUE_ULPS * eps * abs(state.fun) else 0.0
 
 
-def _record(problem: Problem, state: State, elapsed: float) -> bool:
+def _record(problem: Evaluator, state: State, elapsed: float, comparable: bool) -> bool:
     """Write row k of the trace and keep the best point; return False if a resumed run has the row already."""
     state.fun = math.nan
     state.fun = fun = problem.value(state.point)
     state.elapsed = elapsed
-    if fun < state.best_fun:
+    if fun < state.best_fun or not comparable:
         state.best_fun, state.best, state.best_inside = fun, state.point, state.inside
     if math.isnan(state.first_gap):
         state.first_gap = state.gap
@@ -443,39 +482,24 @@ def _record(problem: Problem, state: State, elapsed: float) -> bool:
 
 
 def _finish(
-    problem: Problem,
-    method: Method,
-    choice: Choice,
+    problem: Evaluator,
+    checks: Checks,
     state: State,
     limits: Limits,
     status: Status,
     verified: Verified | None,
     detail: str,
-) -> Result:
-    """Return the result at the verified point or, if there is none, at the best one."""
-    point = state.point if verified is not None or state.best is None else state.best
+) -> Ending:
+    """Return the end at the verified point or, if there is none, at the best one."""
     if verified is None:
+        point: Point = state.point if state.best is None else state.best
         last = state.fun if state.best is None else state.best_fun
         try:
-            verified = verify(problem, state, point, None)
+            verified = checks.verify(state, point, None)
         except (NumericalTrouble, DataLost):
             with suppress(NumericalTrouble, DataLost):  # the value may be unknown if the gradient failed at the start
                 last = problem.value(point)
-            verified = Verified(point, last, math.nan, math.nan, feasible(problem, state, point))
+            verified = Verified(point, last, math.nan, math.nan, checks.feasible(state, point))
         except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
-    return Result(
-        x=verified.point.x.copy(),
-        fun=verified.fun,
-        gap=verified.gap,
-        nit=state.k,
-        **vars(state.counts),
-        status=status,
-        success=verified.within(limits.threshold(state.first_gap)),
-        message=status.value + detail,
-        feasible=verified.feasible,
-        trace=state.trace,
-        active_set=method.active_set(state.memory) if point is state.point else None,
-        state=state,
-        method=method.ran(choice, state.memory),
-    )
+    return Ending(status, verified, detail, verified.within(_threshold(problem, state, limits, verified)))

@@ -31,7 +31,7 @@ class Status(Enum):
     """Reason for the end of a run; the value is a sentence for the user.
 
     ``TOLERANCE``, ``ITERATIONS``, ``TIME``, ``PRECISION``, ``FINISHED``, ``CALLBACK``, ``INTERRUPTED``,
-    ``INCONSISTENT``, ``NUMERICAL`` and ``DATA`` are its members.
+    ``INCONSISTENT``, ``NUMERICAL``, ``DATA`` and ``INFEASIBLE`` are its members.
 
     See Also
     --------
@@ -58,6 +58,7 @@ class Status(Enum):
     INCONSISTENT = "Function values contradict the gradient or the oracle, so the gap proves nothing."
     NUMERICAL = "The computation failed; the best point so far is returned."
     DATA = "The data cannot be read; the best point so far is returned, and result.state continues the run."
+    INFEASIBLE = "No point satisfies the constraints; the multipliers result.y prove it."
 
 
 @storable(

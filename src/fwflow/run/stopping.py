@@ -10,7 +10,7 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import number, positive, whole
-from fwflow.points.point import Point, unmoved
+from fwflow.points.point import Point
 from fwflow.run.trace import Trace
 
 # Number of steps in a row that move x by no more than rounding, after which a run ends. Chosen without tuning, as are
@@ -46,9 +46,9 @@ class Limits:
         """Whether a tolerance is positive; if not, a run continues to its limits."""
         return self.tol > 0 or self.rtol > 0
 
-    def threshold(self, first_gap: float) -> float:
-        """Return the gap at which to stop. A first gap that is negative by rounding, or NaN, is ignored."""
-        return max(self.tol, self.rtol * first_gap if first_gap > 0 else 0.0)
+    def threshold(self, scale: float) -> float:
+        """Return the gap at which to stop. A scale that is negative by rounding, or NaN, is ignored."""
+        return max(self.tol, self.rtol * scale if scale > 0 else 0.0)
 
 
 @storable("progress", valid=lambda progress: min(progress.still, progress.idle) >= 0)
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
     def stepped(self, before: Point, after: Point, check: bool) -> Progress:
         """Return the counts after a step, which is compared if `check` is set or if the last step did not move x."""
-        still = self.still + 1 if (check or self.still) and unmoved(before, after) else 0
+        still = self.still + 1 if (check or self.still) and after.unmoved_from(before) else 0
         return self if still == self.still else Progress(still, self.idle, self.best_gap)
 
     def seen(self, gap: float) -> Progress:

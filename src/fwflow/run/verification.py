@@ -8,8 +8,9 @@ compared with function values once, before a run reports a solution.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,25 @@ VALUE_ULPS = 64
 _PROBES, _SPREAD = 4, 2.0
 
 
+class Checks(ABC):
+    """Verification of the points of a run."""
+
+    @abstractmethod
+    def verify(self, state: State, point: Point, known: Evaluation | None) -> Verified:
+        """Compute value, gap and feasibility of a point again; `known` is an evaluation there."""
+
+    @abstractmethod
+    def feasible(self, state: State, point: Point) -> bool | None:
+        """Return whether the iterate or the best iterate is feasible; None if that is not known."""
+
+    def contradiction(self, verified: Verified, threshold: float, best: Point | None) -> str:
+        """Return a sentence on a contradiction between values and the gap; empty, the default, if there is none.
+
+        `best` is the iterate with the lowest value, None if that is the point itself.
+        """
+        return ""
+
+
 class Verified(NamedTuple):
     """A point, its value and certified gap from a new image, the rounding of the gap, and whether it is feasible."""
 
@@ -62,13 +82,29 @@ def slack(point: Point) -> float:
     return 1e-4 if point.x.dtype == np.float32 else 1e-8
 
 
-def feasible(problem: Problem, state: State, point: Point) -> bool | None:
+@dataclass(frozen=True)
+class FunctionChecks(Checks):
+    """Verification of the points of `minimize`."""
+
+    problem: Problem
+
+    def verify(self, state: State, point: Point, known: Evaluation | None) -> Verified:
+        return _verify(self.problem, state, point, known)
+
+    def feasible(self, state: State, point: Point) -> bool | None:
+        return _feasible(self.problem, state, point)
+
+    def contradiction(self, verified: Verified, threshold: float, best: Point | None) -> str:
+        return _contradiction(self.problem, verified, threshold, best)
+
+
+def _feasible(problem: Problem, state: State, point: Point) -> bool | None:
     """Return whether the iterate or the best iterate is in the set; a mixture of members needs no test."""
     inside = state.inside if point is state.point else state.best_inside
     return True if inside else verdict(problem.constraint.contains(point.x, slack(point)))
 
 
-def verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
+def _verify(problem: Problem, state: State, point: Point, known: Evaluation | None) -> Verified:
     """Compute value, gap and feasibility of a point again, in double precision; `known` is an evaluation there."""
     objective = problem.objective.precise()
     exact = problem if objective is problem.objective else replace(problem, objective=objective)
@@ -85,7 +121,7 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
         known = known._replace(vertex=objective.lift(known.vertex.vertex))
     inner = known.gradient.inner(fresh)
     least = exact.constraint.lower_bound_at(known.gradient.as_oracle_input(), inner, known.vertex.vertex)
-    gap, is_feasible, doubt = inner - least, feasible(problem, state, point), ""
+    gap, is_feasible, doubt = inner - least, _feasible(problem, state, point), ""
     size = exact.size(fresh, known)
     if fresh.x.dtype == np.float32:  # a function of the user in single precision, which rounds the difference
         gap = max(0.0, gap) + 8 * float(np.finfo(np.float32).eps) * size if gap >= -slack(point) * size else gap
@@ -105,7 +141,7 @@ def verify(problem: Problem, state: State, point: Point, known: Evaluation | Non
     return Verified(point, exact.raw_value(fresh), gap, rounding, is_feasible, doubt, (exact, fresh, known))
 
 
-def contradiction(problem: Problem, verified: Verified, threshold: float, best: Point | None) -> str:
+def _contradiction(problem: Problem, verified: Verified, threshold: float, best: Point | None) -> str:
     """Return a sentence on a contradiction between function values and the gap; empty if there is none.
 
     `best` is the iterate with the lowest value, None if that is the point itself.

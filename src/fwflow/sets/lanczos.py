@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +23,7 @@ SHARE = 0.1
 BOUND_SHARE = 0.01
 # Probabilities that the oracle is less accurate, and that a bound fails. Both may happen if the random start is nearly
 # orthogonal to the leading vector. Chosen without tuning.
-_DOUBT, _FAILURE = 1e-4, 1e-10
+_DOUBT, FAILURE = 1e-4, 1e-10
 # Largest number of Lanczos steps. Chosen without tuning.
 _MOST = 300
 # Number of Lanczos steps for a bound before the first look at its accuracy. Chosen without tuning.
@@ -41,7 +44,7 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
     Their singular value is below the largest by more than ``slack(value)`` only with probability `_DOUBT`.
     """
     n, transpose = G.shape[1], G.T
-    start, hidden = _random_start(n, near, 0, _DOUBT)
+    start, hidden = random_start(n, near, 0, _DOUBT)
     start = start.astype(G.dtype)
     # Scaled products have squares that neither overflow nor vanish.
     unit = np.abs(dot(G, start)).max()
@@ -66,7 +69,7 @@ def leading_pair(G: Any, near: Array | None, steps: int, slack: Callable[[float]
     return w, z / norm(z)
 
 
-def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
+def random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[Array, float]:
     """Return a random vector, near the direction of `near` if given, and a number `hidden`.
 
     The product with any unit vector is below ``exp(-hidden)`` times the length only with probability `doubt`.
@@ -79,7 +82,7 @@ def _random_start(n: int, near: Array | None, seed: int, doubt: float) -> tuple[
 
 
 class Ritz(NamedTuple):
-    """Result of Lanczos steps: ascending Ritz values, the norms of the residuals, and `hidden` of `_random_start`."""
+    """Result of Lanczos steps: ascending Ritz values, the norms of the residuals, and `hidden` of `random_start`."""
 
     values: Array
     norms: Array
@@ -96,12 +99,17 @@ class Ritz(NamedTuple):
 
     def bound(self) -> float:
         """Return a level that is excluded, close to the smallest one."""
-        largest, excess = float(self.values[-1]), float(np.abs(self.values).max()) or float(self.norms.max())
-        while not self.excludes(largest + excess):
-            excess *= 2
-        while excess > 1e-15 * abs(largest) and self.excludes(largest + 0.8 * excess):
-            excess *= 0.8
-        return largest + excess
+        excess = float(np.abs(self.values).max()) or float(self.norms.max())
+        return _smallest_excluded(self.excludes, float(self.values[-1]), excess)
+
+
+def _smallest_excluded(excludes: Callable[[float], bool], largest: float, excess: float) -> float:
+    """Return an excluded level above the largest Ritz value, close to the smallest one."""
+    while not excludes(largest + excess):
+        excess *= 2
+    while excess > 1e-15 * abs(largest) and excludes(largest + 0.8 * excess):
+        excess *= 0.8
+    return largest + excess
 
 
 def _lanczos(
@@ -159,7 +167,7 @@ def spectral_bound(G: Any, sigma: float, slack: Callable[[float], float] | None 
 
     ritz = None
     if n > (_GRAM_LIMIT if slack is None else _DENSE):
-        start, hidden = _random_start(n, None, 1, _FAILURE)
+        start, hidden = random_start(n, None, 1, FAILURE)
         ritz = _lanczos(lambda w: np.asarray(dot(transpose, dot(G, w))), start, hidden, _LOOK, level)[1]
     if ritz is not None and (n > _GRAM_LIMIT or ritz.excludes(level(ritz))):
         largest = ritz.bound()
@@ -185,7 +193,7 @@ def leading_space(A: Any, near: Array | None, count: int, steps: int, slack: Cal
             rounding = 4 * float(np.finfo(A.dtype).eps) * float(np.abs(ritz.values).max())
             return float(ritz.values[-1]) + max(missed, rounding)
 
-        start, hidden = _random_start(n, None if near is None else near[:, j], j, _DOUBT)
+        start, hidden = random_start(n, None if near is None else near[:, j], j, _DOUBT)
         start = _orthogonal(start, W).astype(A.dtype)
         w, ritz = _lanczos(_deflated(A, W, bottom), start, hidden, steps, level)
         unsettled = len(ritz.values) == _MOST < n <= _GRAM_LIMIT and not ritz.excludes(level(ritz))
@@ -210,7 +218,7 @@ def eigenvalue_bound(A: Any, count: int, slack: Callable[[float], float] | None 
             allowed = 0.0 if slack is None else slack(before + float(ritz.values[-left:].sum())) / count
             return float(ritz.values[-1]) + max(1e-12 * float(np.abs(ritz.values).max()), allowed)
 
-        start, hidden = _random_start(n, None, count + j, _FAILURE / count)
+        start, hidden = random_start(n, None, count + j, FAILURE / count)
         w, ritz = _lanczos(_deflated(A, W, bottom), _orthogonal(start, W), hidden, _LOOK, level)
         if n <= _GRAM_LIMIT and not ritz.excludes(level(ritz)):
             tried = level(ritz) if count == 1 else None
@@ -267,3 +275,144 @@ def _array(A: Any) -> Array:
 def _dense_space(A: Any, count: int) -> Array:
     n = A.shape[0]
     return scipy.linalg.eigh(_array(A), subset_by_index=(n - count, n - 1))[1][:, ::-1]
+
+
+class Extreme(NamedTuple):
+    """Upper bound on the largest eigenvalue, the largest Ritz value, and Ritz vectors as columns."""
+
+    bound: float
+    value: float
+    vectors: Any
+
+
+class Recurrence(ABC):
+    """Lanczos steps from a random vector that keep three vectors only, on one kind of arrays."""
+
+    #: Order of the matrix.
+    n: int
+    #: A lower bound on the product of the start with any unit vector, see `random_start`.
+    hidden: float
+
+    @abstractmethod
+    def extend(self, count: int, late: Callable[[], bool]) -> tuple[list[float], list[float]]:
+        """Take further steps, `count` if there is time, and return all entries of the tridiagonal matrix so far.
+
+        These are the entries on the diagonal and beside it, one of each per step. A zero beside the diagonal ends the
+        recurrence.
+        """
+
+    @abstractmethod
+    def combine(self, weights: Array) -> Any:
+        """Return sums of the vectors of all steps as columns. The vectors are computed again."""
+
+
+class HostRecurrence(Recurrence):
+    """Lanczos steps with arrays of NumPy, for a function that multiplies a vector by the matrix."""
+
+    def __init__(self, apply: Callable[[Array], Array], n: int, seed: int) -> None:
+        self.n = n
+        start, self.hidden = random_start(n, None, seed, FAILURE)
+        self._alpha: list[float] = []
+        self._beta: list[float] = []
+        self._steps = _recurrence(apply, start, self._alpha, self._beta)
+        self._apply, self._start = apply, start
+
+    def extend(self, count: int, late: Callable[[], bool]) -> tuple[list[float], list[float]]:
+        for _ in islice(self._steps, count):
+            if late():
+                break
+        return self._alpha, self._beta
+
+    def combine(self, weights: Array) -> Array:
+        vectors = np.zeros((self.n, weights.shape[1]))
+        for row, w in zip(weights, _recurrence(self._apply, self._start, [], []), strict=False):
+            vectors += np.outer(w, row)
+        return np.asarray(scipy.linalg.qr(vectors, mode="economic")[0])
+
+
+def long_lanczos(
+    recurrence: Recurrence,
+    slack: Callable[[float], float],
+    count: Callable[[float], int],
+    most: int,
+    late: Callable[[], bool],
+) -> Extreme:
+    """Return a bound on the largest eigenvalue by many Lanczos steps that keep three vectors only.
+
+    Steps end if the bound exceeds the largest Ritz value by at most ``slack(value)``, after `most` steps, or if the
+    time is over. A second recurrence with the same vectors adds up ``count(value)`` Ritz vectors. The bound fails with
+    probability `FAILURE` at most.
+
+    Without orthogonalisation, the recurrence equals an exact one for a larger matrix, whose eigenvalues lie within
+    rounding errors of those of the given matrix and share their weights in the start (Greenbaum, 1989). So the
+    argument of `Ritz.excludes` still holds, with an allowance for that distance.
+    """
+    more = min(_LOOK, most)
+    while True:
+        alpha, beta = recurrence.extend(more, late)
+        steps = len(alpha)
+        value = float(_eigenvalues(alpha, beta, steps - 1)[0])
+        size = max(map(abs, alpha)) + 2 * max(beta)  # at least the norm of the tridiagonal matrix
+        excludes = partial(_excludes, alpha, beta, recurrence.hidden)
+        enough = excludes(value + max(slack(value), 1e-12 * size))
+        if enough or beta[-1] == 0 or steps >= most or late():
+            break
+        more = min(max(_LOOK, steps // 4), most - steps)
+    bound = _smallest_excluded(excludes, value, size or 1.0) if beta[-1] else value
+    bound += 8 * (steps + math.sqrt(recurrence.n)) * _EPS * size
+    wanted = count(value)
+    if not wanted:
+        return Extreme(bound, value, None)
+    chosen = _distinct(_eigenvalues(alpha, beta), wanted, 1e-8 * size)
+    weights = scipy.linalg.eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(chosen[-1], steps - 1))[1]
+    return Extreme(bound, value, recurrence.combine(weights[:, np.array(chosen) - chosen[-1]]))
+
+
+def _eigenvalues(alpha: list[float], beta: list[float], first: int = 0) -> Array:
+    """Return the eigenvalues of a tridiagonal matrix, the smallest first, from a given number on."""
+    chosen = {"select": "i", "select_range": (first, len(alpha) - 1)} if first else {}
+    return np.asarray(scipy.linalg.eigvalsh_tridiagonal(alpha, beta[:-1], **chosen))
+
+
+def _excludes(alpha: list[float], beta: list[float], hidden: float, level: float) -> bool:
+    """Return `Ritz.excludes` from the pivots of ``level I - T``: their product is that of all ``level - theta_i``."""
+    pivot, before, total = math.inf, 0.0, 0.0
+    for a, b in zip(alpha, beta, strict=True):
+        pivot = level - a - before * before / pivot
+        if pivot <= 0:
+            return False
+        if b == 0:
+            return True
+        total, before = total + math.log(pivot / b), b
+    return total >= hidden
+
+
+def _recurrence(
+    apply: Callable[[Array], Array], start: Array, alpha: list[float], beta: list[float]
+) -> Iterator[Array]:
+    """Yield the Lanczos vectors and append the entries of the tridiagonal matrix, until it has a zero."""
+    w, before, size = start / norm(start), np.zeros_like(start), 0.0
+    while True:
+        image = apply(w)
+        alpha.append(float(dot(w, image)))
+        image -= alpha[-1] * w
+        if beta:
+            image -= beta[-1] * before
+        length = float(norm(image))
+        size = max(size, abs(alpha[-1]), length)
+        beta.append(length if length > _EPS * size * math.sqrt(len(start)) else 0.0)
+        yield w
+        if beta[-1] == 0:
+            return
+        before, w = w, image / length
+
+
+def _distinct(values: Array, count: int, distance: float) -> list[int]:
+    """Return the places of the largest values that differ by more than a distance; lost orthogonality repeats some."""
+    chosen = [len(values) - 1]
+    for place in range(len(values) - 2, -1, -1):
+        if len(chosen) == count:
+            break
+        if values[chosen[-1]] - values[place] > distance:
+            chosen.append(place)
+    return chosen
