@@ -265,8 +265,9 @@ class Result:
 
         The keys are ``x``, ``dtype``, ``fun``, ``gap``, ``nit``, ``n_grad``, ``n_lmo``, ``n_design``, ``status``,
         ``success``, ``message``, ``feasible``, ``method``, ``why`` (the reason for the method), ``seconds``,
-        ``start_values`` (a list, or None for one start) and ``trace`` (a dictionary of lists). A factored x is a dictionary with the lists ``U`` and ``V``. The state and
-        the active set are left out: `State.save` stores what a run needs to continue.
+        ``start_values`` (a list, or None for one start) and ``trace`` (a dictionary of lists). A factored x is a
+        dictionary with the lists ``U`` and ``V``. The state and the active set are left out: `State.save` stores what a
+        run needs to continue.
 
         Examples
         --------
