@@ -54,6 +54,7 @@ class Derived(fw.L1Ball):
         return np.asarray(super().lmo(g))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "options",
@@ -78,6 +79,7 @@ def test_every_form_gives_the_same_run(form, options):
     assert own.feasible is True
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "made",
