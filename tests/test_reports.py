@@ -21,6 +21,7 @@ def test_nothing_is_wrong_with_the_sets_of_the_library(name):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_wrong_with_the_objectives_of_the_library(name, seed):
     found = report(OBJECTIVES[name](6, seed), 6, seed=seed)

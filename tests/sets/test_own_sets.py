@@ -54,6 +54,7 @@ class Derived(fw.L1Ball):
         return np.asarray(super().lmo(g))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "options",
@@ -78,6 +79,7 @@ def test_every_form_gives_the_same_run(form, options):
     assert own.feasible is True
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "made",
@@ -99,13 +101,17 @@ def test_combinations(form, made):
 
 
 @pytest.mark.parametrize("form", ["array", "list", "sparse-1d"])
-def test_blocks_checks_random_starts_and_compiled_runs(form):
+def test_blocks_checks_and_random_starts(form):
     C = Own(form)
     r = fw.minimize(f, fw.Product([(C, 2), (C, 2)]), method="block", tol=1e-4)
     assert r.success
     members = np.vstack([np.eye(4), -np.eye(4)])
     assert fw.checks.lmo_excess(C, np.array([1.0, -2.0, 0.5, 0.0]), members) == 0.0
     assert C.contains(C.random_start(0, (4,)))
+
+
+def test_compiled_runs():
+    C = Own("sparse-1d")
     g = fwj.Smooth(lambda x: ((x - 0.5) ** 2).sum())
     np.testing.assert_allclose(fwj.minimize(g, C, np.zeros(4, np.float32), tol=1e-2).x, 0.25, atol=0.05)
 

@@ -146,8 +146,9 @@ class Smooth(Objective):
         --------
         >>> import jax.numpy as jnp, fwflow as fw
         >>> f = fw.Smooth.from_jax(lambda x: ((x - jnp.array([0.75, 0.25, -1.0])) ** 2).sum())
-        >>> fw.minimize(f, fw.Simplex(), jnp.ones(3) / 3, tol=1e-5).x.round(3)
-        Array([0.75, 0.25, 0.  ], dtype=float32)
+        >>> r = fw.minimize(f, fw.Simplex(), jnp.ones(3) / 3, tol=1e-5)
+        >>> r.x.dtype, [round(float(entry), 3) for entry in r.x]
+        (dtype('float32'), [0.75, 0.25, 0.0])
         """
         return cls._differentiated(JaxFunction(_callable(fun), jit), dtype, smoothness, shape, domain)
 
