@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.methods.restricted import projected_steps
+from fwflow.objectives import linear_model
 from fwflow.objectives.columns import LossOnColumns, _weighted_gram
 
 M, N = 300, 12
@@ -27,6 +28,11 @@ TARGETS = {
     "poisson": RNG.poisson(np.exp(np.clip(SCORE, -3, 2))).astype(float),
 }
 WEIGHTS = {"equal": None, "weighted": RNG.uniform(0.5, 2.0, M)}
+
+
+@pytest.fixture(autouse=True)
+def any_number_of_rows(monkeypatch):
+    monkeypatch.setattr(linear_model, "_LEAST_ROWS", 0)
 
 
 def model(loss, kind, weights="equal", intercept=True):

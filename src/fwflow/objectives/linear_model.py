@@ -22,9 +22,9 @@ from fwflow.objectives.restriction import KeptHessian, Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
 from fwflow.points.point import Point
 
-# Largest number of columns whose Hessian is kept along a path, and least number of rows per column: with fewer rows, a
-# pass over the data costs little compared with a step on the model.
-_MOST_KEPT, _ROWS_PER_COLUMN = 400, 8
+# Largest number of columns whose Hessian is kept along a path, least number of rows per column, and least number of
+# rows: with fewer rows, a pass over the data costs little compared with a step on the model.
+_MOST_KEPT, _ROWS_PER_COLUMN, _LEAST_ROWS = 400, 8, 1000
 
 
 class LinearModel(DesignImage, LossOfImage):
@@ -127,7 +127,7 @@ class LinearModel(DesignImage, LossOfImage):
             self.kept is not None
             or self.design.data_cost.remote
             or columns > _MOST_KEPT
-            or rows < _ROWS_PER_COLUMN * columns
+            or rows < max(_ROWS_PER_COLUMN * columns, _LEAST_ROWS)
         ):
             return self
         twin = copy.copy(self)
