@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fwflow import datasets
-from fwflow.datasets import DataError, official
+from fwflow.datasets import DataError, grids, official
 from fwflow.datasets.official import catalogue
 from tests.datasets.files import missing
 
@@ -44,7 +44,7 @@ def test_embedded_numbers_are_those_of_the_official_files(name: str, split: str)
 
 def test_embedded_files_are_few_small_and_credited() -> None:
     notice = Path(__file__).parents[2].joinpath("NOTICE").read_text(encoding="utf-8")
-    packed = [catalogue[name].embedded[split] for name, split in EMBEDDED]
+    packed = [catalogue[name].embedded[split] for name, split in EMBEDDED] + [*grids.FILES.values()]
     assert sorted(path.name for path in official.FOLDER.iterdir()) == sorted(file.name for file in packed)
     assert sum(file.path.stat().st_size for file in packed) < 2_700_000
     for file in packed:

@@ -43,6 +43,6 @@ def test_other_sizes_are_refused(buses):
 
 
 def test_a_damaged_file_is_refused(monkeypatch):
-    monkeypatch.setitem(grids._FILES, 2000, Packed("grid_2000.npy.xz", "0" * 64, ""))
+    monkeypatch.setitem(grids.FILES, 2000, Packed("grid_2000.npy.xz", "0" * 64, ""))
     with pytest.raises(datasets.DataError, match="is damaged"):
         datasets.power_grid(2000)

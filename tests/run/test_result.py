@@ -33,6 +33,7 @@ def test_every_status_says_what_happened():
         "INCONSISTENT",
         "NUMERICAL",
         "DATA",
+        "INFEASIBLE",
     }
     for status in fw.Status:
         assert status.value[0].isupper()

@@ -27,7 +27,7 @@ class Recorded(GeneralProgram):
         return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", ["low-rank", "boundary-point"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(6))

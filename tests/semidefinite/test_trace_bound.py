@@ -3,8 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.optimize
 
 from fwflow import semidefinite
+from fwflow.semidefinite import trace_bound
 from tests.semidefinite.programs import symmetric
 
 
@@ -68,3 +70,15 @@ def test_no_bound_and_given_bounds():
     for wrong in (0, -1, np.inf, np.nan, "3"):
         with pytest.raises(ValueError, match="trace must be a positive finite number"):
             semidefinite.Problem(np.eye(n), [np.eye(n)], [2.0], trace=wrong)
+
+
+def test_errors_of_the_linear_program_do_not_make_the_bound_too_small(monkeypatch):
+    def inexact(*arguments, **options):
+        answer = scipy.optimize.linprog(*arguments, **options)
+        answer.x = answer.x * (1 - 5e-7)
+        return answer
+
+    monkeypatch.setattr(trace_bound, "linprog", inexact)
+    rows = [np.diag([1.0, 1.0, 0.0]), np.diag([0.0, 1.0, 2.0])]
+    problem = semidefinite.Problem(np.eye(3), rows, [1.0, 3.0])
+    assert problem.trace == pytest.approx(2.5, rel=1e-12)

@@ -17,7 +17,7 @@ _TERMS = (
     "doi:10.1109/TPWRS.2016.2616385; CC BY 4.0"
 )
 #: Packed files by the number of buses.
-_FILES = {
+FILES = {
     buses: Packed(f"grid_{buses}.npy.xz", digest, "branches of the test case, parallel ones joined")
     for buses, digest in {
         2_000: "330d6668cc3420bc85d575445745ffbb24360f1cc365de76f0fefd61ee19eae6",
@@ -55,9 +55,9 @@ def power_grid(buses: int = 70_000) -> Dataset:
     >>> grid.shape, len(grid["tails"])
     ((2000, 2000), 2667)
     """
-    if buses not in _FILES:
-        raise InputError(f"buses must be one of {', '.join(map(str, _FILES))}; got {buses!r}")
-    packed = _FILES[buses]
+    if buses not in FILES:
+        raise InputError(f"buses must be one of {', '.join(map(str, FILES))}; got {buses!r}")
+    packed = FILES[buses]
     steps, lengths = content_of(packed).astype(np.int64)
     tails = np.cumsum(steps)
     return Dataset(

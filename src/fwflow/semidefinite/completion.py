@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import norm
-from fwflow._validation import Array, InputError, finite_array, nodes, positive, shape_of
+from fwflow._validation import Array, InputError, finite_array, nodes, positive, shape_of, whole
 from fwflow.semidefinite.choice import solve_general
 from fwflow.semidefinite.general import GeneralProgram, inner_below
 from fwflow.semidefinite.operators import entries_map
@@ -87,7 +87,7 @@ def completion(
     >>> r.success, np.allclose(r.Y[:3] @ r.Y[3:].T, M, atol=1e-2)
     (True, True)
     """
-    sizes = shape_of(shape, "shape")
+    sizes, rank = shape_of(shape, "shape"), None if rank is None else whole(rank, "rank", 1)
     if len(sizes) != 2:
         raise InputError(f"shape must have two numbers, of rows and columns; got {shape!r}")
     i, j, v = nodes(rows, "rows"), nodes(cols, "cols"), finite_array(values, "values", ndim=1, dtype=np.float64)
