@@ -59,7 +59,7 @@ class DifferenceSteps(Method):
     The convex function is reduced by projected steps if the set has a projection, and by blended pairwise steps if not.
     Its decrease is a lower bound on that of f - g, because g is above its linearisation. The boosted step continues
     from y in the direction y - x, which is a descent direction of f - g at y if y is optimal (Aragón Artacho and
-    Vuong, 2020).
+    Vuong, 2020). It is made on sets with a projection, whose test of membership is cheap.
     """
 
     descends = True
@@ -70,18 +70,19 @@ class DifferenceSteps(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
         x = iterate.point
-        y = _reduced(problem, x)
-        point, length = _boosted(problem, x, y)
-        return Proposal(point, length, None)
+        projects = problem.constraint.project(x.x) is not None
+        y = _reduced(problem, x, projects)
+        # Without a projection, a test of membership may cost many oracle calls.
+        point, length = _boosted(problem, x, y) if projects else (y, 1.0)
+        return Proposal(point, length, None, mixture=not projects)
 
 
-def _reduced(problem: Problem, x: Point) -> Point:
+def _reduced(problem: Problem, x: Point, projects: bool) -> Point:
     """Return the result of some steps from x on the first function minus the linearised second one."""
     parts = problem.objective.difference
     f = problem.objective if parts is None else parts[0]
     tilt = np.zeros_like(x.x) if parts is None else _subgradient(parts[1], x)
     inner = replace(problem, objective=_Tilted(f, tilt), counts=Counts(), _joint={})
-    projects = problem.constraint.project(x.x) is not None
     method: Method = AcceleratedProjectedGradient() if projects else BlendedPairwise()
     start = f.imaged(x.x)
     places = islice(descent(inner, method, start, method.init(inner, start)), _MOST)

@@ -18,7 +18,8 @@ class DifferenceOfConvex(Objective):
 
     A step of `minimize` replaces g by its linearisation at x, reduces the convex function
     :math:`f(y) - \langle \nabla g(x), y\rangle` by Frank-Wolfe from x, and continues beyond the result as long as f - g
-    decreases (DC algorithm of Tao and Souad, 1986; boosted step of Aragón Artacho and Vuong, 2020).
+    decreases (DC algorithm of Tao and Souad, 1986; boosted step of Aragón Artacho and Vuong, 2020). Only sets with a
+    projection have boosted steps.
 
     Parameters
     ----------
