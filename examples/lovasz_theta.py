@@ -27,8 +27,8 @@ EDGES = 4000
 #
 # .. math::
 #
-#    \vartheta(G) = \max_X \Big\{ \sum_{ij} X_{ij} : \operatorname{tr} X = 1, \; X_{ij} = 0 \text{ for edges } ij,
-#    \; X \succeq 0 \Big\}
+#    \vartheta(G) = \max_X \{ \sum_{ij} X_{ij} : \operatorname{tr} X = 1, \; X_{ij} = 0 \text{ for edges } ij,
+#    \; X \succeq 0 \}
 #
 # is a semidefinite program.
 

@@ -37,6 +37,7 @@ from fwflow.objectives import screening
 from fwflow.points.gradients import DenseGradient, Sampled
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import SparseVertex
+from fwflow.semidefinite.program import Factor
 from fwflow.steps.momentum import momenta
 from fwflow.steps.searches import line_searches
 from tests.catalogue import ACTIVE_SET, OBJECTIVES, SELF_STEPPING, SETS, STAGED, design, targets
@@ -267,6 +268,7 @@ def kinds_of(cls):
 @pytest.mark.parametrize("base", [fw.Vertex, Atom, fw.Gradient])
 def test_every_kind_of_the_package_can_be_stored(base):
     kinds = {cls for cls in kinds_of(base) if cls.__module__.startswith("fwflow.") and not inspect.isabstract(cls)}
+    kinds.discard(Factor)  # runs of semidefinite programs do not continue from files
     assert kinds <= by_class.keys()
 
 

@@ -104,15 +104,15 @@ class DenseProgram:
             rows, cols = np.concatenate([rows, every]), np.concatenate([cols, every])
             M = sp.csr_array(sp.block_diag([M, np.ones((1, n))]))
             signed, b = np.append(signed, True), np.append(b, problem.trace)
-        vectors = sp.csr_array(M @ sp.diags_array(np.where(rows == cols, 1.0, math.sqrt(0.5))))
+        vectors = sp.csr_array(dot(M, sp.diags_array(np.where(rows == cols, 1.0, math.sqrt(0.5)))))
         if bounded:  # a position may occur twice, in a constraint and in the trace
             vectors = _merged(vectors, rows * n + cols)
         row_norms = np.sqrt(np.asarray(vectors.multiply(vectors).sum(axis=1)).reshape(-1))
         row_norms[row_norms == 0] = 1.0
         units = sp.diags_array(1 / row_norms)
-        M, vectors = sp.csr_array(units @ M), sp.csr_array(units @ vectors)
+        M, vectors = sp.csr_array(dot(units, M)), sp.csr_array(dot(units, vectors))
         slack, b = signed.astype(np.float64), b / row_norms
-        gram = sp.csc_array(vectors @ vectors.T + sp.diags_array(slack**2 + _PROXIMAL))
+        gram = sp.csc_array(dot(vectors, vectors.T) + sp.diags_array(slack**2 + _PROXIMAL))
         solve = _solver(gram)
         least = solve(b)  # the multipliers of the solution of A(X) + s = b with the smallest norm
         size = float(norm(np.append(dot(vectors.T, least), slack * least))) or 1.0
@@ -215,7 +215,7 @@ def _merged(vectors: sp.csr_array, places: Array) -> sp.csr_array:
     """Return the matrix with the columns of equal places added up."""
     distinct, which = np.unique(places, return_inverse=True)
     every = np.arange(len(places))
-    return sp.csr_array(vectors @ sp.csr_array((np.ones(len(every)), (every, which)), (len(every), len(distinct))))
+    return sp.csr_array(dot(vectors, sp.csr_array((np.ones(len(every)), (every, which)), (len(every), len(distinct)))))
 
 
 def _solver(gram: sp.csc_array) -> Callable[[Array], Array]:

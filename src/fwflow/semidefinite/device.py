@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 from fwflow.methods.problem import Late
 from fwflow.semidefinite.diagonal import Improved, SparseDiagonalEngine
@@ -391,7 +392,7 @@ class _DeviceRecurrence(Recurrence):
         self.n = len(scale)
         start, self.hidden = random_start(self.n, None, 0, FAILURE)
         self._matrix = stacks, scale, diagonal
-        self._start = kernels().jnp.asarray(start / np.linalg.norm(start))
+        self._start = kernels().jnp.asarray(start / norm(start))
         self._last = [self._start, kernels().jnp.zeros_like(self._start)]
         self._alpha: list[float] = []
         self._beta: list[float] = []
@@ -512,7 +513,7 @@ class DeviceEngine(SparseDiagonalEngine):
 
             if self.n <= _SMALL:
                 D = sp.diags_array(self.scale)
-                S = sp.csr_array(D @ (self.G - sp.diags_array(y)) @ D)
+                S = sp.csr_array(dot(dot(D, self.G - sp.diags_array(y)), D))
                 least = smallest_eigenvalue(SparseOperator(S), slack, count=_EIGENVECTORS)
                 lowest, bound, rows = least.value, least.bound, None
                 if is_stalled(lowest):

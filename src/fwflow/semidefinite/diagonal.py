@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._numerics import dot, norm
 from fwflow._validation import Array
 from fwflow.methods.base import Iterate, Proposal, Stepper
 from fwflow.methods.problem import Evaluation, Late
@@ -111,7 +112,7 @@ class SparseDiagonalEngine(DiagonalEngine):
     def __init__(self, matrix: sp.csr_array, b: Array) -> None:
         self.n, self.roots = len(b), np.sqrt(b)
         D = sp.diags_array(self.roots)
-        scaled = matrix if (b == 1).all() else sp.csr_array(D @ matrix @ D)
+        scaled = matrix if (b == 1).all() else sp.csr_array(dot(dot(D, matrix), D))
         self.diagonal = scaled.diagonal()
         self.constant = math.fsum(self.diagonal)
         self.G = sp.csr_array(scaled - sp.diags_array(self.diagonal))
@@ -178,7 +179,7 @@ class DiagonalProgram(LowRankProgram):
 
     def infeasibility(self, point: Factor) -> float:
         Y, b = self.array(point), self.problem.b
-        return float(np.linalg.norm(np.einsum("ir,ir->i", Y, Y) - b) / (1 + np.linalg.norm(b)))
+        return float(norm(np.einsum("ir,ir->i", Y, Y) - b) / (1 + norm(b)))
 
     def array(self, point: Factor) -> Array:
         # The array of the returned point is used several times; it takes seconds to copy a large one from a device.

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import SuperLU, splu
 
+from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.problem import Late, never
 from fwflow.semidefinite.operators import SymmetricOperator
@@ -145,8 +146,8 @@ def _allowance(factors: SuperLU) -> float:
     """
     L, U = sp.csr_array(factors.L), sp.csr_array(factors.U)
     terms, ones = int(np.diff(L.indptr).max()) + 2, np.ones(L.shape[0])
-    rounding = abs(L) @ (abs(U) @ ones)
-    asymmetry = abs(L) @ (abs(U - sp.diags_array(U.diagonal()) @ L.T) @ ones)
+    rounding = dot(abs(L), dot(abs(U), ones))
+    asymmetry = dot(abs(L), dot(abs(U - dot(sp.diags_array(U.diagonal()), L.T)), ones))
     return float((2 * terms * _EPS * rounding + 2 * asymmetry).max())
 
 
@@ -161,8 +162,8 @@ def _by_factors(matrix: sp.csr_array, slack: float, share: float, count: int, gu
     while True:
         for _ in range(_INVERSE_STEPS):
             V = scipy.linalg.qr(factors.solve(V), mode="economic")[0]
-        values, W = scipy.linalg.eigh(V.T @ (matrix @ V))
-        V, value = V @ W, float(values[0])
+        values, W = scipy.linalg.eigh(dot(V.T, dot(matrix, V)))
+        V, value = dot(V, W), float(values[0])
         # The smallest eigenvalue is between -shift and the Rayleigh quotient, and below -failed.
         excess, known = shift + value, max(0.0, failed + value)
         wanted = max(smallest, share * abs(value))

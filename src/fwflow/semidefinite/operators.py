@@ -76,7 +76,7 @@ class ScaledOperator(SymmetricOperator):
         if matrix is None:
             return None
         D = sp.diags_array(self.scale)
-        return sp.csr_array(D @ matrix @ D)
+        return sp.csr_array(dot(dot(D, matrix), D))
 
     def norm_bound(self) -> float | None:
         matrix = self.sparse()

@@ -210,7 +210,7 @@ class SparseEngine(SparseDiagonalEngine):
         y = -np.sqrt(_row_products(g, g))
         y[self.degrees == 0] = 0.0
         D = sp.diags_array(self.scale)
-        scaled = SparseOperator(sp.csr_array(D @ (self.G - sp.diags_array(y)) @ D))
+        scaled = SparseOperator(sp.csr_array(dot(dot(D, self.G - sp.diags_array(y)), D)))
         slack = _SLACK_SHARE * goal / self.total if self.total else 1.0
         least = smallest_eigenvalue(
             scaled, slack, share=_VALUE_SHARE, count=_NEW_COLUMNS, guess=self._last_value, late=late

@@ -38,8 +38,8 @@ def theta(
 
     .. math::
 
-       \vartheta(G) = \max_X \Big\{ \sum_{ij} X_{ij} : \operatorname{tr} X = 1, \; X_{ij} = 0 \text{ for edges } ij,
-       \; X \succeq 0 \Big\} .
+       \vartheta(G) = \max_X \{ \sum_{ij} X_{ij} : \operatorname{tr} X = 1, \; X_{ij} = 0 \text{ for edges } ij,
+       \; X \succeq 0 \} .
 
     It lies between the largest number of nodes without an edge between them and the number of colours that the
     complement of the graph needs.

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.sparse.linalg import lsmr
 
-from fwflow._numerics import dot
+from fwflow._numerics import dot, quietly
 from fwflow._validation import Array
 from fwflow.semidefinite.operators import ConstraintMap
 
@@ -47,14 +47,14 @@ def _from_diagonals(n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array,
     diagonals = sp.csr_array(
         sp.coo_array((np.ones(int(on.sum())), (rows[on], np.arange(int(on.sum())))), (n, int(on.sum())))
     )
-    sums = sp.csr_array(diagonals @ sp.csr_array(M[some][:, on]).T)  # column i is the diagonal of A_i
+    sums = sp.csr_array(dot(diagonals, sp.csr_array(M[some][:, on]).T))  # column i is the diagonal of A_i
     if not len(some) or (np.diff(sums.indptr) == 0).any():
         return None
     if len(some) == n and sums.nnz == n and np.array_equal(sums.indices, np.arange(n)) and (sums.data > 0).all():
         weights = 1 / sums.data
         return float(dot(weights, b[some]))
     limits = [(0 if signed else None, None) for signed in inequalities[some]]
-    answer = linprog(b[some], A_ub=-sums, b_ub=-np.ones(n), bounds=limits, method="highs")
+    answer = quietly(linprog)(b[some], A_ub=-sums, b_ub=-np.ones(n), bounds=limits, method="highs")
     if answer.status == 3:  # the trace would have to be less than any number, so no X satisfies the constraints
         return _ANY
     if answer.x is None:
@@ -69,7 +69,7 @@ def _from_identity(n: int, rows: Array, cols: Array, M: sp.csr_array, b: Array, 
     target = (rows == cols).astype(np.float64)
     if target.sum() < n:
         return None
-    weights = lsmr(M.T, target, atol=1e-15, btol=1e-15, conlim=0, maxiter=10 * n)[0]
+    weights = quietly(lsmr)(M.T, target, atol=1e-15, btol=1e-15, conlim=0, maxiter=10 * n)[0]
     error = np.abs(np.asarray(dot(M.T, weights)) - target).max()
     if error > _IDENTITY * max(1.0, math.sqrt(n)) or (weights[inequalities] < 0).any():
         return None
