@@ -77,13 +77,13 @@ class _ConvexQuadratic(Objective):
         self.shape, self.problem = (n, n), problem
         A, B = (_hermitian(M, problem.symmetric) for M in (problem.A, problem.B))
         V = _sum_zero_basis(n)
-        (a, W), (b, U) = (eigh(V.T @ M @ V) for M in (A, B))
+        (a, W), (b, U) = (eigh(dot(V.T, dot(M, V))) for M in (A, B))
         b, U = b[::-1], U[:, ::-1]
         # The inequalities hold if t_{i+1} - t_i is between a_{i+1} d and a_i d for d = b_{i+1} - b_i. It is the mean.
         t = np.concatenate([[0.0], np.cumsum((a[:-1] + a[1:]) / 2 * np.diff(b))])
         t += ((a * b).sum() / 2 - t.sum()) / len(t)  # half of the sum of all eigenvalues, for numbers of equal size
         s = a * b - t
-        self.S, self.T = (np.real(dot(F * e, F.conj().T)) for F, e in ((V @ W, s), (V @ U, t)))
+        self.S, self.T = (np.real(dot(F * e, F.conj().T)) for F, e in ((dot(V, W), s), (dot(V, U), t)))
         self.offset = problem.constant + float((a * b).sum())
         size = float(np.abs(a).max() * np.abs(b).max() + np.abs(s).max() + np.abs(t).max())
         # An eigenvalue of the Hessian that is negative by rounding changes f by this number times |X - Y|^2 <= 2n.

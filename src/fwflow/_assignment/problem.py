@@ -103,7 +103,7 @@ class Assignment:
         total = np.zeros((*q.shape, self.n))
         for left, right in self._sides:
             if sparse.issparse(left) or sparse.issparse(right):
-                total += np.stack([_dense(left[:, order] @ right) for order in inverse])
+                total += np.stack([_dense(dot(left[:, order], right)) for order in inverse])
             else:
                 total += dot(left.T[inverse].transpose(0, 2, 1), right)
         return 2 * total if self.symmetric else total

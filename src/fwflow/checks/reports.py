@@ -182,7 +182,7 @@ class _Answers(NamedTuple):
     @property
     def sizes(self) -> Array:
         """For every cost, the size of the terms of its products."""
-        return np.array([max(float(np.abs(g).ravel() @ np.abs(s).ravel()) for s in self.points) for g in self.costs])
+        return np.array([max(float(np.vdot(np.abs(g), np.abs(s))) for s in self.points) for g in self.costs])
 
 
 def _set_rows(C: ConstraintSet, shape: tuple[int, ...], rng: np.random.Generator) -> Iterator[Row]:
@@ -325,7 +325,7 @@ def _contains_row(C: ConstraintSet, answers: _Answers, start: Array | None) -> R
         centre = np.mean(answers.points, axis=0)
         for g, s in zip(answers.costs, answers.points, strict=True):
             far = s + 10.0 * (s - centre)
-            better = float(np.vdot(g, far - s)) < -_CLOSE * float(np.abs(g).ravel() @ np.abs(far).ravel())
+            better = float(np.vdot(g, far - s)) < -_CLOSE * float(np.vdot(np.abs(g), np.abs(far)))
             if better and verdict(C.contains(far)) is True:
                 return Row("contains", "wrong", "accepts a point far beyond an answer of lmo")
     return Row("contains", "ok", "accepts the answers of lmo, and rejects points far outside")
@@ -440,8 +440,8 @@ def _gradient_row(f: Objective, point: Point, value: float, rng: np.random.Gener
 
 def _explained(slopes: Array, differences: Array) -> str:
     """Return in which way slopes differ from differences of values: sign, factor, or neither."""
-    size = float(slopes @ slopes)
-    factor = float(slopes @ differences) / size if size else 0.0
+    size = float(np.vdot(slopes, slopes))
+    factor = float(np.vdot(slopes, differences)) / size if size else 0.0
     if factor and float(np.abs(factor * slopes - differences).max()) <= 1e-3 * float(np.abs(differences).max()):
         if abs(factor + 1) < 1e-3:
             return "wrong sign: the gradient is minus what differences of values give"

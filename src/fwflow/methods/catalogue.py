@@ -45,6 +45,7 @@ MethodName = (
         "lazy-blended-pairwise",
         "blended",
         "corrective",
+        "difference-of-convex",
         "apg",
         "working-set",
         "polished",

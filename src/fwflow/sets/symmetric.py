@@ -68,7 +68,7 @@ class Symmetric(AffineImage):
         if not isinstance(constraint, ConstraintSet):
             raise ValueError(f"constraint must be a constraint set; got {constraint!r}")
         self.permutations = None if callable(average) else _permutations(average)
-        super().__init__(constraint, self.permutations)
+        super().__init__(constraint, ("average", self.permutations))
         self.shape = constraint.shape
         self._average = average
         self._known_orbits: dict[Shape, Array] = {}  # by the shape of the members, which a set may leave open
