@@ -36,11 +36,12 @@ def least_on_a_simplex(H, b):
     return best
 
 
+@pytest.mark.parametrize("C", [fw.Simplex(), fw.ConvexHull(np.eye(5))], ids=["projection", "no projection"])
 @pytest.mark.parametrize("seed", range(6))
-def test_indefinite_quadratics_agree_with_the_best_face(seed):
+def test_indefinite_quadratics_agree_with_the_best_face(seed, C):
     P, Q, b = quadratic_pair(5, seed)
     f = fw.DifferenceOfConvex(fw.Quadratic(P, b), fw.Quadratic(Q))
-    r = fw.minimize(f, fw.Simplex(), tol=1e-9, starts=20)
+    r = fw.minimize(f, C, tol=1e-9, starts=20)
     assert r.method == "difference-of-convex"
     assert r.success
     assert r.fun == pytest.approx(least_on_a_simplex(P - Q, b), abs=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -68,31 +69,34 @@ class DifferenceSteps(Method):
         if x.factored:
             raise InputError('method="difference-of-convex" does not accept a factored x')
 
-    def step(self, problem: Problem, iterate: Iterate, memory: None) -> Proposal:
+    def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         x = iterate.point
-        projects = problem.constraint.project(x.x) is not None
-        y = _reduced(problem, x, projects)
-        # Without a projection, a test of membership may cost many oracle calls.
-        point, length = _boosted(problem, x, y) if projects else (y, 1.0)
-        return Proposal(point, length, None, mixture=not projects)
+        if problem.constraint.project(x.x) is not None:
+            y, _ = _reduced(problem, x, AcceleratedProjectedGradient(), None)
+            return Proposal(*_boosted(problem, x, y), memory=None)
+        # Without a projection, a test of membership may cost many oracle calls. The next step keeps the active set.
+        y, memory = _reduced(problem, x, BlendedPairwise(), memory)
+        return Proposal(y, 1.0, memory, mixture=True)
 
 
-def _reduced(problem: Problem, x: Point, projects: bool) -> Point:
-    """Return the result of some steps from x on the first function minus the linearised second one."""
+def _reduced(problem: Problem, x: Point, method: Method, memory: Any) -> tuple[Point, Any]:
+    """Return the result of some steps from x on the first function minus the linearised second one.
+
+    `memory` is that of the method at x, or None before its first step.
+    """
     parts = problem.objective.difference
     f = problem.objective if parts is None else parts[0]
     tilt = np.zeros_like(x.x) if parts is None else _subgradient(parts[1], x)
     inner = replace(problem, objective=_Tilted(f, tilt), counts=Counts(), _joint={})
-    method: Method = AcceleratedProjectedGradient() if projects else BlendedPairwise()
     start = f.imaged(x.x)
-    places = islice(descent(inner, method, start, method.init(inner, start)), _MOST)
+    places = islice(descent(inner, method, start, method.init(inner, start) if memory is None else memory), _MOST)
     place = next(places)
     enough = _SHARE * place.known.gap
     while place.known.gap > enough and (following := next(places, None)) is not None:
         place = following
     problem.counts.n_lmo += inner.counts.n_lmo
     problem.counts.n_grad += inner.counts.n_grad
-    return problem.objective.imaged(place.point.x)
+    return problem.objective.imaged(place.point.x), place.memory
 
 
 def _subgradient(g: Objective, x: Point) -> Array:
