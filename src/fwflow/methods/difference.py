@@ -67,7 +67,7 @@ class DifferenceSteps(Method):
 
     def init(self, problem: Problem, x: Point) -> None:
         if x.factored:
-            raise InputError('method="difference-of-convex" does not accept a factored x')
+            raise InputError('method="difference-of-convex" does not support a factored x; use another method')
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         x = iterate.point
