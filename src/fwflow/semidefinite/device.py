@@ -37,7 +37,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _GROUPS, _SMALL_GROUP, _FEW_NODES = 16, 0.02, 0.1
 # Colour of nodes without a colour, which is the number of colours. Sets of colours are 64-bit numbers.
 _NONE = 63
-# Largest number of rounds of the colouring. Random graphs of degree 6 with 10^6 nodes take 12.
+# Largest number of rounds of the colouring. Conflicts that are left get a shift. Chosen without tuning.
 _ROUNDS = 40
 # Number of neighbours that one step of a product adds up, and largest number that a row holds. Longer rows are divided.
 _STRIP, _LONGEST = 8, 32
@@ -47,7 +47,8 @@ _STRIP, _LONGEST = 8, 32
 _LENGTHS, _PADDING, _ENTRIES, _NODES = 4, 0.1, 20_000, 500
 # Number of columns at the start, and of eigenvectors among the new columns.
 _FIRST_RANK, _EIGENVECTORS = 16, 4
-# Length of random new columns and of eigenvectors, relative to the other columns.
+# Length of random new columns and of eigenvectors, relative to the other columns. Chosen without tuning, as are the
+# numbers below that decide when certificates are computed and columns are added.
 _NOISE, _LENGTH = 0.03, 0.3
 # Number of sweeps before the first certificate, growth of that number from one certificate to the next, and number of
 # sweeps between two looks at the clock.
@@ -527,7 +528,7 @@ class DeviceEngine(SparseDiagonalEngine):
                     late,
                 )
                 lowest, bound, rows = -found.value, -found.bound, found.vectors
-        # The gap falls about like the square of the number of columns.
+        # A gap far above the goal needs many more columns.
         factor = 4 if gap(lowest) > _FAR * goal else 2
         vectors = None if rows is None else _Curvature(rows, factor)
         # The second term is for the rounding of the scaled matrix.
