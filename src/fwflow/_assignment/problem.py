@@ -31,7 +31,7 @@ class Assignment:
     B: Array
     C: Array
     constant: float
-    #: Number of which all values are multiples after the constant is subtracted; 0 if it is unknown.
+    #: Common divisor of all values minus the constant; 0 if it is unknown.
     unit: float
 
     @classmethod
@@ -117,7 +117,7 @@ def _whole(A: Array, B: Array, C: Array) -> bool:
 
 
 def _unit(A: Array, B: Array, C: Array) -> float:
-    """Return a number of which all values of integer data are multiples; 0 if A, B and C are zero.
+    """Return a common divisor of all values of integer data; 0 if A, B and C are zero.
 
     A sum of products of entries of A and B is a multiple of the product of their greatest common divisors. If both
     matrices are symmetric with zero diagonals, every product occurs twice.

@@ -1,4 +1,4 @@
-"""Runs from several starting points, of which the best is returned, for functions that are not convex."""
+"""The best of several runs from different starting points, for functions that are not convex."""
 
 from __future__ import annotations
 
