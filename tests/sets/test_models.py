@@ -244,11 +244,18 @@ FREE, N = cp.Variable(name="t"), cp.Variable(3, integer=True, name="n")
         ([X[0] + X[1] == 1, X[2] >= 0, X[2] <= 1], X, "x is unbounded"),
         ([cp.norm(X[:2]) <= 1], X, "x is unbounded"),
         ([cp.norm(X) <= FREE], X, "x is unbounded"),
-        ([N >= 0], N, "n is unbounded"),
+        ([N >= 0], N, "n is unbounded without the integrality: .* HiGHS needs a bounded linear program"),
+        ([N[0] == np.sqrt(2) * N[1], N[2] == 0], N, "n is unbounded without the integrality"),
+        ([2 * N[0] - 2 * N[1] == 1, N[2] == 0], N, "no value of n satisfies all of them"),
         ([cp.norm(X) >= 1], X, r"constraints\[0\] must follow the rules of disciplined convex programming"),
         ([X <= 1, 3 >= 2], X, r"constraints\[1\] must be a constraint of CVXPY; got bool"),
         ([X >= 0, cp.Parameter(name="limit") >= X], X, "parameter limit has no value"),
         ([cp.norm(N) <= 2], N, "constraints with integer variables must be linear"),
+        ([cp.norm(X) <= np.nan], X, r"must have finite numbers, .* got constraints\[0\]: .*nan"),
+        ([X >= 0, X <= 1, np.array([1, np.nan, 0]) @ X <= 1], X, r"must have finite numbers, .* got constraints\[2\]"),
+        ([X >= 0, X <= 1, np.array([1, np.inf, 0]) @ X <= 1], X, r"must have finite numbers, .* got constraints\[2\]"),
+        ([cp.norm(X) <= 1, X - np.inf >= 0], X, r"must have finite numbers, .* got constraints\[1\]"),
+        ([X >= 0, X <= 1], X + np.nan, r"must have finite numbers"),
         ([X >= 0, X <= 1], cp.square(X), "x must be a real CVXPY variable or an affine expression"),
         ([X >= 0, X <= 1], np.ones(3), "x must be a real CVXPY variable"),
         ([], cp.Variable(2, complex=True), "x must be a real CVXPY variable"),
@@ -257,6 +264,31 @@ FREE, N = cp.Variable(name="t"), cp.Variable(3, integer=True, name="n")
 def test_models_that_are_no_sets(constraints, x, message):
     with pytest.raises(ValueError, match=message):
         fw.from_cvxpy(constraints, x)
+
+
+@pytest.mark.parametrize("rest", [[X <= 1, X >= -1], [cp.norm(X) <= 1]])
+def test_infinite_bounds_are_no_constraints(rest):
+    C, g = (
+        fw.from_cvxpy([*rest, X - np.inf <= 0, cp.norm1(X) <= np.inf, X[0] + np.inf >= 0], X),
+        np.array([1.0, -2.0, 3.0]),
+    )
+    assert C.lmo(g).dot(g) == pytest.approx(fw.from_cvxpy(rest, X).lmo(g).dot(g), rel=1e-8)
+    assert C.lower_bound(g, C.lmo(g)) == pytest.approx(C.lmo(g).dot(g), rel=1e-8)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "huge-cone"])
+def test_the_bound_of_a_zero_cost_is_zero(name):
+    x, constraints = (X, [cp.norm(X) <= 1e12]) if name == "huge-cone" else MODELS[name]()
+    C = fw.from_cvxpy(constraints, x)
+    zero = np.zeros(C.shape)
+    assert C.lower_bound(zero, C.lmo(zero)) == 0.0
+
+
+def test_an_exact_stationary_point_of_a_huge_cone():
+    C = fw.from_cvxpy([cp.norm(X) <= 1e12], X)
+    r = fw.minimize(fw.Smooth(lambda x: float(x @ x), lambda x: 2 * x), C, np.zeros(3))
+    assert r.success
+    assert r.gap == 0.0
 
 
 @pytest.mark.parametrize(

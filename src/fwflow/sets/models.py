@@ -22,7 +22,7 @@ from fwflow.sets.products import Image
 from fwflow.sets.programs import Program
 
 # Tolerances of Clarabel, tried in this order, for costs whose largest entry is 1. Its own default is 1e-8.
-_TOLERANCES = (1e-10, 1e-8)
+TOLERANCES = (1e-10, 1e-8)
 # Multiple of the tolerance with which a solution counts as solved if Clarabel makes no more progress. Chosen so that
 # values of oracles are exact to 1e-6 of the largest cost.
 _REDUCED = 1e2
@@ -40,6 +40,12 @@ _EMPTY = "the constraints have no solution: no value of {name} satisfies all of 
 _UNBOUNDED = (
     "{name} is unbounded: some entries can grow without limit under these constraints. Frank-Wolfe needs a bounded "
     "set; add bounds, for example {name} <= 1e3 and {name} >= -1e3"
+)
+# Branch and bound solves linear programs without the integrality. It cannot find out whether integers are bounded.
+_RELAXED = (
+    "{name} is unbounded without the integrality: some entries can grow without limit under the linear constraints. "
+    "HiGHS needs a bounded linear program, even if there are few integer points; add bounds, for example {name} <= 1e3 "
+    "and {name} >= -1e3"
 )
 
 
@@ -115,6 +121,12 @@ def _linear(system: _System, name: str, places: Array | None = None) -> Polytope
     relaxed = Program(*rows, lower, upper)
     if relaxed.status(np.zeros(len(lower))) != "solved":
         raise InputError(_EMPTY.format(name=name))
+    hull = None
+    if integrality.any():
+        try:
+            hull = MixedInteger(*rows, lower=lower, upper=upper, integrality=integrality)
+        except ValueError:  # no integer point satisfies the constraints
+            raise InputError(_EMPTY.format(name=name)) from None
     cost = np.zeros(len(lower))
     where = slice(None) if places is None else places
     cost[where] = _direction(len(cost[where]))
@@ -122,13 +134,8 @@ def _linear(system: _System, name: str, places: Array | None = None) -> Polytope
     for status in (relaxed.status(cost), relaxed.status(-cost)):
         if status != "solved":
             reason = "" if "unbounded" in status.lower() else f" (HiGHS: {status})"
-            raise InputError(_UNBOUNDED.format(name=name) + reason)
-    if integrality.any():
-        try:
-            return MixedInteger(*rows, lower=lower, upper=upper, integrality=integrality)
-        except ValueError:  # no integer point satisfies the constraints
-            raise InputError(_EMPTY.format(name=name)) from None
-    return Polytope(*rows, lower=lower, upper=upper, warm_start=True)
+            raise InputError((_UNBOUNDED if hull is None else _RELAXED).format(name=name) + reason)
+    return hull or Polytope(*rows, lower=lower, upper=upper, warm_start=True)
 
 
 def _direction(n: int) -> Array:
@@ -195,6 +202,25 @@ def from_cvxpy(constraints: Any, x: Any) -> ConstraintSet:
     return CvxpyModel.of(load_cvxpy("from_cvxpy"), constraints, x).set()
 
 
+def check_parameters(problem: Any) -> None:
+    """Raise an error if a parameter of a problem of CVXPY has no value."""
+    for parameter in problem.parameters():
+        if parameter.value is None:
+            raise InputError(f"parameter {parameter.name()} has no value; set {parameter.name()}.value first")
+
+
+def not_finite(expression: Any) -> bool:
+    """Return whether an expression of CVXPY has a constant part with an entry that is NaN or infinite."""
+    if not expression.is_constant():
+        return any(map(not_finite, expression.args))
+    return not np.isfinite(entries(expression.value)).all()
+
+
+def entries(value: Any) -> Array:
+    """Return the entries of a value of CVXPY, which may be a number or a sparse matrix."""
+    return np.asarray(value.data if sp.issparse(value) else value)
+
+
 class CvxpyModel(NamedTuple):
     """Constraints of CVXPY that were checked, and an affine expression of their variables."""
 
@@ -220,9 +246,7 @@ class CvxpyModel(NamedTuple):
             raise InputError(f"x must be a real CVXPY variable or an affine expression of variables; got {describe(x)}")
         name = x.name() if isinstance(x, cp.Variable) else "x"
         model = cls(cp, given, x, name)
-        for parameter in model.problem(x).parameters():
-            if parameter.value is None:
-                raise InputError(f"parameter {parameter.name()} has no value; set {parameter.name()}.value first")
+        check_parameters(model.problem(x))
         return model
 
     def problem(self, x: Any, *more: Any) -> Any:
@@ -276,7 +300,17 @@ class CvxpyModel(NamedTuple):
         with warnings.catch_warnings():
             # CVXPY warns about the speed of repeated solves with other parameters, and about its own defaults.
             warnings.simplefilter("ignore")
-            return self.problem(x, *more).get_problem_data(solver)[0]
+            data: dict[str, Any] = self.problem(x, *more).get_problem_data(solver)[0]
+        A, b, dims = sp.csc_array(data["A"]), np.asarray(data["b"]), data["dims"]
+        # Rows such as x <= inf, which come after the equations, say nothing.
+        idle = (b == np.inf) & (np.arange(len(b)) >= dims.zero)
+        idle[dims.zero + dims.nonneg :] = False
+        if not (np.isfinite(b[~idle]).all() and np.isfinite(A.data).all()):
+            bad = [i for i, part in enumerate(self.constraints) if any(map(not_finite, part.args))]
+            where = f"constraints[{bad[0]}]: {self.constraints[bad[0]]}" if bad else "other numbers"
+            raise InputError(f"constraints must have finite numbers, except in bounds such as x <= inf; got {where}")
+        dims.nonneg -= int(idle.sum())
+        return data | {"A": A[~idle], "b": b[~idle]}
 
     def linear(self, data: dict[str, Any], places: Array) -> ConstraintSet:
         """Return the set of the values of x under linear constraints."""
@@ -371,7 +405,7 @@ def _clarabel(A: Any, b: Array, dims: Any, q: Array, limits: tuple[Any, Array] |
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     status, kinds = "", clarabel.SolverStatus
-    for tol in _TOLERANCES:
+    for tol in TOLERANCES:
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
         settings.reduced_tol_gap_abs = settings.reduced_tol_gap_rel = settings.reduced_tol_feas = _REDUCED * tol
         P = sp.csc_array((len(q), len(q)))
@@ -442,6 +476,8 @@ class _Conic(KnownSet):
         The residual multiplies bounds on the entries, which are estimated from solutions of the constraints.
         """
         q, n = self._cost(g), self.A.shape[1]
+        if not q.any():
+            return 0.0
         advice = vertex.advice
         if advice is None or len(advice) != n + len(self.b):
             advice = self.lmo(g).advice
