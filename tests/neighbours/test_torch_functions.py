@@ -184,7 +184,19 @@ def resident():
         ),
         (lambda: run(lambda x: x.detach().sum()), ValueError, "does not depend on x through operations of PyTorch"),
         (lambda: run(lambda x: x.sum().item()), ValueError, "does not depend on x through operations of PyTorch"),
-        (lambda: run(lambda x: "high"), ValueError, "does not depend on x|fun must return one real number"),
+        (lambda: run(lambda x: "high"), ValueError, "fun must return one real number; it returned str"),
+        (lambda: run(lambda x: None), ValueError, "fun must return one real number; it returned NoneType"),
+        (lambda: run(lambda x: {"loss": x.sum()}), ValueError, "fun must return one real number; it returned dict"),
+        (
+            lambda: run(lambda x: (x.sum(), torch.ones(10))),
+            ValueError,
+            r"fun must return one real number; it returned tuple .* The gradient is computed automatically",
+        ),
+        (
+            lambda: run(torch.inference_mode()(lambda x: x.sum())),
+            ValueError,
+            r"does not depend on x through operations of PyTorch.*inference_mode\(\)",
+        ),
         (lambda: fw.Smooth.from_torch(3), ValueError, "fun must be callable; got int"),
         (lambda: fw.Smooth.from_torch(torch.sum, dtype=torch.int8), ValueError, "dtype must be float32 or float64"),
         (lambda: run(lambda x: (torch.ones(2, 10) @ x).sum()), RuntimeError, "dtype"),
@@ -207,6 +219,21 @@ def test_functions_that_do_not_fit(call, error, message):
 
 def run(fun):
     return fw.minimize(fw.Smooth.from_torch(fun), fw.L1Ball(1.0), np.zeros(10))
+
+
+@pytest.mark.parametrize("x0", [np.zeros(10), torch.zeros(10, dtype=torch.float64)])
+def test_runs_inside_of_inference_mode(x0):
+    f = fw.Smooth.from_torch(FUNCTIONS["cubic"])
+    with torch.inference_mode():
+        inside, product = fw.minimize(f, fw.L1Ball(1.0), x0), f.hess_product(np.ones(10), np.ones(10))
+        data = torch.ones(10, dtype=torch.float64)
+    np.testing.assert_array_equal(inside.x, fw.minimize(f, fw.L1Ball(1.0), x0).x)
+    np.testing.assert_array_equal(product, f.hess_product(np.ones(10), np.ones(10)))
+    with pytest.raises(RuntimeError) as caught:
+        run(lambda x: ((x * data) ** 2).sum())
+    assert caught.value.__notes__ == [
+        "fun uses tensors that were made under torch.inference_mode; make them under torch.no_grad instead"
+    ]
 
 
 def test_a_mismatch_of_types_has_a_note():

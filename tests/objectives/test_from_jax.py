@@ -97,6 +97,22 @@ def test_conditions_need_functions_that_are_not_compiled():
             lambda: fw.minimize(fw.Smooth.from_jax(lambda x: x), fw.L1Ball(1.0), jnp.zeros(3)),
             r"fun must return one real number; it returned an array of shape \(3,\)",
         ),
+        *(
+            (
+                lambda value=value, jit=jit: fw.minimize(
+                    fw.Smooth.from_jax(lambda x: value(x), jit=jit), fw.L1Ball(1.0), jnp.zeros(3)
+                ),
+                message,
+            )
+            for jit in (True, False)
+            for value, message in (
+                (lambda x: (x.sum(), x), "it returned tuple .* The gradient is computed automatically"),
+                (lambda x: [x.sum()], "fun must return one real number; it returned list"),
+                (lambda x: {"loss": x.sum()}, "fun must return one real number; it returned dict"),
+                (lambda x: None, "fun must return one real number; it returned NoneType"),
+                (lambda x: "high", "fun must return one real number; it returned str"),
+            )
+        ),
         (
             lambda: fw.minimize(
                 fw.Smooth.from_jax(lambda x: np.sin(np.asarray(x)).sum()), fw.L1Ball(1.0), jnp.zeros(3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +14,13 @@ from fwflow._frameworks import host_array, is_jax_array, is_tensor
 from fwflow._validation import Array, InputError, describe
 
 _NOT_A_NUMBER = "fun must return one real number; it returned {}"
+
+
+def _check_kind(value: Any) -> None:
+    """Raise an error if the result of a user's function is neither an array of a library nor a number."""
+    if not isinstance(value, (Number, np.ndarray)):
+        more = ". The gradient is computed automatically" if isinstance(value, tuple) else ""
+        raise InputError(_NOT_A_NUMBER.format(describe(value)) + more)
 
 
 class Automatic(ABC):
@@ -65,11 +74,14 @@ class TorchFunction(Automatic):
             value = self.fun(x)
         except RuntimeError as error:
             error.add_note(
-                f"fun was called with x of type {x.dtype} on the device {x.device}; "
+                "fun uses tensors that were made under torch.inference_mode; make them under torch.no_grad instead"
+                if "inference tensor" in str(error).lower()
+                else f"fun was called with x of type {x.dtype} on the device {x.device}; "
                 "fw.Smooth.from_torch(fun, dtype=..., device=...) changes both"
             )
             raise
         if not is_tensor(value):
+            _check_kind(value)
             return value
         if value.numel() != 1 or value.is_complex():
             raise InputError(_NOT_A_NUMBER.format(f"a tensor of shape {tuple(value.shape)}, {value.dtype}"))
@@ -82,24 +94,31 @@ class TorchFunction(Automatic):
         except (TypeError, ValueError):
             raise InputError(_NOT_A_NUMBER.format(describe(value))) from None
 
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Record operations for derivatives, also under ``torch.no_grad`` and ``torch.inference_mode``."""
+        with self.torch.inference_mode(False), self.torch.enable_grad():
+            yield
+
     def _differentiable(self, x: Any) -> Any:
         value = self._at(x)
         if not is_tensor(value) or not value.requires_grad:
             raise InputError(
                 "fun's result does not depend on x through operations of PyTorch, so that it has no gradient; "
-                f"it returned {describe(value)}. Do not use detach(), item(), numpy() or float() in fun"
+                f"it returned {describe(value)}. Do not use detach(), item(), numpy(), float(), torch.no_grad() or "
+                "torch.inference_mode() in fun"
             )
         return value
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        with self.torch.enable_grad():
+        with self._recorded():
             at = self._tensor(x).requires_grad_()
             value = self._differentiable(at)
             (gradient,) = self.torch.autograd.grad(value, at, allow_unused=True, materialize_grads=True)
         return float(value.detach()), host_array(gradient)
 
     def hess_product(self, x: Array, v: Array) -> Array:
-        with self.torch.enable_grad():
+        with self._recorded():
             at = self._tensor(x).requires_grad_()
             value = self._differentiable(at)
             (gradient,) = self.torch.autograd.grad(
@@ -123,7 +142,10 @@ class JaxFunction(Automatic):
         self.jax, self.fun, self.jit, self.place = jax, fun, jit, place
 
         def scalar(x: Any) -> Any:
-            value = jax.numpy.asarray(fun(x))
+            value = fun(x)
+            if not is_jax_array(value):
+                _check_kind(value)
+            value = jax.numpy.asarray(value)
             if value.size != 1 or value.dtype.kind not in "biuf":
                 raise InputError(_NOT_A_NUMBER.format(f"an array of shape {value.shape}, {value.dtype}"))
             return value.reshape(()).astype(x.dtype)

@@ -351,7 +351,9 @@ class MixedInteger(KnownSet):
         if answer.status == 2:
             raise ValueError("A, b, C, d, lower, upper, integrality describe an empty set")
         if answer.status in (3, 4):
-            raise ValueError(f"g has no best point over {self!r}: without integrality it must be bounded; {answer.message}")
+            raise ValueError(
+                f"g has no best point over {self!r}: without integrality it must be bounded; {answer.message}"
+            )
         if answer.x is None:
             raise RuntimeError(f"HiGHS could not minimise over {self!r}: {answer.message}")
         x = np.where(self.integrality, np.round(answer.x), answer.x) + 0.0
