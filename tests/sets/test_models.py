@@ -358,6 +358,23 @@ def test_models_of_highs_that_are_no_sets():
 
 
 @pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        *(("row_upper_", np.nan), ("col_lower_", np.nan), ("row_lower_", np.inf), ("col_upper_", -np.inf)),
+        *(("value_", np.nan), ("value_", np.inf)),
+    ],
+)
+def test_numbers_of_highs_that_are_not_finite(part, value):
+    lp = highs_model().getLp()
+    place = lp.a_matrix_ if part == "value_" else lp
+    numbers = np.array(getattr(place, part))
+    numbers[0] = value
+    setattr(place, part, numbers)
+    with pytest.raises(ValueError, match="model must have finite coefficients, lower bounds below inf and upper"):
+        fw.from_highs(lp)
+
+
+@pytest.mark.parametrize(
     ("package", "call", "message"),
     [
         ("cvxpy", lambda: fw.from_cvxpy([], None), r"from_cvxpy needs cvxpy: pip install 'fwflow\[cvxpy\]'"),

@@ -45,8 +45,12 @@ def solve_cvxpy(problem: Any, x0: Any = None, **options: Any) -> Result:
     """Solve a CVXPY problem that has a smooth objective, in place of ``problem.solve()``.
 
     Values and gradients come from CVXPY's expressions, and the set from `from_cvxpy`. Afterwards, the variables have
-    their values, and ``problem.value`` and ``problem.status`` are set: "optimal" if the gap is within the tolerance,
-    "user_limit" if a limit of the call ended the run, and "optimal_inaccurate" otherwise. Dual values are not computed.
+    their values, and ``problem.value`` and ``problem.status`` are set: "optimal" if the gap is within the tolerance and
+    the constraints hold to the accuracy of CVXPY's solvers, "user_limit" if a limit of the call ended the run, and
+    "optimal_inaccurate" otherwise. Dual values are not computed.
+
+    Each iteration over a set with conic constraints solves a conic program, whereas ``problem.solve()`` solves one. It
+    is the better choice for small problems of that kind, and a run of more than 5 seconds warns of that.
 
     Parameters
     ----------
@@ -175,7 +179,10 @@ class _Affine(NamedTuple):
     J: Any
     c: Any
     shape: Shape
-    quadratic = True
+
+    @property
+    def quadratic(self) -> bool:
+        return True
 
     def at(self, z: Array) -> _At:
         return _At(self.c if self.J is None else (self.c + dot(self.J, z)).reshape(self.shape, order="F"))
@@ -245,10 +252,11 @@ def _compiled(cp: Any, expression: Any, places: dict[int, int], n: int) -> _Affi
     with np.errstate(all="ignore"):
         values = [arg.at(np.zeros(n)).value for arg in args]
     slopes = expression._grad(values)
-    if not all(isinstance(arg, _Affine) for arg in args):
+    affine = [arg for arg in args if isinstance(arg, _Affine)]
+    if len(affine) < len(args):
         return _Composed(expression, args, slopes)
     J = sp.csr_array((expression.size, n))
-    for arg, slope in zip(args, slopes, strict=True):
+    for arg, slope in zip(affine, slopes, strict=True):
         if arg.J is not None:
             J += sp.csr_array(slope.T @ arg.J if np.ndim(slope) else slope * arg.J)
     c = np.asarray(expression.numeric(values), dtype=np.float64).reshape(-1, order="F")

@@ -69,6 +69,9 @@ def of_lp(lp: Any, name: str) -> Mps:
         raise InputError(f"{name} has semi-continuous columns; only continuous and integer columns can be read")
     rows = _rows(lp, highspy.MatrixFormat.kColwise)
     low, high = np.array(lp.row_lower_), np.array(lp.row_upper_)
+    least, most = np.append(low, lp.col_lower_), np.append(high, lp.col_upper_)
+    if not ((least < np.inf).all() and (most > -np.inf).all() and np.isfinite(rows.data).all()):
+        raise InputError(f"{name} must have finite coefficients, lower bounds below inf and upper bounds above -inf")
     equal = low == high
     above, below = ~equal & np.isfinite(high), ~equal & np.isfinite(low)
     return Mps(
