@@ -53,6 +53,7 @@ reproduce: $(CLI_STAMP)
 	$(BIN)/fwflow reproduce --out reproduction
 
 check: $(STAMP)
+	! git grep -nE '^(<{7}|>{7})( |$$)'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

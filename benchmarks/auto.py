@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.datasets import load, standardize
-from record import Record, on_one_thread
+from record import Record, on_one_thread, timed
 
 Array = np.ndarray[Any, Any]
 
@@ -420,24 +420,27 @@ def design(curved: bool) -> Case:
 
 def run(problem: Case, limit: float, **options: Any) -> Outcome | None:
     """A run that stops after so many seconds of processor time; None if this method cannot run here."""
-    end = time.process_time() + limit
-    started = time.process_time()
+
+    def once() -> fw.Result:
+        end = time.process_time() + limit
+        return fw.minimize(
+            problem.f,
+            problem.C,
+            problem.x0,
+            tol=0,
+            rtol=problem.rtol,
+            max_time=4 * limit,
+            callback=lambda state: time.process_time() > end,
+            **options,
+        )
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = fw.minimize(
-                problem.f,
-                problem.C,
-                problem.x0,
-                tol=0,
-                rtol=problem.rtol,
-                max_time=4 * limit,
-                callback=lambda state: time.process_time() > end,
-                **options,
-            )
+            result, seconds = timed(once)
     except ValueError:
         return None
-    return Outcome(time.process_time() - started, result)
+    return Outcome(seconds, result)
 
 
 def best_of(problem: Case, limit: float, **options: Any) -> Outcome | None:

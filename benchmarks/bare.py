@@ -8,7 +8,6 @@ time of the whole call of fwflow less 0.4 ms for its fixed cost, over that of th
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from scipy.special import expit
 
 import fwflow as fw
 from fwflow.datasets import load, standardize
-from record import Record, on_one_thread
+from record import Record, on_one_thread, timed
 
 Array = np.ndarray[Any, Any]
 LEVELS = (1e-2, 1e-4, 1e-6)
@@ -143,9 +142,7 @@ def fastest(task: Callable[[], object], repeats: int = 5, enough: float = 3.0) -
     """The least processor time of several runs."""
     times: list[float] = []
     while len(times) < repeats and sum(times) < enough:
-        begun = time.process_time()
-        task()
-        times.append(time.process_time() - begun)
+        times.append(timed(task)[1])
     return min(times)
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 import fwflow as fw
 from problems import PROBLEMS
-from record import on_one_thread
+from record import on_one_thread, timed
 
 REPEATS = 5
 
 
 def cpu(f: fw.Objective, C: fw.ConstraintSet, **options: Any) -> float:
-    started = time.process_time()
-    fw.minimize(f, C, tol=0, **options)
-    return time.process_time() - started
+    return timed(lambda: fw.minimize(f, C, tol=0, **options))[1]
 
 
 def screening() -> None:

@@ -1,13 +1,12 @@
 """What does the machinery cost? Each stage against the one product with the data that it cannot avoid.
 
-Run with ``make bench``. Ours and the peer are timed in turns in one process, so that a busy machine slows
-both; the figures are ratios of medians, and the limits are those that the project has set itself.
+Run with ``make bench``. Ours and the peer are timed in turns in one process, on one thread and by processor time; the
+figures are ratios of medians, and the limits are those that the project has set itself.
 """
 
 from __future__ import annotations
 
 import platform
-import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
 import fwflow as fw
+from record import on_one_thread, timed
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,17 @@ class Row:
         )
 
 
-def in_turns(ours: Callable[[], float], peer: Callable[[], object], rounds: int, repeats: int) -> tuple[float, float]:
-    """Medians of our time per unit, as `ours` reports it, and of the peer's time per call."""
-    mine, theirs = [], []
-    for _ in range(rounds):
-        mine.append(ours())
-        for _ in range(repeats):
-            started = time.perf_counter()
-            peer()
-            theirs.append(time.perf_counter() - started)
+def in_turns(ours: Callable[[], float], peer: Callable[[], object], rounds: int = 7) -> tuple[float, float]:
+    """Medians of our processor time per unit, as `ours` reports it, and of the peer's time per call."""
+    mine, theirs = zip(*((ours(), timed(peer)[1]) for _ in range(rounds)), strict=True)
     return float(np.median(mine)), float(np.median(theirs))
 
 
 def seconds_per_step(f: fw.Objective, C: fw.ConstraintSet, method: str, steps: int) -> Callable[[], float]:
-    def run() -> float:
-        return float(
-            np.median(np.diff(fw.minimize(f, C, method=method, tol=0, max_iter=steps, screen=False).trace["time"]))
-        )
+    def run(max_iter: int) -> float:
+        return timed(lambda: fw.minimize(f, C, method=method, tol=0, max_iter=max_iter, screen=False))[1]
 
-    return run
+    return lambda: (run(steps) - run(0)) / steps
 
 
 def dense() -> list[Row]:
@@ -62,8 +54,8 @@ def dense() -> list[Row]:
     A = rng.standard_normal((2000, 5000))
     b = np.where(A[:, :20].sum(axis=1) > 0, 1.0, -1.0)
     f, C, r = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(250.0), rng.standard_normal(2000)
-    stage, product = in_turns(seconds_per_step(f, C, "fw", 30), lambda: A.T @ r, 9, 30)
-    step, again = in_turns(seconds_per_step(f, C, "rk44", 10), lambda: A.T @ r, 9, 30)
+    stage, product = in_turns(seconds_per_step(f, C, "fw", 30), lambda: A.T @ r)
+    step, again = in_turns(seconds_per_step(f, C, "rk44", 10), lambda: A.T @ r)
     return [
         Row("dense logistic 2000 x 5000, one stage / A.T @ r", stage, product, "<= 1.25", stage <= 1.25 * product),
         Row("dense logistic 2000 x 5000, RK44 step / A.T @ r", step, again, "<= 4.6", step <= 4.6 * again),
@@ -75,7 +67,7 @@ def sparse() -> list[Row]:
     A = sp.random_array((20_000, 100_000), density=1e-3, rng=rng, format="csc")
     b = np.where(rng.standard_normal(20_000) > 0, 1.0, -1.0)
     f, C, r = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(100.0), rng.standard_normal(20_000)
-    stage, product = in_turns(seconds_per_step(f, C, "fw", 30), lambda: A.T @ r, 9, 30)
+    stage, product = in_turns(seconds_per_step(f, C, "fw", 30), lambda: A.T @ r)
     return [
         Row(
             "sparse 20000 x 100000, 2e6 non-zeros, one stage / A.T @ r",
@@ -98,7 +90,7 @@ def completion() -> list[Row]:
     late = fw.minimize(f, C, method="fw", tol=0, max_iter=50)
     G = f.gradient(late.state.point).matrix
     v0 = late.state.hint.vertex.u  # svds iterates on the smaller side
-    started = in_turns(seconds_per_step(f, C, "fw", 60), lambda: svds(G, k=1, v0=v0), 7, 7)
+    started = in_turns(seconds_per_step(f, C, "fw", 60), lambda: svds(G, k=1, v0=v0))
     peaks: list[float] = []
     tracemalloc.start()
     result = fw.minimize(
@@ -124,7 +116,7 @@ def overhead() -> list[Row]:
     f, C = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(10.0)
     rows = []
     for method, stages in (("fw", 1), ("rk44", 4)):
-        step, product = in_turns(seconds_per_step(f, C, method, 500), lambda: A.T @ r, 7, 300)
+        step, product = in_turns(seconds_per_step(f, C, method, 500), lambda: A.T @ r)
         stage = step / stages
         name = f"500 x 100, {method}: {1e6 * (stage - product):.0f} us of overhead per stage"
         rows.append(Row(name, stage, product, "<= 30 us", stage - product <= 30e-6))
@@ -140,11 +132,9 @@ def call() -> list[Row]:
     for method in ("auto", "fw"):
 
         def run(method: str = method) -> float:
-            started = time.perf_counter()
-            fw.minimize(f, C, method=method, rtol=1e-4, max_iter=0)
-            return time.perf_counter() - started
+            return timed(lambda: fw.minimize(f, C, method=method, rtol=1e-4, max_iter=0))[1]
 
-        fixed, product = in_turns(run, lambda: A.T @ r, 200, 5)
+        fixed, product = in_turns(run, lambda: A.T @ r)
         name = f"500 x 100, {method}: call without iterations / A.T @ r"
         rows.append(Row(name, fixed, product, "<= 0.25 ms", fixed <= 0.25e-3))
     return rows
@@ -160,4 +150,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    on_one_thread()
     main()

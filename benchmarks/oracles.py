@@ -9,13 +9,13 @@ Run it with the package installed: python benchmarks/oracles.py, or python bench
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import fwflow as fw
+from record import timed
 
 #: name -> the set of vectors with n entries, and the growth that is documented
 SETS: dict[str, tuple[Callable[[int], fw.ConstraintSet], str]] = {
@@ -82,12 +82,7 @@ SIZES = (2**16, 2**17, 2**18, 2**19)
 
 def seconds(task: Callable[[], object], repeats: int) -> float:
     """The least of several times of one processor."""
-    times = []
-    for _ in range(repeats):
-        begun = time.process_time()
-        task()
-        times.append(time.process_time() - begun)
-    return min(times)
+    return min(timed(task)[1] for _ in range(repeats))
 
 
 def exponent(sizes: Sequence[int], times: Sequence[float]) -> float:

@@ -13,8 +13,12 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -26,6 +30,19 @@ def on_one_thread() -> None:
     one = {f"{library}_NUM_THREADS": "1" for library in THREADS}
     if any(os.environ.get(name) != value for name, value in one.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | one)
+
+
+#: Least processor time of a measurement in seconds. The clock ticks every 8 ms on some machines.
+ENOUGH = 0.2
+
+
+def timed(task: Callable[[], T]) -> tuple[T, float]:
+    """Return the last result of a task and its processor time, the mean of as many calls as take long enough."""
+    calls, seconds, started = 0, 0.0, time.process_time()
+    while seconds < ENOUGH:
+        result = task()
+        calls, seconds = calls + 1, time.process_time() - started
+    return result, seconds / calls
 
 
 def version(package: str) -> str:

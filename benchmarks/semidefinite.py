@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from fwflow import datasets
 from fwflow.semidefinite import Problem, completion, maxcut, theta, write_sdpa
 from fwflow.semidefinite.operators import diagonal_map
 from fwflow.semidefinite.theta import ThetaProgram
+from record import timed
 
 #: Seconds after which a peer is stopped.
 PATIENCE = 170.0
@@ -97,10 +97,9 @@ def ours(name: str, rtol: float) -> dict[str, float]:
 def one(name: str, rtol: float) -> None:
     """Solve one graph and print the figures; importing the library and making the graph are not counted."""
     A = GRAPHS[name]()
-    started = time.process_time()
-    r = maxcut(A, rtol)
+    r, seconds = timed(lambda: maxcut(A, rtol))
     figures = {
-        "seconds": time.process_time() - started,
+        "seconds": seconds,
         "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "success": r.success,
         "gap": r.gap / abs(r.bound) if r.bound else 0.0,
@@ -179,9 +178,7 @@ def theta_of_random_graphs() -> None:
     for n, m, rtol, limit, least in THETA:
         pairs = np.array(np.triu_indices(n, 1)).T
         edges = pairs[np.random.default_rng(0).choice(len(pairs), m, replace=False)]
-        started = time.process_time()
-        r = theta(edges, n, rtol)
-        seconds = time.process_time() - started
+        r, seconds = timed(lambda edges=edges, n=n, rtol=rtol: theta(edges, n, rtol))
         print(f"theta, {n} nodes, {m} edges: {r.value:.8g} to {r.bound:.8g}, success {r.success}")
         print(f"  {rtol:g}: {seconds:.2f} s{verdict(limit, seconds)}")
         found = peer("csdp", ThetaProgram(*np.sort(edges, axis=1).T, n).problem, rtol) if least else None
@@ -197,9 +194,8 @@ def completion_of_a_random_matrix(p: int = 2000, q: int = 1500, rank: int = 5, c
     U, V = rng.standard_normal((p, rank)), rng.standard_normal((q, rank))
     i, j = np.divmod(rng.choice(p * q, count, replace=False), q)
     for rtol in (1e-3, 1e-4):
-        started = time.process_time()
-        r = completion(i, j, np.einsum("er,er->e", U[i], V[j]), (p, q), rtol=rtol)
-        seconds = time.process_time() - started
+        values = np.einsum("er,er->e", U[i], V[j])
+        r, seconds = timed(lambda values=values, rtol=rtol: completion(i, j, values, (p, q), rtol=rtol))
         print(f"completion {p} x {q}, {count} entries: {r.bound:.8g} to {r.value:.8g}, {rtol:g}: {seconds:.2f} s")
 
 

@@ -2,17 +2,10 @@
 """Certified semidefinite programs with JAX: signed tori and random graphs of degree 6, on the default device.
 
 Run with ``python benchmarks/semidefinite_device.py`` where JAX finds the device. The sizes are 10^6 and 10^7 nodes on a
-<<<<<<< HEAD
-GPU, 10^4 and 10^5 nodes on a processor; ``--torus`` and ``--random`` choose others. The first solution compiles.
-Seconds are those of a second run with the same shapes: wall-clock and processor time from the sparse matrix to the
-result, with the colouring on the host. The peak memory on a processor is that of the process, so of all runs so far.
-``--host`` also runs the engine of NumPy, on one thread.
-=======
 GPU, 10^4 and 10^5 nodes on a processor; ``--torus`` and ``--random`` choose others. The first run compiles. Seconds
 are those of a second run with the same shapes: wall-clock time and processor time from the sparse matrix to the result,
 with the colouring on the host. The peak memory on a processor is that of the process, so of all runs so far. ``--host``
 also runs the engine of NumPy, on one thread.
->>>>>>> issue-26c
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ how the costs of oracles grow with the dimension.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,17 +17,15 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from oracles import oracle_costs
-from record import Record, on_one_thread
+from record import Record, on_one_thread, timed
 
 MAX_TIME = 120.0
 
 
-def timed(
+def run(
     f: fw.Objective, C: fw.ConstraintSet, method: Any, max_iter: int = 10**6, **options: Any
 ) -> tuple[fw.Result, float]:
-    started = time.process_time()
-    result = fw.minimize(f, C, method=method, max_iter=max_iter, max_time=MAX_TIME, **options)
-    return result, time.process_time() - started
+    return timed(lambda: fw.minimize(f, C, method=method, max_iter=max_iter, max_time=MAX_TIME, **options))
 
 
 class Savings:
@@ -54,15 +51,15 @@ def lazy(table: Savings) -> None:
     rng = np.random.default_rng(0)
     target = sum(np.eye(n)[rng.permutation(n)] for _ in range(30)) / 30
     f, C = fw.Smooth(lambda x: 0.5 * float(((x - target) ** 2).sum()), lambda x: x - target), fw.Birkhoff(n)
-    eager, eager_time = timed(f, C, "fw", tol=0, rtol=1e-2)
-    ours, ours_time = timed(f, C, "lazy-fw", tol=0, rtol=1e-2)
+    eager, eager_time = run(f, C, "fw", tol=0, rtol=1e-2)
+    ours, ours_time = run(f, C, "lazy-fw", tol=0, rtol=1e-2)
     done = ours.success and eager.success
     problem = "Birkhoff polytope 150 x 150, relative gap 1e-2"
     table.add("lazy-fw", problem, "oracle calls", ours.n_lmo, "fw", eager.n_lmo, 2, done)
     table.add("lazy-fw", problem, "seconds", ours_time, "fw", eager_time, 1, done)
     tableau = fw.LazyFrankWolfe(fw.tableaus["rk44"])
-    ours, _ = timed(f, C, tableau, tol=0, rtol=1e-2)
-    eager, _ = timed(f, C, "rk44", tol=0, rtol=1e-2)
+    ours, _ = run(f, C, tableau, tol=0, rtol=1e-2)
+    eager, _ = run(f, C, "rk44", tol=0, rtol=1e-2)
     done = ours.success and eager.success
     table.add("lazy-fw, RK44", problem, "oracle calls", ours.n_lmo, "rk44", eager.n_lmo, 2, done)
 
@@ -72,9 +69,9 @@ def sliding(table: Savings) -> None:
     A = rng.standard_normal((1000, 400)) / np.arange(1, 401) ** 0.5
     f = fw.LinearModel(A, A[:, :20].sum(axis=1) + 0.1 * rng.standard_normal(1000))
     C = fw.L1Ball(8.0)
-    ours, _ = timed(f, C, "sliding", tol=0, rtol=1e-4)
+    ours, _ = run(f, C, "sliding", tol=0, rtol=1e-4)
     for peer in ("fw", "blended-pairwise"):
-        other, _ = timed(f, C, peer, tol=0, rtol=1e-4)
+        other, _ = run(f, C, peer, tol=0, rtol=1e-4)
         problem, least = "least squares 1000 x 400, L1 ball, relative gap 1e-4", 2 if peer == "fw" else 1
         done = ours.success and other.success
         table.add("sliding", problem, "gradients", ours.n_grad, peer, other.n_grad, least, done)
@@ -85,9 +82,9 @@ def block(table: Savings) -> None:
     A = rng.standard_normal((500, 2000))
     f = fw.LinearModel(A, A @ rng.dirichlet(np.ones(10), 200).reshape(-1) + rng.standard_normal(500))
     C = fw.Product([(fw.Simplex(), 10)] * 200)
-    batch, _ = timed(f, C, "fw", tol=0, rtol=1e-3)
+    batch, _ = run(f, C, "fw", tol=0, rtol=1e-3)
     for order in ("cyclic", "random", "gap"):
-        ours, _ = timed(f, C, fw.BlockCoordinate(order), tol=0, rtol=1e-3)
+        ours, _ = run(f, C, fw.BlockCoordinate(order), tol=0, rtol=1e-3)
         problem, done = "least squares over 200 simplices, relative gap 1e-3", ours.success and batch.success
         table.add(f"block, {order}", problem, "passes", ours.n_design, "fw", batch.n_design, 3, done)
 
@@ -97,9 +94,7 @@ def invariant(table: Savings) -> None:
     rng = np.random.default_rng(3)
     centre, curvature = rng.uniform(0, 2 * k / n, n), rng.uniform(1, 4, n)
     f, C = fw.Quadratic(sp.diags_array(curvature).tocsc(), curvature * centre), fw.HyperSimplex(k)
-    runs = [
-        [timed(f, C, m, tol=0, rtol=1e-4) for _ in range(3)] for m in ("decomposition-invariant", "blended-pairwise")
-    ]
+    runs = [[run(f, C, m, tol=0, rtol=1e-4) for _ in range(3)] for m in ("decomposition-invariant", "blended-pairwise")]
     (ours, *_), (peer, *_) = ([result for result, _ in some] for some in runs)
     ours_time, peer_time = (float(np.median([seconds for _, seconds in some])) for some in runs)
     used = int((ours.x > 0).sum())
@@ -113,10 +108,10 @@ def stochastic(table: Savings) -> None:
     A = rng.standard_normal((m, n), dtype=np.float32)
     b = np.where(A[:, :10].sum(axis=1) + 2 * rng.standard_normal(m, dtype=np.float32) > 0, 1, -1).astype(np.float32)
     f, C = fw.LinearModel(A, b, loss="logistic"), fw.L1Ball(5.0)
-    peer, peer_time = timed(f, C, "fw", tol=1e-3, max_iter=1000)
+    peer, peer_time = run(f, C, "fw", tol=1e-3, max_iter=1000)
     other = "fw" if peer.success else f"fw, stopped at a gap of {peer.gap:.1e}"
     for estimator in ("spider", "saga"):
-        ours, ours_time = timed(f, C, fw.Stochastic(1000, estimator), tol=1e-3)
+        ours, ours_time = run(f, C, fw.Stochastic(1000, estimator), tol=1e-3)
         problem = "logistic regression 1000000 x 100, gap 1e-3"
         table.add(f"stochastic, {estimator}", problem, "seconds", ours_time, other, peer_time, 1, ours.success)
 
@@ -157,7 +152,7 @@ def optima() -> None:
         ("block", fw.Product([(fw.Simplex(), 4)] * 10), blocks),
     ]
     for method, C, constraints in linear:
-        result, _ = timed(f, C, method, tol=1e-8)
+        result, _ = run(f, C, method, tol=1e-8)
         error = result.fun - optimum(least_squares, constraints, n)
         met = "ok" if abs(error) <= 1e-6 and result.success else "MISSED"
         print(f"{method} on {type(C).__name__}: {error:.1e} above CVXPY after {result.nit} steps  <= 1e-6 {met}")

@@ -83,7 +83,7 @@ for method, more in options.items():
 x = runs["corrective"].x
 
 # %%
-# The gap is a proven bound of the error. The figure shows the gap against the number of spanning trees.
+# f is convex, so the gap is a proven bound on the error. The figure shows the gap against the number of spanning trees.
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for (method, r), colour in zip(runs.items(), ("0.5", "C0", "C2"), strict=True):
     gap = np.maximum(r.trace["gap"], 1e-9)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fwflow._threads import LARGE, with_all_threads
 from fwflow._validation import Array
 
 State = TypeVar("State", bound=Hashable)
@@ -51,7 +52,11 @@ def quiet(function: Callable[..., Any], *arrays: Array) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
     if type(a) is type(b) is np.ndarray:
-        return np.vdot(a, b) if a.ndim == b.ndim == 1 else _quiet.run(operator.matmul, a, b)
+        if a.ndim == b.ndim == 1:
+            return np.vdot(a, b)
+        if a.size + b.size >= LARGE:
+            return with_all_threads(_quiet.run, operator.matmul, a, b)
+        return _quiet.run(operator.matmul, a, b)
     return _matmul(a, b)  # code of a user may call dot again, and a context cannot be entered twice
 
 

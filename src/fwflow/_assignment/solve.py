@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from fwflow._assignment.bounds import convex_quadratic, gilmore_lawler
 from fwflow._assignment.problem import Assignment
 from fwflow._assignment.search import batches, frank_wolfe, improved, starting_points
+from fwflow._threads import one_thread
 from fwflow._validation import Array, InputError, finite_array, positive, whole
 from fwflow.run.result import Status
 
@@ -75,6 +76,7 @@ class AssignmentResult:
         return self.value - self.bound
 
 
+@one_thread()
 def quadratic_assignment(
     A: Any,
     B: Any,

@@ -11,6 +11,7 @@ import numpy as np
 
 from fwflow._fingerprints import fingerprint
 from fwflow._frameworks import is_torch_type
+from fwflow._threads import with_all_threads
 from fwflow._validation import Array, describe, float_array, one_number, positive, shape_of
 from fwflow.objectives.automatic import Automatic, JaxFunction, TorchFunction
 from fwflow.objectives.base import Objective
@@ -197,7 +198,7 @@ class Smooth(Objective):
 
     def value(self, point: Point) -> float:
         together = self.value_and_gradient(point)
-        return self._scalar(self.fun(point.x.copy())) if together is None else together[0]
+        return self._scalar(_answer(self.fun, point.x)) if together is None else together[0]
 
     @staticmethod
     def _scalar(value: Any) -> float:
@@ -209,7 +210,7 @@ class Smooth(Objective):
 
     def gradient(self, point: Point) -> Array:
         together = self.value_and_gradient(point)
-        return self._checked(self.grad(point.x.copy()), point) if together is None else together[1]  # type: ignore[operator]
+        return self._checked(_answer(self.grad, point.x), point) if together is None else together[1]  # type: ignore[arg-type]
 
     @staticmethod
     def _checked(gradient: Any, point: Point) -> Array:
@@ -222,7 +223,7 @@ class Smooth(Objective):
     def value_and_gradient(self, point: Point) -> tuple[float, Array] | None:
         if self.grad is not True:
             return None
-        answer = self.fun(point.x.copy())
+        answer = _answer(self.fun, point.x)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise ValueError(f"fun must return (value, gradient) with grad=True; it returned {describe(answer)}")
         return self._scalar(answer[0]), self._checked(answer[1], point)
@@ -237,6 +238,11 @@ def _callable(fun: Any) -> Any:
     return fun
 
 
+def _answer(function: Callable[..., Any], *arrays: Array) -> Any:
+    """Return what a function of the user returns for copies of arrays, with all threads of BLAS."""
+    return with_all_threads(function, *(array.copy() for array in arrays))
+
+
 def _floating(dtype: Any) -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
@@ -248,7 +254,7 @@ def _floating(dtype: Any) -> np.dtype[Any]:
 
 
 def _inside(domain: Callable[[Array], bool], point: Point) -> bool:
-    answer = domain(point.x.copy())
+    answer = _answer(domain, point.x)
     if np.shape(answer) or np.asarray(answer).dtype.kind not in "biuf":
         raise ValueError(f"domain must return True or False; it returned {describe(answer)}")
     return bool(answer)
@@ -275,7 +281,7 @@ class _CurvedModel(CoordinateModel):
 
     def _hessian(self, v: Array) -> Array:
         x = self._at.x
-        product = float_array(self._product(x.copy(), v.reshape(x.shape).copy()), "hess_product's result")
+        product = float_array(_answer(self._product, x, v.reshape(x.shape)), "hess_product's result")
         if product.shape != x.shape:
             raise ValueError(f"hess_product returned shape {product.shape} for an x of shape {x.shape}")
         return np.array(product, dtype=np.float64).reshape(-1)

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from fwflow._fingerprints import Origin
 from fwflow._frameworks import same_kind
+from fwflow._threads import one_thread, with_all_threads
 from fwflow._validation import InputError, conversion, whole
 from fwflow.designs import Counts, DataLost
 from fwflow.methods import DEFAULT_SCHEDULE, Iterate, Method, Request, find_method
@@ -232,18 +233,19 @@ def minimize(
     problem = Problem(f.counted_by(counts), C, counts, time.perf_counter() + limits.max_time)
     origin = Origin(None, f, C)
     state = _begin(problem, x0, origin) if state is None else _resumed(state, problem, origin)
-    chosen, name = find_method(request, problem, state.point)
-    every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
-    if screen and C.screenable and chosen.oracle_only:
-        problem = replace(problem, objective=problem.objective.screened())
-    if not state.method:
-        known = isinstance(x0, Decomposition) and x0.fits(C, slack(state.point))
-        state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
-        state.method = chosen.signature
-    elif state.method != chosen.signature:
-        raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
-    _log.info("run of %s over %r begins at iteration %d", name, C, state.k)
-    ended = run(problem, FunctionChecks(problem), chosen, state, limits, callback, progress, every)
+    with one_thread():
+        chosen, name = find_method(request, problem, state.point)
+        every = chosen.check_every if check_every is None else whole(check_every, "check_every", 1)
+        if screen and C.screenable and chosen.oracle_only:
+            problem = replace(problem, objective=problem.objective.screened())
+        if not state.method:
+            known = isinstance(x0, Decomposition) and x0.fits(C, slack(state.point))
+            state.memory = chosen.init_from(problem, state.point, x0) if known else chosen.init(problem, state.point)
+            state.method = chosen.signature
+        elif state.method != chosen.signature:
+            raise InputError(f"state belongs to {state.method}; this call has {chosen!r}. Start again with x0=state.x")
+        _log.info("run of %s over %r begins at iteration %d", name, C, state.k)
+        ended = run(problem, FunctionChecks(problem), chosen, state, limits, callback, progress, every)
     result = Result(
         x=ended.verified.point.x.copy(),
         fun=ended.verified.fun,
@@ -353,7 +355,7 @@ def run(
                 if bar is not None:
                     bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
 
-                stopped = new and callback is not None and bool(callback(state))
+                stopped = new and callback is not None and bool(with_all_threads(callback, state))
                 # The first gap may have just become known.
                 threshold = limits.threshold(problem.scale(state.first_gap, state.fun, state.gap))
                 limited = stopped or state.k >= k_end or state.elapsed >= time_end

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from fwflow._threads import one_thread
 from fwflow._validation import InputError, suggest
 from fwflow.methods.base import Stepper
 from fwflow.run.result import State, Status
@@ -25,6 +26,7 @@ _MODERATE, _MANY = 1000, 0.03
 METHODS = ("auto", "boundary-point", "low-rank", "conditional-gradient")
 
 
+@one_thread()
 def solve_general(
     program: GeneralProgram,
     *,

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fwflow._numerics import dot, norm
+from fwflow._threads import with_all_threads
 from fwflow._validation import Array, InputError, describe, finite_array
 
 # Largest difference between an entry and its mirror image in a matrix that counts as symmetric, relative to the
@@ -108,7 +109,7 @@ class CallableOperator(SymmetricOperator):
 
     def apply(self, V: Array) -> Array:
         if V.ndim == 1:
-            return np.asarray(self.function(V), dtype=np.float64).reshape(self.n)
+            return np.asarray(with_all_threads(self.function, V), dtype=np.float64).reshape(self.n)
         return np.column_stack([self.apply(v) for v in V.T]) if V.shape[1] else np.zeros_like(V)
 
 

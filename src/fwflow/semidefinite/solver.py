@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fwflow._threads import one_thread
 from fwflow._validation import InputError, describe, positive, suggest, whole
 from fwflow.run.result import State
 from fwflow.semidefinite.choice import solve_general
@@ -20,6 +21,7 @@ from fwflow.semidefinite.sweeps import SparseEngine
 _ENGINES: dict[str, type[SparseDiagonalEngine]] = {"numpy": SparseEngine, "jax": DeviceEngine}
 
 
+@one_thread()
 def solve(
     p: Problem,
     rtol: float = 1e-4,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from fwflow._threads import with_all_threads
 from fwflow._validation import Array, conversion
 from fwflow.points.vertices import Shape, Vertex
 from fwflow.sets.base import ConstraintSet, as_vertex, check_answer, check_members, needs_shape
@@ -29,7 +30,7 @@ class CallableSet(ConstraintSet):
         self.oracle = oracle
 
     def lmo(self, g: Any, hint: Vertex | None = None) -> Vertex:
-        s = self.oracle(g.copy() if sp.issparse(g) else np.array(g))
+        s = with_all_threads(self.oracle, g.copy() if sp.issparse(g) else np.array(g))
         if not isinstance(s, Vertex):
             return as_vertex(s, g, "constraint")
         check_answer(s.shape, g, "constraint")

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._numerics import dot
+from fwflow._threads import one_thread
 from fwflow._validation import Array
 from fwflow.run.paths import HORIZON
 
@@ -77,6 +78,7 @@ class CornerPath:
         self.finished = not self._rate > 0  # whether no larger ball has a better point
         self.lost = False  # whether ties or rounding ended the path too early
 
+    @one_thread()
     def at(self, radius: float) -> Array | None:
         """Return the minimiser over the ball of a positive radius, or None if the path was lost before."""
         while self.corners[-1].radius < radius and self._advance():
@@ -97,6 +99,7 @@ class CornerPath:
         """Return the number of known corners with a smaller radius, the origin included."""
         return bisect_left(self.corners, radius, key=lambda corner: corner.radius)
 
+    @one_thread()
     def following(self, radius: float, eps: float) -> float:
         """Return twice the radius, or a smaller one from which larger radii lower the loss by the share eps at most.
 
