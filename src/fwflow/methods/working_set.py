@@ -14,7 +14,6 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Problem
 from fwflow.methods.restricted.projected_steps import Place, ProjectedSteps
@@ -34,8 +33,6 @@ _ENOUGH = 0.3
 # The goal of the run takes the place of the gap at which an iteration ends, if it is at least this share of that gap.
 # The values 0.1 and 0.25 were compared on the problems of benchmarks/bare.py.
 _NEAR = 0.25
-# Number of steps of a favourable run. Chosen without tuning.
-_LIKELY_STEPS = 6
 
 
 @storable("columns-memory")
@@ -58,12 +55,6 @@ class WorkingSet(Method):
     """
 
     descends = True
-    least_steps = 5
-    optimism = 0.5
-
-    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
-
     lifts = False
 
     def init(self, problem: Problem, x: Point) -> WorkingSetMemory:
@@ -103,7 +94,7 @@ class WorkingSet(Method):
         if start is not x and problem.value(point) > iterate.fun:
             return self._on_all(problem, iterate, memory)
         problem.agreed(known.gradient.inner(point), known, "project")
-        return Proposal(point, 1.0, WorkingSetMemory(ended.place.smoothness))
+        return Proposal(point, 1.0, WorkingSetMemory(ended.place.smoothness), stalled=ended.stalled)
 
     def _on_all(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
         """Make steps on all entries, with the momentum of the iteration before."""
@@ -125,7 +116,7 @@ class WorkingSet(Method):
         problem.agreed(known.gradient.inner(point), known, "project")
         previous = Point(end.previous.reshape(x.x.shape), end.previous_image)
         after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
-        return Proposal(point, 1.0, after, known=ended.known)
+        return Proposal(point, 1.0, after, known=ended.known, stalled=ended.stalled)
 
 
 def _target(gap: float, goal: float) -> float:

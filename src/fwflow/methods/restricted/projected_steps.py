@@ -97,6 +97,8 @@ class Ended(NamedTuple):
 
     place: Place
     known: Evaluation | None
+    #: Whether the largest number of steps was made before the gap was small enough.
+    stalled: bool = False
 
 
 class ProjectedSteps:
@@ -179,7 +181,7 @@ class ProjectedSteps:
                     if known.gap <= target:
                         return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
                     wait = _STABLE if known.gap <= _USEFUL * estimate else wait
-        return Ended(Place(v, previous, t, L, relax, z, z_previous), self._evaluated(v, z))
+        return Ended(Place(v, previous, t, L, relax, z, z_previous), self._evaluated(v, z), stalled=True)
 
     def _by_models(self, place: Place, target: float, kept: KeptHessian) -> Ended:
         """Minimise quadratic models with the kept Hessian, one after the other, until the gap is at most `target`.
