@@ -40,7 +40,7 @@ _MOST_GROWTH, _SHORT = 16.0, 1e-4
 # Smallest and largest smoothness constant relative to the first one.
 _LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
-_CHECK_EVERY, _MOST_STEPS = 10, 300
+_CHECK_EVERY, _MOST_STEPS = 10, 150
 # Number of steps with the same nonzero entries before a Newton step, most steps to wait after a useless one, and how
 # many times as many steps are enough if the nonzero entries change.
 _STABLE, _MOST_STABLE, _UNSTABLE = 3, 20, 5
