@@ -1,10 +1,10 @@
 """Switching between methods during a run, by the progress and the counted work of each.
 
 A method runs in trials, which are measured in counted work: passes over the data, oracle calls and corrections of
-weights. Time is not used, so that a run can be repeated and resumed. A method continues while a trial halves the gap and
-no other method was faster. Otherwise the next method without a trial follows or, if all have had one, the fastest. A
-trial takes at most half of the work before it, so that all methods together cost a small multiple of the best one. A
-trial starts at the current point, or at the last point of the method if that is better.
+weights. Time is not used, so that a run can be repeated and resumed. A method continues while its trials reduce the gap
+enough and no other method was faster. Otherwise the next method without a trial follows or, if all have had one, the
+fastest. A trial takes at most half of the work before it, so that all methods together cost a small multiple of the
+best one. A trial starts at the current point, or at the last point of the method if that is better.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from fwflow.objectives.restriction import KeptHessian, Product, Restriction
 # Share of nonzero entries from which on a column of a sparse matrix is dense in products of columns, chosen without
 # tuning. With 20 000 rows, 40 dense columns and 330 sparse ones, the division makes the products four times as fast.
 _DENSE = 0.25
-# Accuracy of intercepts, see `optimal_intercept`. Newton's method doubles the number of correct digits in every step, so
+# Accuracy of intercepts, see `optimal_intercept`. Newton's method doubles the number of correct digits in a step, so
 # that this saves the last step of most searches. Runs verify their gaps at the exact intercept.
 _ACCURACY = 1e-12
 

@@ -465,9 +465,7 @@ def optimal_intercept(
     return root(derivatives, average(b - z, weights) if guess is None else guess, accuracy)
 
 
-def root(
-    derivatives: Callable[[float], tuple[float, float, float]], c: float, accuracy: float = 4 * _EPS
-) -> float:
+def root(derivatives: Callable[[float], tuple[float, float, float]], c: float, accuracy: float = 4 * _EPS) -> float:
     """Return the zero of an increasing function, by Newton's method with bisection as a safeguard.
 
     ``derivatives(c)`` is the function, its derivative, and the sum of the absolute values of its terms, to which the
