@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Counts
 from fwflow.methods.problem import Evaluation, Problem
@@ -76,20 +77,27 @@ _ROUNDING = 16
 _RIDGE = 1e-12
 
 
-class Place(NamedTuple):
-    """Where the loop starts or has ended: a vector, the one before it, Nesterov's t, and the smoothness constant."""
+@storable("columns-memory")
+class StepMemory(NamedTuple):
+    """What projected steps remember between iterations: the smoothness constant, and the momentum on all entries."""
 
-    v: Array
-    previous: Array
-    t: float = 1.0
     #: NaN: unknown.
     smoothness: float = math.nan
     #: Factor of the smoothness constant after the next step.
     relax: float = _RELAX
-    #: Images of the two vectors, and the gradient at v, if they are known.
-    image: Array | None = None
+    #: Nesterov's t, the vector before the last one, and its image; None without momentum.
+    t: float = 1.0
+    previous: Array | None = None
     previous_image: Array | None = None
+
+
+class Place(NamedTuple):
+    """Vector where the loop starts or has ended, its image and gradient if they are known, and the memory of steps."""
+
+    v: Array
+    image: Array | None = None
     gradient: Array | None = None
+    memory: StepMemory = StepMemory()
 
 
 class Ended(NamedTuple):
@@ -139,21 +147,17 @@ class _Walk:
     @classmethod
     def begun(cls, f: Restriction, place: Place) -> _Walk:
         """Return the state at a place."""
-        v, previous, t, L, relax, z, z_previous, gradient = place
+        (v, z, gradient, (L, relax, t, previous, z_previous)), eps = place, float(np.finfo(place.v.dtype).eps)
         z = f.image(v) if z is None else z
-        if z_previous is None:
-            z_previous = z if previous is v else f.image(previous)
-        eps = float(np.finfo(v.dtype).eps)
+        if previous is None or z_previous is None:
+            previous, z_previous = v, z
         return cls(v, previous, z, z_previous, t, t, L, relax, math.nan, gradient, eps, [math.inf], v != 0)
 
     @property
     def place(self) -> Place:
         """The place that the steps have reached."""
-        return Place(self.v, self.previous, self.t, self.L, self.relax, self.z, self.z_previous)
-
-    def still(self) -> Place:
-        """Return the place without momentum."""
-        return Place(self.v, self.v, 1.0, self.L, self.relax, self.z, self.z)
+        memory = StepMemory(self.L, self.relax, self.t, self.previous, self.z_previous)
+        return Place(self.v, self.z, memory=memory)
 
     @property
     def ready(self) -> bool:
@@ -200,11 +204,12 @@ class ProjectedSteps:
                 return ended
             place = ended.place
         # The first step of a quadratic without a known smoothness constant may reach the minimum.
-        walk, once = _Walk.begun(self.f, place), math.isnan(place.smoothness) and self.f.quadratic
+        walk, once = _Walk.begun(self.f, place), math.isnan(place.memory.smoothness) and self.f.quadratic
         for k in range(1, _MOST_STEPS + 1):
             step = self._projected(walk)
             if step is None:
-                return Ended(walk.still(), None)
+                walk.restarted()
+                return Ended(walk.place, None)
             if not self.f.convex and self._rises(walk, step):
                 walk.restarted()  # a step from v itself decreases f
                 continue
@@ -289,9 +294,10 @@ class ProjectedSteps:
                 kept.matrix, new = f.hessian(z, np.arange(len(v))), True
             model = QuadraticOnEntries(kept.matrix, dot(kept.matrix, v) - g, convex=True)
             own = ProjectedSteps(replace(problem, counts=Counts()), model, self.C, self.shape)
-            ended = own.run(Place(v, v, smoothness=kept.smoothness, gradient=g), _MODEL_SHARE * max(known.gap, target))
+            start = Place(v, gradient=g, memory=StepMemory(kept.smoothness))
+            ended = own.run(start, _MODEL_SHARE * max(known.gap, target))
             problem.counts.n_lmo += own.problem.counts.n_lmo
-            kept.smoothness, end = ended.place.smoothness, ended.place.v
+            kept.smoothness, end = ended.place.memory.smoothness, ended.place.v
             zn, slope = f.image(end), float(np.vdot(g, end - v))
             lower = f.value(end, zn)
             if not (slope < 0 and lower <= value + _DECREASE * slope):
@@ -306,7 +312,7 @@ class ProjectedSteps:
                     break
                 kept.matrix = None
             new = False
-        return Ended(Place(v, v, image=z, previous_image=z, gradient=np.asarray(known.gradient).reshape(-1)), known)
+        return Ended(Place(v, z, np.asarray(known.gradient).reshape(-1)), known)
 
     def _project(self, v: Array) -> Array:
         member = self.C.project(v if self.flat else v.reshape(self.shape))
