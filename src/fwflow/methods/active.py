@@ -31,9 +31,6 @@ from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Vertex
 from fwflow.steps.searches import ExactSearch, LineSearch
 
-# Number of steps of a favourable run of blended pairwise Frank-Wolfe: constant part, and part per atom of the solution.
-# Chosen without tuning.
-_LIKELY_STEPS, _LIKELY_STEPS_PER_ATOM = 300, 50
 # Number of steps after which x is computed anew from its atoms, which removes accumulated rounding errors. Chosen
 # without tuning.
 _REBUILD_EVERY = 100
@@ -212,11 +209,7 @@ class BlendedPairwise(ActiveSetMethod):
     active sets in the same step.
     """
 
-    least_steps = 100
     in_blocks = True
-
-    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        return (_LIKELY_STEPS + _LIKELY_STEPS_PER_ATOM * atoms) * work.step(problem, x)
 
     def step(self, problem: Problem, iterate: Iterate, memory: AtomMemory) -> Proposal:
         active = memory.active
@@ -294,10 +287,9 @@ class Corrective(KeepsAtoms):
     #: The weights are corrected until the gap over the weights is this fraction of the full gap.
     accuracy: float = 0.1
 
-    optimism = 0.5  # Newton's method converges faster at the end than at the beginning
-    corrects = True
     in_blocks = True
     descends = True
+    slow = 0.1  # the gap falls fast only when most vertices of the solution are known
 
     def init(self, problem: Problem, x: Point) -> Any:
         return _exchanging(problem, x, super().init(problem, x))
@@ -334,7 +326,9 @@ class Corrective(KeepsAtoms):
             corrected, point, secants = active.weighted(weights), end.point, end.secants
             evaluation = problem.evaluate(point, known.vertex, gradient=end.gradient)
         moved = float(np.abs(weights - active.weights).sum() / (2 * len(active.starts)))
-        return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True)
+        changes = 1 + 2 * len(active) - len(memory.active) - len(corrected)
+        cost = work.correction(problem, x, len(corrected), changes)
+        return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True, work=cost)
 
     def _exchanged(self, problem: Problem, iterate: Iterate, memory: ExchangeMemory) -> Proposal | None:
         """Return a step along the directions that the set has found, or None if they do not decrease f."""
@@ -343,14 +337,14 @@ class Corrective(KeepsAtoms):
             return None
         assert known is not None
         assert exchanges is not None
-        work = exchanges.exchange(memory.active.parts(), memory.found, known.vertex.vertex, lambda: problem.late)
-        point = None if work is None else exchange(problem, x, work, self.accuracy * known.gap)
-        if work is None or point is None:
+        moves = exchanges.exchange(memory.active.parts(), memory.found, known.vertex.vertex, lambda: problem.late)
+        point = None if moves is None else exchange(problem, x, moves, self.accuracy * known.gap)
+        if moves is None or point is None:
             return None
         problem.agreed(known.gradient.inner(point), known, "exchanges")
-        active = BlockSet.of_parts(work.parts(), problem.objective)
+        active = BlockSet.of_parts(moves.parts(), problem.objective)
         moved = length(point.x - x.x) / max(length(x.x), length(point.x))
-        return Proposal(point, moved, ExchangeMemory(active, work.found), mixture=True)
+        return Proposal(point, moved, ExchangeMemory(active, moves.found), mixture=True)
 
 
 def _exchanging(problem: Problem, x: Point, memory: AtomMemory) -> AtomMemory | ExchangeMemory:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fwflow.methods import work
 from fwflow.methods.auto import Choice
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.methods.restricted.atoms import Decomposition
@@ -75,6 +74,10 @@ class Proposal(NamedTuple):
         False by default.
     finished : bool
         Whether the method cannot improve the point further; False by default.
+    stalled : bool
+        Whether the step ended before it reached its goal, so that another method may be faster; False by default.
+    work : float
+        Work of the step besides gradients and oracle calls, in entries of a dense matrix that are read; 0 by default.
 
     See Also
     --------
@@ -100,6 +103,10 @@ class Proposal(NamedTuple):
     mixture: bool = False
     #: Whether the method cannot improve the point further.
     finished: bool = False
+    #: Whether the step ended before it reached its goal, so that another method may be faster.
+    stalled: bool = False
+    #: Work of the step besides gradients and oracle calls, in the unit of ``methods.work``.
+    work: float = 0.0
 
 
 class Stepper(ABC):
@@ -160,23 +167,9 @@ class Method(Stepper):
         """Whether gradients are only added, scaled and passed to the oracle, so that they may be lazy."""
         return False
 
-    #: Minimum number of steps before a run replaces the method by another one.
-    least_steps: int = 10
-    #: Expected reduction of the gap, as a power of ten, beyond that of the last steps. Chosen without tuning.
-    optimism: float = 0.1
-    #: Whether the method finds the nonzero coefficients of a sparse solution long before their values.
-    finds_support: bool = False
-    #: Whether a step corrects the weights of all vertices, so that a solution with few vertices takes few steps.
-    corrects: bool = False
-
-    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        """Return the work of a favourable run from x, which has that many atoms, in the unit of ``methods.work``.
-
-        The default is the work of corrections, which find a sparse solution in few steps.
-        """
-        atoms = min(atoms, max(work.FEW_ATOMS, work.LEAST_SHARE * atoms))
-        correction = work.correction(problem, x, atoms, work.FEW_ATOMS / work.FEW_STEPS)
-        return work.FEW_STEPS * (work.step(problem, x) + work.gradient(problem, x) + correction)
+    #: Progress in the last third of a run, as a power of ten by which the gap fell, below which another method may be
+    #: tried: a factor of two, as of a gap that falls like 1 / k^1.7.
+    slow: float = 0.3
 
     @property
     def signature(self) -> str:

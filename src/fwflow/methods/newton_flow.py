@@ -64,7 +64,6 @@ class BoxNewton(Method):
     first: int = 50
     accuracy: float = 1e-4
 
-    optimism = 0.5  # Newton's method converges faster at the end than at the beginning
     lifts = False
     descends = True
 

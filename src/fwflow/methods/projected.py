@@ -9,7 +9,6 @@ import numpy as np
 
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Evaluation, Problem
 from fwflow.objectives.base import NumericalTrouble
@@ -18,8 +17,6 @@ from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 from fwflow.steps.momentum import extrapolation
 
-# Number of steps of a favourable run. Chosen without tuning.
-_LIKELY_STEPS = 50
 # A step first tries this fraction of the last smoothness constant, because losses flatten as margins grow, and
 # quadratics are flatter on some faces than on others. Chosen without tuning.
 _RELAX, _RELAX_QUADRATIC = 0.7, 0.9
@@ -48,11 +45,6 @@ class AcceleratedProjectedGradient(Method):
     extrapolated point, so the gap at the iterate costs an extra pass. It is computed every 20 steps, and when an
     estimate of it is small.
     """
-
-    finds_support = True
-
-    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
 
     check_every = 20
     lifts = False

@@ -1,11 +1,10 @@
 """Switching between methods during a run, by the progress and the counted work of each.
 
-A trial of one method is measured in counted work: passes over the data, oracle calls and corrections of weights. Time
-is not used, so that a run can be repeated and resumed. After a trial the method continues, unless another one is likely
-to need much less work. The work that a method still needs is estimated from the progress in its last trial, or from the
-cost of its steps if it had no trial. A trial takes at most half of the work before it, so that all methods together
-cost a small multiple of the best one. A trial starts at the current point, or at the last point of the method if that
-is better.
+A method runs in trials, which are measured in counted work: passes over the data, oracle calls and corrections of
+weights. Time is not used, so that a run can be repeated and resumed. A method continues while its trials reduce the gap
+enough and no other method was faster. Otherwise the next method without a trial follows or, if all have had one, the
+fastest. A trial takes at most half of the work before it, so that all methods together cost a small multiple of the
+best one. A trial starts at the current point, or at the last point of the method if that is better.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from fwflow.points.vertices import Vertex
 # Work of the first trial, in the unit of methods/work.py. One core needs about 10 ms for it. A run that ends within it
 # needs no other method.
 _FIRST = 3e7
+# Least number of steps of a trial, unless its method reports that its steps stall.
+_LEAST_STEPS = 10
 # Factor by which a run is to reduce the gap, as a power of ten. It does not depend on the tolerance, so that two runs
 # with different tolerances take the same steps until the larger tolerance is reached.
 _TARGET = 6.0
-# Number of steps that a method may need for the target. Methods that need more are avoided, since runs limit the steps.
-_PATIENCE = 3000
-# A method is replaced if its remaining work is more than this many times that of another one.
+# A method is replaced by another one with a trial if that one was more than this many times as fast.
 _MARGIN = 1.5
 # Number of successive steps without any change of x that end a trial.
 _STILL = 3
@@ -57,15 +56,14 @@ _SHARE, _MOST = 1 / 8, 1000
 
 @storable("seat")
 class Candidate(NamedTuple):
-    """Memory and total work of a method, and its progress in the last trial per work and per step.
+    """Memory and total work of a method, and its progress per work in the last trial; NaN before the first trial.
 
-    Progress is the logarithm to base 10 of the factor by which the gap fell. It is NaN before the first trial.
+    Progress is the logarithm to base 10 of the factor by which the gap fell.
     """
 
     memory: Any = None
     spent: float = 0.0
     rate: float = math.nan
-    pace: float = math.nan
 
 
 @storable("turn", valid=lambda trial: trial.current >= 0)
@@ -105,12 +103,6 @@ class SwitchingMemory:
     def spent(self) -> float:
         """Work of all candidates."""
         return sum(candidate.spent for candidate in self.candidates)
-
-    @property
-    def atoms(self) -> int:
-        """Number of atoms of the current method; 0 if it keeps none."""
-        kept = _kept(self.candidates[self.trial.current].memory)
-        return 0 if kept is None else len(kept)
 
     def with_candidate(self, i: int, **changes: Any) -> SwitchingMemory:
         """Return the memory with changed fields of one candidate."""
@@ -186,7 +178,7 @@ class Switching(Method):
             proposal = method.step(problem, iterate, own.memory)
         except NumericalTrouble as trouble:
             return self._replaced(problem, iterate, memory, trouble)
-        spent = self._work(problem, iterate.point, before, i, own.memory, proposal.memory)
+        spent = self._work(problem, iterate.point, before, proposal)
         proposal = proposal if problem.late else self._evaluated(problem, method, proposal)
         gap = proposal.gap_estimate if known is None else known.gap
         memory = replace(
@@ -217,50 +209,49 @@ class Switching(Method):
         return None
 
     def _judged(self, problem: Problem, iterate: Iterate, proposal: Proposal) -> Proposal:
-        """Return the proposal, with another method for the next step if the trial is over and one is better."""
-        memory, trial = proposal.memory, proposal.memory.trial
-        method, name, known = self.candidates[trial.current], self.names[trial.current], iterate.known
-        stuck = trial.still >= _STILL
+        """Return the proposal, with another method for the next step if the trial is over and made little progress."""
+        memory, trial, known = proposal.memory, proposal.memory.trial, iterate.known
         if proposal.finished:
             return proposal
-        if method.finds_support and (iterate.k + 1) % _SUPPORT_EVERY == 0:
-            correcting = [i for i, other in enumerate(self.candidates) if other.corrects]
-            untried = correcting and math.isnan(memory.candidates[correcting[0]].rate)
-            vertices = problem.constraint.known_vertices
-            decomposable = not self.once or (vertices is not None and vertices.decomposed(proposal.point.x) is not None)
-            if untried and few(problem, proposal.point) and decomposable:
-                return self._switched(problem, iterate.k, proposal, correcting[0], "x has few nonzero coefficients")
         if self.once:
-            return proposal
-        least = 2 if memory.changes or memory.atoms > work.FEW_ATOMS else method.least_steps
-        most = max(100, iterate.k // 2)
-        if not stuck and (trial.steps < least or (trial.spent < trial.budget and trial.steps < most)):
+            return self._polished(problem, iterate.k, proposal)
+        over = trial.steps >= _LEAST_STEPS and trial.spent >= trial.budget
+        if not (over or proposal.stalled or trial.still >= _STILL):
             return proposal
         if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
             return proposal
         progress = _progress(trial.before, trial.best)
-        gain = 0.0 if stuck else progress + method.optimism
-        memory = memory.with_candidate(trial.current, rate=gain / trial.spent, pace=gain / trial.steps)
-        left = [self._remaining_work(problem, proposal.point, memory, i) for i in range(len(self.names))]
-        best = int(np.argmin(left))
-        if best == trial.current or left[trial.current] <= _MARGIN * left[best]:
-            budget = memory.candidates[trial.current].spent / 2
-            again = Trial(trial.current, budget, before=trial.best, best=trial.best)
+        memory = memory.with_candidate(trial.current, rate=0.0 if trial.still >= _STILL else progress / trial.spent)
+        following = self._following(memory, proposal.stalled or progress < self.candidates[trial.current].slow)
+        if following == trial.current:
+            again = Trial(trial.current, memory.spent / 2, before=trial.best, best=trial.best)
             return proposal._replace(memory=replace(memory, trial=again))
         factor = trial.before / trial.best if trial.best > 0 else math.inf
         fell = f"reduced the gap only by a factor of {factor:.3g}" if progress else "did not reduce the gap"
-        why = f"{name} {fell} in its last {trial.steps} steps"
-        return self._switched(problem, iterate.k, proposal._replace(memory=memory), best, why, left[best])
+        why = f"{self.names[trial.current]} {fell} in its last {trial.steps} steps"
+        return self._switched(problem, iterate.k, proposal._replace(memory=memory), following, why)
 
-    def _remaining_work(self, problem: Problem, x: Point, memory: SwitchingMemory, i: int) -> float:
-        """Return an estimate of the work that a candidate needs from here."""
-        own = memory.candidates[i]
-        if math.isnan(own.rate):
-            return self.candidates[i].expected_work(problem, x, memory.atoms or int(np.count_nonzero(x.x)))
-        if own.rate == 0:
-            return math.inf
+    def _following(self, memory: SwitchingMemory, slow: bool) -> int:
+        """Return the method after a trial: after a slow one a method without a trial, or else the fastest one.
+
+        Methods without a trial are left out if the fastest one is expected to need no more work than they would get.
+        """
+        rates = [candidate.rate for candidate in memory.candidates]
+        current, fastest = memory.trial.current, int(np.nanargmax(rates))
         needed = max(_TARGET - _progress(memory.first, memory.trial.best), 2.0)
-        return needed / own.rate * max(1.0, needed / own.pace / _PATIENCE)
+        untried = [i for i, rate in enumerate(rates) if math.isnan(rate)]
+        if slow and untried and needed > rates[fastest] * memory.spent / 2:
+            return untried[0]
+        return fastest if rates[fastest] > _MARGIN * rates[current] else current
+
+    def _polished(self, problem: Problem, k: int, proposal: Proposal) -> Proposal:
+        """Switch to the last method when x is sparse and the set can decompose it."""
+        vertices, last = problem.constraint.known_vertices, len(self.names) - 1
+        if proposal.memory.trial.current == last or (k + 1) % _SUPPORT_EVERY or vertices is None:
+            return proposal
+        if not few(problem, proposal.point) or vertices.decomposed(proposal.point.x) is None:
+            return proposal
+        return self._switched(problem, k, proposal, last, "x has few nonzero coefficients")
 
     def _replaced(
         self, problem: Problem, iterate: Iterate, memory: SwitchingMemory, trouble: NumericalTrouble
@@ -273,15 +264,13 @@ class Switching(Method):
         here = Proposal(iterate.point, 0.0, memory.with_candidate(i, rate=0.0), mixture=True)
         return self._switched(problem, iterate.k, here, untried[0], f"{self.names[i]} failed ({trouble})")
 
-    def _switched(
-        self, problem: Problem, k: int, proposal: Proposal, i: int, why: str, likely: float = 0.0
-    ) -> Proposal:
+    def _switched(self, problem: Problem, k: int, proposal: Proposal, i: int, why: str) -> Proposal:
         """Switch to candidate i, at the current point or at its own last point if that is better."""
         memory, best, method = proposal.memory, proposal.memory.trial.best, self.candidates[i]
         point, own = _start(problem, method, proposal.point, memory.candidates[i].memory, memory.spent / 2)
         memory = replace(
             memory.with_candidate(i, memory=own),
-            trial=Trial(i, max(_FIRST, min(likely, memory.spent) / 2), before=best, best=best),
+            trial=Trial(i, max(_FIRST, memory.spent / 2), before=best, best=best),
             changes=(*memory.changes, (k + 1, i, why)),
         )
         known = proposal.known if point is proposal.point else None
@@ -294,21 +283,14 @@ class Switching(Method):
             return proposal
         return proposal._replace(known=problem.evaluate(proposal.point, lift=method.lifts))
 
-    def _work(
-        self, problem: Problem, x: Point, counted: tuple[int, int, float], i: int, before: Any, after: Any
-    ) -> float:
-        """Return the work of a step, given the counts before it and the memories before and after it."""
+    def _work(self, problem: Problem, x: Point, counted: tuple[int, int, float], proposal: Proposal) -> float:
+        """Return the work of a step, given the counts before it."""
         counts = problem.counts
         grads, calls, passes = counts.n_grad - counted[0], counts.n_lmo - counted[1], counts.n_design - counted[2]
-        old, new = _kept(before), _kept(after)
-        correction = 0.0
-        if old is not None and new is not None:
+        if _kept(proposal.memory) is not None:
             # The counted passes depend on cached images, which a resumed run lacks.
             passes = 2.0 if problem.objective.data_cost.of_pass else 0.0
-            if self.candidates[i].corrects:
-                changes = 1 + len({atom.key for atom in old.atoms} ^ {atom.key for atom in new.atoms})
-                correction = work.correction(problem, x, len(new), changes)
-        return work.STEP + (passes or grads) * work.gradient(problem, x) + calls * work.oracle(x) + correction
+        return work.STEP + (passes or grads) * work.gradient(problem, x) + calls * work.oracle(x) + proposal.work
 
 
 def _members(problem: Problem, iterate: Iterate, known: Evaluation) -> Iterator[Vertex]:

@@ -21,10 +21,6 @@ _FLOP = 0.15
 _CALL = 30.0
 # Smallest work of one gradient of a function with unknown cost: about a millisecond.
 _UNKNOWN = 3e6
-#: Smallest share of the nonzero entries of x that a favourable solution may have. Chosen without tuning.
-LEAST_SHARE = 0.1
-#: Assumed number of atoms of a sparse solution, and of corrective steps that find it. Chosen without tuning.
-FEW_ATOMS, FEW_STEPS = 50, 10
 
 
 def gradient(problem: Problem, x: Point) -> float:
@@ -35,11 +31,6 @@ def gradient(problem: Problem, x: Point) -> float:
 def oracle(x: Point) -> float:
     """Return the work of one oracle call."""
     return _CALL * x.x.size
-
-
-def step(problem: Problem, x: Point) -> float:
-    """Return the work of a step with one gradient and one oracle call."""
-    return STEP + gradient(problem, x) + oracle(x)
 
 
 def correction(problem: Problem, x: Point, atoms: float, changes: float) -> float:

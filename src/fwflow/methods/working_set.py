@@ -7,17 +7,15 @@ full gap. If they are too many, it works on all entries.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwflow._storage import storable
 from fwflow._validation import Array, InputError
-from fwflow.methods import work
-from fwflow.methods.base import Iterate, Method, Proposal
+from fwflow.methods.base import Iterate
 from fwflow.methods.problem import Problem
-from fwflow.methods.restricted.projected_steps import Place, ProjectedSteps
+from fwflow.methods.restricted.charts import Chart, Expansion, RestrictedSteps
+from fwflow.methods.restricted.projected_steps import Place, StepMemory
 from fwflow.points.point import Point
 from fwflow.sets.base import WorkingSets
 
@@ -25,48 +23,45 @@ from fwflow.sets.base import WorkingSets
 _LEAST, _GROW = 100, 2
 # Largest working set, as a share of all entries. Its columns are copied, so that it also limits memory.
 _MOST = 1 / 3
-# A step ends when the gap on the working set is this share of the full gap. The values 0.3, 0.2, 0.1, 0.05 and 0.03
-# were compared on the problems of benchmarks/bare.py: smaller ones need fewer passes over all columns.
-_SHARE = 0.03
 # A gap on the working set below this share of the gap at which the run stops is small enough, because the full gap is
 # at most three times as large where the working set contains all entries that matter. Chosen without tuning.
 _ENOUGH = 0.3
-# The goal of the run takes the place of the gap at which an iteration ends, if it is at least this share of that gap.
-# The values 0.1 and 0.25 were compared on the problems of benchmarks/bare.py.
-_NEAR = 0.25
-# Number of steps of a favourable run. Chosen without tuning.
-_LIKELY_STEPS = 6
-
-
-@storable("columns-memory")
-@dataclass(frozen=True)
-class WorkingSetMemory:
-    """Smoothness constant, and the momentum of steps on all entries: the point before, Nesterov's t, and `relax`."""
-
-    smoothness: float = math.nan
-    previous: Point | None = None
-    t: float = 1.0
-    relax: float = math.nan
 
 
 @dataclass(frozen=True)
-class WorkingSet(Method):
-    """Accelerated projected gradient and Newton steps on the entries of x that matter.
+class Columns(Expansion):
+    """Entries of x that are not at rest and those with the largest gradient, if they are few."""
 
-    An iteration of the run is one full gradient and a loop of cheap steps on the working set. The loop watches the time
-    limit, and counts its gradients, oracle calls and shares of passes over the data.
-    """
+    def chart(self, problem: Problem, iterate: Iterate, memory: StepMemory) -> Chart | None:
+        x, known, sets, kept = iterate.point, iterate.known, problem.constraint.working_sets, problem.objective.kept
+        assert known is not None
+        if sets is None or (kept is not None and kept.useful):
+            return None
+        g = np.asarray(known.gradient).reshape(-1)
+        start, places = _chosen(problem, sets, x, g, iterate.k == 0)
+        if places is None:
+            return None
+        f, local, v = problem.objective.restricted(start, places), sets.restricted(places), start.x.reshape(-1)[places]
+        assert f is not None
+        gradient: Array | None = g[places]
+        if start is not x:
+            v, gradient = local.project(v), None
+            assert v is not None
 
-    descends = True
-    least_steps = 5
-    optimism = 0.5
+        def lift(ended: Place) -> Point:
+            full = np.array(start.x)
+            full.reshape(-1)[places] = ended.v
+            return problem.objective.imaged(full)
 
-    def expected_work(self, problem: Problem, x: Point, atoms: float) -> float:
-        return _LIKELY_STEPS * (work.step(problem, x) + 2 * work.gradient(problem, x))
+        place = Place(v, gradient=gradient, memory=StepMemory(memory.smoothness))
+        return Chart(f, local, place, v.shape, lift, _ENOUGH, exact=start is x)
 
-    lifts = False
 
-    def init(self, problem: Problem, x: Point) -> WorkingSetMemory:
+@dataclass(frozen=True)
+class AllEntries(Expansion):
+    """All entries of x, with the momentum of the iteration before."""
+
+    def check(self, problem: Problem, x: Point) -> None:
         C = problem.constraint
         if x.factored:
             raise InputError(
@@ -76,62 +71,29 @@ class WorkingSet(Method):
             raise InputError(f"projected steps on a working set need a set with a projection; {C!r} has none")
         if problem.objective.restricted(x, None) is None:
             raise InputError("working sets need a linear model or a quadratic; omit `method` for other functions")
-        return WorkingSetMemory()
 
-    def step(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
-        x, known, C = iterate.point, iterate.known, problem.constraint
+    def chart(self, problem: Problem, iterate: Iterate, memory: StepMemory) -> Chart:
+        x, known, f = iterate.point, iterate.known, problem.objective.restricted(iterate.point, None)
         assert known is not None
-        sets, places, g = C.working_sets, None, np.asarray(known.gradient).reshape(-1)
-        kept = problem.objective.kept
-        if sets is not None and not (kept is not None and kept.useful):
-            start, places = _chosen(problem, sets, x, g, iterate.k == 0)
-        if sets is None or places is None:
-            return self._on_all(problem, iterate, memory)
-        f, local = problem.objective.restricted(start, places), sets.restricted(places)
         assert f is not None
-        v = start.x.reshape(-1)[places]
-        place = Place(v, v, smoothness=memory.smoothness, gradient=g[places])
-        if start is not x:
-            moved = local.project(v)
-            assert moved is not None
-            place = Place(moved, moved, smoothness=memory.smoothness)
-        target = _target(known.gap, _ENOUGH * iterate.goal)
-        ended = ProjectedSteps(problem, f, local, v.shape).run(place, target)
-        full = np.array(start.x)
-        full.reshape(-1)[places] = ended.place.v
-        point = problem.objective.imaged(full)
-        if start is not x and problem.value(point) > iterate.fun:
-            return self._on_all(problem, iterate, memory)
-        problem.agreed(known.gradient.inner(point), known, "project")
-        return Proposal(point, 1.0, WorkingSetMemory(ended.place.smoothness))
+        start = x.x.reshape(-1)
+        place = Place(start, x.image, np.asarray(known.gradient).reshape(-1), memory)
 
-    def _on_all(self, problem: Problem, iterate: Iterate, memory: WorkingSetMemory) -> Proposal:
-        """Make steps on all entries, with the momentum of the iteration before."""
-        x, known = iterate.point, iterate.known
-        assert known is not None
-        f = problem.objective.restricted(x, None)
-        assert f is not None
-        v, before = x.x.reshape(-1), memory.previous
-        gradient = np.asarray(known.gradient).reshape(-1)
-        place = Place(v, v, smoothness=memory.smoothness, image=x.image, previous_image=x.image, gradient=gradient)
-        if before is not None:
-            place = Place(
-                v, before.x.reshape(-1), memory.t, memory.smoothness, memory.relax, x.image, before.image, gradient
-            )
-        target = _target(known.gap, iterate.goal)
-        ended = ProjectedSteps(problem, f, problem.constraint, x.x.shape).run(place, target)
-        end = ended.place
-        point = Point(end.v.reshape(x.x.shape), end.image, exact=end.v is not v)
-        problem.agreed(known.gradient.inner(point), known, "project")
-        previous = Point(end.previous.reshape(x.x.shape), end.previous_image)
-        after = WorkingSetMemory(end.smoothness, previous, end.t, end.relax)
-        return Proposal(point, 1.0, after, known=ended.known)
+        def lift(ended: Place) -> Point:
+            return Point(ended.v.reshape(x.x.shape), ended.image, exact=ended.v is not start)
+
+        return Chart(f, problem.constraint, place, x.x.shape, lift, whole=True)
+
+    def after(self, ended: Place) -> StepMemory:
+        return ended.memory
 
 
-def _target(gap: float, goal: float) -> float:
-    """Return the gap at which the steps of an iteration end: that of the run, if it is not far away."""
-    target = _SHARE * gap
-    return goal if goal >= _NEAR * target else target
+@dataclass(frozen=True)
+class WorkingSet(RestrictedSteps):
+    """Accelerated projected gradient and Newton steps on the entries of x that matter."""
+
+    # The repr, which identifies saved states, does not depend on them.
+    expansions: tuple[Expansion, ...] = field(default=(Columns(), AllEntries()), repr=False)
 
 
 def _chosen(problem: Problem, sets: WorkingSets, x: Point, g: Array, first: bool) -> tuple[Point, Array | None]:

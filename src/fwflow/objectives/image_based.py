@@ -441,8 +441,13 @@ def average(entries: Array, weights: Array | None) -> float:
 
 
 @quietly  # `root` raises an error for an image that overflows in single precision.
-def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None) -> float:
-    r"""Return the c that minimises :math:`\sum_i w_i \ell(z_i + c, b_i)`; the search starts from `guess`."""
+def optimal_intercept(
+    loss: Loss, z: Array, b: Array, weights: Array | None, guess: float | None = None, accuracy: float = 4 * _EPS
+) -> float:
+    r"""Return the c that minimises :math:`\sum_i w_i \ell(z_i + c, b_i)`; the search starts from `guess`.
+
+    It ends when the derivative in c is at most `accuracy` times the sum of the absolute values of its terms.
+    """
 
     def total(entries: Array) -> float:
         return float(entries.sum() if weights is None else dot(weights, entries))
@@ -457,18 +462,19 @@ def optimal_intercept(loss: Loss, z: Array, b: Array, weights: Array | None, gue
     found = loss.best_shift(z, b, weights)
     if found is not None:
         return found
-    return root(derivatives, average(b - z, weights) if guess is None else guess)
+    return root(derivatives, average(b - z, weights) if guess is None else guess, accuracy)
 
 
-def root(derivatives: Callable[[float], tuple[float, float, float]], c: float) -> float:
+def root(derivatives: Callable[[float], tuple[float, float, float]], c: float, accuracy: float = 4 * _EPS) -> float:
     """Return the zero of an increasing function, by Newton's method with bisection as a safeguard.
 
-    ``derivatives(c)`` is the function, its derivative, and the sum of the absolute values of its terms.
+    ``derivatives(c)`` is the function, its derivative, and the sum of the absolute values of its terms, to which the
+    accuracy is relative.
     """
     lower, upper, reach, before = -math.inf, math.inf, 1.0, math.inf
     for _ in range(_MOST):
         slope, curvature, size = derivatives(c)
-        if abs(slope) <= 4 * _EPS * size:
+        if abs(slope) <= accuracy * size:
             return c
         lower, upper = (c, upper) if slope < 0 else (lower, c)
         target = c - slope / curvature if curvature > 0 else math.copysign(math.inf, -slope)

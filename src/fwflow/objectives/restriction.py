@@ -65,7 +65,7 @@ class Restriction(ABC):
 
     @abstractmethod
     def curvature(self, d: Array, start: Array, end: Array) -> float:
-        """Return the mean second derivative along d, given the images of both ends of the segment."""
+        """Return the mean second derivative along d, or an upper bound, given the images of both ends of a segment."""
 
     @abstractmethod
     def hessian(self, z: Array, free: Array) -> Array:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
 from fwflow._numerics import dot
+from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Counts
 from fwflow.methods.problem import Evaluation, Problem
@@ -40,7 +41,7 @@ _MOST_GROWTH, _SHORT = 16.0, 1e-4
 # Smallest and largest smoothness constant relative to the first one.
 _LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
-_CHECK_EVERY, _MOST_STEPS = 10, 300
+_CHECK_EVERY, _MOST_STEPS = 10, 150
 # Number of steps with the same nonzero entries before a Newton step, most steps to wait after a useless one, and how
 # many times as many steps are enough if the nonzero entries change.
 _STABLE, _MOST_STABLE, _UNSTABLE = 3, 20, 5
@@ -76,20 +77,27 @@ _ROUNDING = 16
 _RIDGE = 1e-12
 
 
-class Place(NamedTuple):
-    """Where the loop starts or has ended: a vector, the one before it, Nesterov's t, and the smoothness constant."""
+@storable("columns-memory")
+class StepMemory(NamedTuple):
+    """What projected steps remember between iterations: the smoothness constant, and the momentum on all entries."""
 
-    v: Array
-    previous: Array
-    t: float = 1.0
     #: NaN: unknown.
     smoothness: float = math.nan
     #: Factor of the smoothness constant after the next step.
     relax: float = _RELAX
-    #: Images of the two vectors, and the gradient at v, if they are known.
-    image: Array | None = None
+    #: Nesterov's t, the vector before the last one, and its image; None without momentum.
+    t: float = 1.0
+    previous: Array | None = None
     previous_image: Array | None = None
+
+
+class Place(NamedTuple):
+    """Vector where the loop starts or has ended, its image and gradient if they are known, and the memory of steps."""
+
+    v: Array
+    image: Array | None = None
     gradient: Array | None = None
+    memory: StepMemory = StepMemory()
 
 
 class Ended(NamedTuple):
@@ -97,6 +105,87 @@ class Ended(NamedTuple):
 
     place: Place
     known: Evaluation | None
+    #: Whether the largest number of steps was made before the gap was small enough.
+    stalled: bool = False
+
+
+class _Step(NamedTuple):
+    """Projected step: its start and gradient, its end and image, and whether it is longer than rounding errors."""
+
+    start: Array
+    gradient: Array
+    end: Array
+    image: Array
+    long: bool
+
+
+@dataclass
+class _Walk:
+    """State of the projected steps: the last two vectors with their images, and what decides the following step."""
+
+    v: Array
+    previous: Array
+    z: Array
+    z_previous: Array
+    #: Nesterov's t of the last extrapolation and of the next one.
+    t: float
+    t_next: float
+    #: Smoothness constant, its factor after the next step, and its first value.
+    L: float
+    relax: float
+    first: float
+    #: Gradient at v, if it is known.
+    gradient: Array | None
+    eps: float
+    #: Estimates of the gap since the last Newton step, and the nonzero entries of v.
+    estimates: list[float]
+    used: Array
+    #: Number of steps with the same nonzero entries, and their number before a Newton step.
+    stable: int = 0
+    wait: int = _STABLE
+
+    @classmethod
+    def begun(cls, f: Restriction, place: Place) -> _Walk:
+        """Return the state at a place."""
+        (v, z, gradient, (L, relax, t, previous, z_previous)), eps = place, float(np.finfo(place.v.dtype).eps)
+        z = f.image(v) if z is None else z
+        if previous is None or z_previous is None:
+            previous, z_previous = v, z
+        return cls(v, previous, z, z_previous, t, t, L, relax, math.nan, gradient, eps, [math.inf], v != 0)
+
+    @property
+    def place(self) -> Place:
+        """The place that the steps have reached."""
+        memory = StepMemory(self.L, self.relax, self.t, self.previous, self.z_previous)
+        return Place(self.v, self.z, memory=memory)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a Newton step is due."""
+        return self.stable >= self.wait or len(self.estimates) > _UNSTABLE * self.wait
+
+    def extrapolated(self) -> tuple[Array, Array]:
+        """Return the point at which the next step starts, and its image."""
+        self.t_next, beta = extrapolation(self.t)
+        if beta <= 0:
+            return self.v, self.z
+        return self.v + beta * (self.v - self.previous), self.z + beta * (self.z - self.z_previous)
+
+    def restarted(self) -> None:
+        """Drop the momentum."""
+        self.previous, self.z_previous, self.t = self.v, self.z, 1.0
+
+    def taken(self, step: _Step, estimate: float) -> None:
+        """Move to the end of a step."""
+        if step.long:
+            least = max(_LEAST_SMOOTHNESS * self.first, float(np.finfo(self.v.dtype).tiny))
+            self.L, self.relax = max(self.L * self.relax, least), max(_FASTEST, _FASTER * self.relax)
+        # The adaptive restart of O'Donoghue and Candes.
+        self.t = 1.0 if float(np.vdot(step.start - step.end, step.end - self.v)) > 0 else self.t_next
+        nonzero = step.end != 0
+        self.stable = 0 if (nonzero != self.used).any() else self.stable + 1
+        self.previous, self.z_previous, self.v, self.z, self.used = self.v, self.z, step.end, step.image, nonzero
+        self.estimates.append(estimate)
 
 
 class ProjectedSteps:
@@ -108,78 +197,85 @@ class ProjectedSteps:
 
     def run(self, place: Place, target: float) -> Ended:
         """Make steps from a place until the gap is at most `target`."""
-        f, problem = self.f, self.problem
-        if f.kept is not None and f.kept.useful:
-            ended = self._by_models(place, target, f.kept)
+        kept = self.f.kept
+        if kept is not None and kept.useful:
+            ended = self._by_models(place, target, kept)
             if ended.known is None or ended.known.gap <= target:
                 return ended
             place = ended.place
-        v, previous, t, L, relax, z, z_previous, known_gradient = place
-        eps, tiny = float(np.finfo(v.dtype).eps), float(np.finfo(v.dtype).tiny)
-        z = f.image(v) if z is None else z
-        if z_previous is None:
-            z_previous = z if previous is v else f.image(previous)
-        first, least_L, stable, wait, estimates, used = math.nan, tiny, 0, _STABLE, [math.inf], v != 0
-        once = math.isnan(L) and f.quadratic  # the first step may reach the minimum
+        # The first step of a quadratic without a known smoothness constant may reach the minimum.
+        walk, once = _Walk.begun(self.f, place), math.isnan(place.memory.smoothness) and self.f.quadratic
         for k in range(1, _MOST_STEPS + 1):
-            t_next, beta = extrapolation(t)
-            y, zy = (v + beta * (v - previous), z + beta * (z - z_previous)) if beta > 0 else (v, z)
-            g = self._gradient(y, zy) if known_gradient is None or y is not v else known_gradient
-            known_gradient = None
-            if math.isnan(L):
-                L = self._first_smoothness(y, zy, g)
-            if math.isnan(first):
-                first, least_L = L, max(_LEAST_SMOOTHNESS * L, tiny)
-            while True:
-                new = self._project(_descended(y, g, L))
-                zn = f.image(new)
-                d = new - y
-                length2 = float(np.vdot(d, d))
-                curvature = f.curvature(d, zy, zn)
-                rounding2 = (4 * eps) ** 2 * float(np.vdot(y, y))
-                if curvature <= (1 + 1e-9) * L * length2 or length2 <= rounding2:
-                    break
-                measured = 1.05 * curvature / length2  # NaN if the image overflowed
-                if not f.bounded and measured > _MOST_GROWTH * L:  # the mean over a long segment says little here
-                    measured = _MOST_GROWTH * L
-                L, relax = max(_GROW * L, measured), _RELAX
-                if not _MOST_SMOOTHNESS * first > L:  # also for NaN
-                    raise NumericalTrouble("backtracking found no step that decreases f")
-                if problem.late:
-                    break
-            if problem.late:
-                return Ended(Place(v, v, 1.0, L, relax, z, z), None)
-            if not f.convex and beta > 0 and f.value(new, zn) > (value := f.value(v, z)) + 4 * eps * abs(value):
-                previous, z_previous, t = v, z, 1.0  # a step from v itself decreases f
+            step = self._projected(walk)
+            if step is None:
+                walk.restarted()
+                return Ended(walk.place, None)
+            if not self.f.convex and self._rises(walk, step):
+                walk.restarted()  # a step from v itself decreases f
                 continue
-            least = self._least(g)
-            estimate = float(np.vdot(g, new)) - least
+            least = self._least(step.gradient)
+            estimate = float(np.vdot(step.gradient, step.end)) - least
             if not math.isfinite(estimate):
                 raise NumericalTrouble("the gradient has NaN or infinite entries")
-            if length2 > rounding2:
-                L, relax = max(L * relax, least_L), max(_FASTEST, _FASTER * relax)
-            if float(np.vdot(y - new, new - v)) > 0:  # adaptive restart of O'Donoghue and Candes
-                t_next = 1.0
-            nonzero = new != 0
-            stable = 0 if (nonzero != used).any() else stable + 1
-            previous, z_previous, v, z, t, used = v, z, new, zn, t_next, nonzero
-            estimates.append(estimate)
+            walk.taken(step, estimate)
             if estimate <= target or k % _CHECK_EVERY == 0 or (once and k == 1):
-                known = self._evaluated(v, z)
-                if known.gap <= max(target, _ROUNDING * eps * (float(np.vdot(np.abs(g), np.abs(v))) + abs(least))):
-                    return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
-            ready = stable >= wait or len(estimates) > _UNSTABLE * wait
-            if ready and (tangent := self._slow(v, estimates)) is not None:
-                moved = self._newton(v, z, tangent)
-                stable, wait, estimates = 0, min(2 * wait, _MOST_STABLE), [math.inf]
-                if moved is not None:
-                    v, z = moved
-                    previous, z_previous, t = v, z, 1.0
-                    known, used = self._evaluated(v, z), v != 0
-                    if known.gap <= target:
-                        return Ended(Place(v, previous, t, L, relax, z, z_previous), known)
-                    wait = _STABLE if known.gap <= _USEFUL * estimate else wait
-        return Ended(Place(v, previous, t, L, relax, z, z_previous), self._evaluated(v, z))
+                known = self._evaluated(walk.v, walk.z)
+                terms = float(np.vdot(np.abs(step.gradient), np.abs(walk.v))) + abs(least)
+                if known.gap <= max(target, _ROUNDING * walk.eps * terms):
+                    return Ended(walk.place, known)
+            found = self._newton_evaluated(walk, estimate)
+            if found is not None and found.gap <= target:
+                return Ended(walk.place, found)
+        return Ended(walk.place, self._evaluated(walk.v, walk.z), stalled=True)
+
+    def _projected(self, walk: _Walk) -> _Step | None:
+        """Return a projected step from the extrapolated point, with backtracking; None if the time is over."""
+        f, (y, zy) = self.f, walk.extrapolated()
+        g = self._gradient(y, zy) if walk.gradient is None or y is not walk.v else walk.gradient
+        walk.gradient = None
+        if math.isnan(walk.L):
+            walk.L = self._first_smoothness(y, zy, g)
+        if math.isnan(walk.first):
+            walk.first = walk.L
+        rounding2 = (4 * walk.eps) ** 2 * float(np.vdot(y, y))
+        while True:
+            new = self._project(_descended(y, g, walk.L))
+            zn = f.image(new)
+            d = new - y
+            length2 = float(np.vdot(d, d))
+            curvature = f.curvature(d, zy, zn)
+            if self.problem.late:
+                return None
+            if curvature <= (1 + 1e-9) * walk.L * length2 or length2 <= rounding2:
+                return _Step(y, g, new, zn, length2 > rounding2)
+            measured = 1.05 * curvature / length2  # NaN if the image overflowed
+            if not f.bounded and measured > _MOST_GROWTH * walk.L:  # the mean over a long segment says little here
+                measured = _MOST_GROWTH * walk.L
+            walk.L, walk.relax = max(_GROW * walk.L, measured), _RELAX
+            if not _MOST_SMOOTHNESS * walk.first > walk.L:  # also for NaN
+                raise NumericalTrouble("backtracking found no step that decreases f")
+
+    def _rises(self, walk: _Walk, step: _Step) -> bool:
+        """Return whether f is higher after a step from an extrapolated point than before."""
+        if step.start is walk.v:
+            return False
+        value = self.f.value(walk.v, walk.z)
+        return self.f.value(step.end, step.image) > value + 4 * walk.eps * abs(value)
+
+    def _newton_evaluated(self, walk: _Walk, estimate: float) -> Evaluation | None:
+        """Make a Newton step if it is due, and return the evaluation at its end; else None."""
+        if not walk.ready or (tangent := self._slow(walk.v, walk.estimates)) is None:
+            return None
+        moved = self._newton(walk.v, walk.z, tangent)
+        walk.stable, walk.wait, walk.estimates = 0, min(2 * walk.wait, _MOST_STABLE), [math.inf]
+        if moved is None:
+            return None
+        walk.v, walk.z = moved
+        walk.restarted()
+        known, walk.used = self._evaluated(walk.v, walk.z), walk.v != 0
+        if known.gap <= _USEFUL * estimate:
+            walk.wait = _STABLE
+        return known
 
     def _by_models(self, place: Place, target: float, kept: KeptHessian) -> Ended:
         """Minimise quadratic models with the kept Hessian, one after the other, until the gap is at most `target`.
@@ -198,9 +294,10 @@ class ProjectedSteps:
                 kept.matrix, new = f.hessian(z, np.arange(len(v))), True
             model = QuadraticOnEntries(kept.matrix, dot(kept.matrix, v) - g, convex=True)
             own = ProjectedSteps(replace(problem, counts=Counts()), model, self.C, self.shape)
-            ended = own.run(Place(v, v, smoothness=kept.smoothness, gradient=g), _MODEL_SHARE * max(known.gap, target))
+            start = Place(v, gradient=g, memory=StepMemory(kept.smoothness))
+            ended = own.run(start, _MODEL_SHARE * max(known.gap, target))
             problem.counts.n_lmo += own.problem.counts.n_lmo
-            kept.smoothness, end = ended.place.smoothness, ended.place.v
+            kept.smoothness, end = ended.place.memory.smoothness, ended.place.v
             zn, slope = f.image(end), float(np.vdot(g, end - v))
             lower = f.value(end, zn)
             if not (slope < 0 and lower <= value + _DECREASE * slope):
@@ -215,7 +312,7 @@ class ProjectedSteps:
                     break
                 kept.matrix = None
             new = False
-        return Ended(Place(v, v, image=z, previous_image=z, gradient=np.asarray(known.gradient).reshape(-1)), known)
+        return Ended(Place(v, z, np.asarray(known.gradient).reshape(-1)), known)
 
     def _project(self, v: Array) -> Array:
         member = self.C.project(v if self.flat else v.reshape(self.shape))
