@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._numerics import dot, lowest, norm, smallest
+from fwflow._numerics import dot, length, lowest, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import Faces, ParametricSet, Tangent, WorkingSets, few_ulps, first_bound, needs_shape
@@ -130,11 +130,8 @@ class BoundedSum(Faces, ParametricSet):
     polytope = True
     #: Whether the sum is given. If not, the sum of moduli is bounded.
     exactly = False
-
-    @property
-    @abstractmethod
-    def size(self) -> float:
-        """The sum, or the bound on the sum of moduli."""
+    #: The sum, or the bound on the sum of moduli.
+    size: float
 
     def _set_bounds(self, lower: ArrayLike, upper: ArrayLike, finite: tuple[str, ...] = ()) -> None:
         self.lower, self.upper = float_array(lower, "lower"), float_array(upper, "upper")
@@ -152,9 +149,9 @@ class BoundedSum(Faces, ParametricSet):
         if (self.lower > self.upper).any():
             raise InputError("lower must not exceed upper anywhere")
 
-    def _shown(self, size: float) -> str:
+    def __repr__(self) -> str:
         bounds = f"{self.lower}, {self.upper}" if self.shape is None else f"shape={self.shape}"
-        return f"{type(self).__name__}({size:g}, {bounds})"
+        return f"{type(self).__name__}({self.size:g}, {bounds})"
 
     def _given(self, shape: Shape) -> tuple[Any, Any]:
         """Return the bounds as numbers or vectors."""
@@ -277,11 +274,8 @@ class BoundedSum(Faces, ParametricSet):
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         shape = needs_shape(self, shape)
         lower, upper, least, free = self._limits(shape)
-        x = np.array(np.broadcast_to(least, math.prod(shape)), dtype=np.float64)
-        if self.exactly:
-            widths = np.broadcast_to(upper - lower, x.shape)
-            x += widths * (free / (float(widths.sum()) or 1.0))
-        return x.astype(dtype).reshape(shape)
+        widths = np.broadcast_to(upper - lower if self.exactly else 0.0, math.prod(shape))
+        return (least + widths * (free / (float(widths.sum()) or 1.0))).astype(dtype).reshape(shape)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
         lower, upper, least, free = self._limits(x.shape)
@@ -299,7 +293,7 @@ class BoundedSum(Faces, ParametricSet):
         widths = np.broadcast_to(upper - lower, math.prod(shape))
         # The sum of moduli of a difference of members, half of which is positive if the sum is given.
         apart = 2 * (min(free, max(float(widths.sum()) - free, 0.0)) if self.exactly else free)
-        return min(float(norm(widths)), math.sqrt(float(widths.max()) * apart))
+        return min(length(widths), math.sqrt(float(widths.max())) * math.sqrt(apart))
 
 
 class BoundedSimplex(BoundedSum):
@@ -345,17 +339,10 @@ class BoundedSimplex(BoundedSum):
     exactly = True
 
     def __init__(self, total: float = 1.0, lower: ArrayLike = 0.0, upper: ArrayLike = math.inf) -> None:
-        self.total = number(total, "total", "be finite", math.isfinite)
+        self.size = self.total = number(total, "total", "be finite", math.isfinite)
         self._set_bounds(lower, upper, ("lower",))
         if self.shape is not None:
             self._limits(self.shape)
-
-    def __repr__(self) -> str:
-        return self._shown(self.total)
-
-    @property
-    def size(self) -> float:
-        return self.total
 
     def _limits(self, shape: Shape) -> tuple[Array, Array, Array, float]:
         lower, upper = self._given(shape)
@@ -415,19 +402,12 @@ class BoundedL1Ball(WorkingSets, BoundedSum):
     parameters = ("radius", "lower", "upper")
 
     def __init__(self, radius: float = 1.0, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf) -> None:
-        self.radius = positive(radius, "radius")
+        self.size = self.radius = positive(radius, "radius")
         self._set_bounds(lower, upper)
         if (self.lower == math.inf).any() or (self.upper == -math.inf).any():
             raise InputError("lower must be below infinity, and upper above minus infinity")
         if self.shape is not None:
             self._limits(self.shape)
-
-    def __repr__(self) -> str:
-        return self._shown(self.radius)
-
-    @property
-    def size(self) -> float:
-        return self.radius
 
     def _limits(self, shape: Shape) -> tuple[Array, Array, Array, float]:
         lower, upper = self._given(shape)

@@ -43,6 +43,7 @@ class _Choices(EqualEntries):
 
     def __init__(self, k: int, radius: float = 1.0) -> None:
         self.k, self.radius = whole(k, "k", 1), positive(radius, "radius")
+        self.size = self.k * self.radius
 
     def _against(self, places: Array, g: Array) -> Any:
         """Return the best entries at some places."""

@@ -68,9 +68,7 @@ class EqualEntries(KnownVertices, BoundedSum):
     #: Whether the nonzero entries may have both signs.
     signed = False
 
-    @property
-    def size(self) -> float:
-        return self.k * self.radius
+    __repr__ = ParametricSet.__repr__
 
     def _most(self, n: int) -> int:
         """Return how many of n entries may differ from zero in a vertex."""
@@ -89,7 +87,7 @@ class SingleColumns(WorkingSets, EqualEntries):
     """Sets of any shape whose vertices have at most one nonzero entry, the radius times a sign."""
 
     def __init__(self, radius: float = 1.0) -> None:
-        self.radius = positive(radius, "radius")
+        self.size = self.radius = positive(radius, "radius")
 
     def support(self, x: Array) -> Array:
         return np.flatnonzero(x)
@@ -127,6 +125,9 @@ class _SingleEntries(SingleColumns):
             return OneHot(i, math.copysign(r, flat[i]), g.shape)
         i = int(np.abs(gains).argmax())
         return OneHot(i, r if gains[i] > 0 else -r, g.shape)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return super().diameter((2,) if shape is None else shape)
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
@@ -198,9 +199,6 @@ class L1Ball(_SingleEntries):
 
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
         return self.step_of_sum(x, direction, noise)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius
 
 
 class Box(BoundedSum):
@@ -614,6 +612,3 @@ class Simplex(_SingleEntries):
         # The rounding error of the sum is relatively smallest in the largest entry.
         flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
         return flat.reshape(x.shape)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return math.sqrt(2) * self.radius if shape is None or math.prod(shape) > 1 else 0.0
