@@ -1,52 +1,83 @@
-"""The Birkhoff polytope beyond its oracle: the projection, and random places to start."""
+"""The Birkhoff and transport polytopes beyond their oracles: the projection, and random places to start."""
 
 from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
+import scipy.sparse as sp
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
 
 
-def optimality(Y: np.ndarray, X: np.ndarray) -> float:
-    """By how much a vertex beats X in the direction of Y - X: none does where X is the projection."""
-    C = fw.Birkhoff(len(Y))
-    return float(np.vdot(Y - X, np.asarray(C.lmo(X - Y)) - X))
+def masses(m: int, n: int, kind: str, seed: int = 0) -> fw.TransportPolytope:
+    rng = np.random.default_rng(seed)
+    if kind == "wide":
+        a, b = 10 ** rng.uniform(-12, 0, m), 10 ** rng.uniform(-12, 0, n)
+    elif kind == "whole":  # The same masses again and again, so that plans have few entries and parts that move apart.
+        a, b = rng.integers(1, 4, m).astype(float), rng.integers(1, 4, n).astype(float)
+    else:
+        a, b = rng.dirichlet(np.ones(m)), rng.dirichlet(np.ones(n))
+        a[1::3], b[1::2] = (0.0, 0.0) if kind == "zeros" else (a[1::3], b[1::2])
+    return fw.TransportPolytope(a / a.sum(), b / b.sum())
 
 
 @given(
     st.integers(1, 12),
+    st.integers(1, 12),
     st.integers(-8, 8),
     st.sampled_from(["normal", "integers", "rank one", "rows"]),
+    st.sampled_from(["birkhoff", "dirichlet", "zeros", "wide", "whole"]),
     st.integers(0, 99),
 )
-def test_no_vertex_lies_beyond_the_projection(n: int, power: int, kind: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+@settings(deadline=None)  # The first oracle call imports POT.
+def test_no_vertex_lies_beyond_the_projection(m: int, n: int, power: int, kind: str, mass: str, seed: int) -> None:
+    C = fw.Birkhoff(n) if mass == "birkhoff" else masses(m, n, mass, seed)
+    rng, (m, n) = np.random.default_rng(seed), C.shape
     Y = (
         10.0**power
         * {
-            "normal": lambda: rng.standard_normal((n, n)),
-            "integers": lambda: rng.integers(-2, 3, (n, n)).astype(float),
-            "rank one": lambda: np.outer(rng.standard_normal(n), rng.standard_normal(n)),
-            "rows": lambda: np.repeat(rng.standard_normal((n, 1)), n, axis=1),
+            "normal": lambda: rng.standard_normal((m, n)),
+            "integers": lambda: rng.integers(-2, 3, (m, n)).astype(float),
+            "rank one": lambda: np.outer(rng.standard_normal(m), rng.standard_normal(n)),
+            "rows": lambda: np.repeat(rng.standard_normal((m, 1)), n, axis=1),
         }[kind]()
     )
-    X = fw.Birkhoff(n).project(Y)
+    X = C.project(Y)
     assert (X >= 0).all()
-    assert np.abs(X.sum(axis=0) - 1).max() <= 4e-15 * n
-    assert np.abs(X.sum(axis=1) - 1).max() <= 4e-15 * n
-    assert optimality(Y, X) <= 1e-13 * n * n * (1 + np.abs(Y).max())
+    for axis, sides in ((1, C.a), (0, C.b)):
+        assert (np.abs(X.sum(axis=axis) - sides) <= 4e-15 * max(m, n, 4) * sides).all()
+    assert float(np.vdot(Y - X, np.asarray(C.lmo(X - Y)) - X)) <= 1e-13 * m * n * C.a.max() * (C.a.max() + abs(Y).max())
 
 
-@pytest.mark.parametrize("n", [1, 4, 9])
-def test_it_is_that_of_an_independent_solver(n: int) -> None:
-    Y = np.random.default_rng(n).standard_normal((n, n))
-    X = cp.Variable((n, n), nonneg=True)
-    cp.Problem(cp.Minimize(cp.sum_squares(X - Y)), [cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]).solve("CLARABEL")
-    assert fw.Birkhoff(n).project(Y) == pytest.approx(X.value, abs=1e-6)
+@pytest.mark.parametrize(
+    "C",
+    [
+        fw.Birkhoff(1),
+        fw.Birkhoff(9),
+        fw.TransportPolytope(np.ones(6), np.full(4, 1.5)),
+        *(masses(m, n, kind) for m, n in ((7, 4), (3, 8)) for kind in ("dirichlet", "zeros", "whole")),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("size", [0.1, 10.0])
+def test_it_is_that_of_an_independent_solver(C: fw.Birkhoff | fw.TransportPolytope, size: float) -> None:
+    Y = size * np.random.default_rng(C.shape).standard_normal(C.shape)
+    X = cp.Variable(C.shape, nonneg=True)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(X - Y)), [cp.sum(X, axis=1) == C.a, cp.sum(X, axis=0) == C.b])
+    problem.solve("CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12)
+    assert C.project(Y) == pytest.approx(X.value, abs=1e-6)
+
+
+def test_a_quadratically_regularised_plan_is_one_projection() -> None:
+    rng, C = np.random.default_rng(1), masses(30, 40, "dirichlet")
+    cost = rng.random(30 * 40)
+    r = fw.minimize(fw.Quadratic(0.1 * sp.eye_array(1200), -cost), C, tol=1e-10)
+    assert r.success
+    assert r.n_lmo < 20
+    np.testing.assert_allclose(r.x, C.project(-cost / 0.1).reshape(r.x.shape), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (36,)])

@@ -137,20 +137,29 @@ def test_steps_end_at_the_boundary(kind, seed):
     assert not C.contains(x + (length + 1e-3) * d, tol=1e-9)
 
 
-def test_without_bounds_they_are_the_sets_that_they_are_named_after():
+def test_they_are_the_general_form_of_simplices_and_balls():
+    """Simplices and l1 balls have shortcuts for oracles, projections and faces, which agree with the general code."""
     rng = np.random.default_rng(0)
-    for C, plain in ((fw.BoundedL1Ball(2.0), fw.L1Ball(2.0)), (fw.BoundedSimplex(2.0), fw.Simplex(2.0))):
-        for g in rng.standard_normal((20, 5)):
-            np.testing.assert_array_equal(np.asarray(C.lmo(g)), np.asarray(plain.lmo(g)))
+    for C, plain in (
+        (fw.BoundedL1Ball(2.0), fw.L1Ball(2.0)),
+        (fw.BoundedL1Ball(1.5, 0.0), fw.UnitSimplex(1.5)),
+        (fw.BoundedL1Ball(3.0, -1.5, 1.5), fw.KSparseBall(2, 1.5)),
+        (fw.BoundedL1Ball(3.0, 0.0, 1.5), fw.UnitHyperSimplex(2, 1.5)),
+        (fw.BoundedSimplex(2.0), fw.Simplex(2.0)),
+        (fw.BoundedSimplex(3.0, 0.0, 1.5), fw.HyperSimplex(2, 1.5)),
+    ):
+        for g, h in rng.standard_normal((20, 2, 5)):
+            s = np.asarray(plain.lmo(g))
+            np.testing.assert_array_equal(np.asarray(C.lmo(g)), s)
             np.testing.assert_allclose(C.project(3 * g), plain.project(3 * g), atol=1e-14)
-    C, plain = fw.BoundedL1Ball(1.5, 0.0), fw.UnitSimplex(1.5)
-    for g in rng.standard_normal((20, 5)):
-        assert C.lmo(g).dot(g) == plain.lmo(g).dot(g)
-        np.testing.assert_allclose(C.project(g), plain.project(g), atol=1e-15)
-    C, plain = fw.BoundedSimplex(3.0, 0.0, 1.5), fw.HyperSimplex(2, 1.5)
-    for g in rng.standard_normal((20, 5)):
-        np.testing.assert_array_equal(np.asarray(C.lmo(g)), np.asarray(plain.lmo(g)))
-        np.testing.assert_allclose(C.project(g), plain.project(g), atol=1e-14)
+            x = (s + 2 * np.asarray(plain.lmo(h))) / 3
+            away, steps = (
+                np.asarray(plain.faces.away_vertex(h, x)),
+                [F.max_step(x, s - x) for F in (C.faces, plain.faces)],
+            )
+            np.testing.assert_array_equal(np.asarray(C.faces.away_vertex(h, x)), away)
+            assert steps[0] == pytest.approx(steps[1])
+            assert C.diameter((5,)) == pytest.approx(plain.diameter((5,)))
     C, plain = fw.BoundedL1Ball(100.0, -1.0, [2.0, 3.0]), fw.Box(-1.0, [2.0, 3.0])
     for g in itertools.product((-1.0, 0.0, 2.0), repeat=2):
         np.testing.assert_array_equal(np.asarray(C.lmo(np.array(g))), np.asarray(plain.lmo(np.array(g))))

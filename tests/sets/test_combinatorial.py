@@ -403,6 +403,7 @@ def test_plans_between_uniform_masses_are_the_doubly_stochastic_matrices():
     np.testing.assert_array_equal(np.asarray(C.lmo(g)), np.asarray(D.lmo(g)))
     np.testing.assert_array_equal(np.asarray(C.lmo(g.ravel())), np.asarray(D.lmo(g)).ravel())
     assert C.diameter() == pytest.approx(D.diameter())
+    np.testing.assert_array_equal(C.project(g), D.project(g))
 
 
 def test_images_follow_what_the_set_offers():

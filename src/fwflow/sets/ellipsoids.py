@@ -11,7 +11,7 @@ from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
 from fwflow.sets.base import ParametricSet, check_shape, rounding
-from fwflow.sets.vectors import ROUNDING
+from fwflow.sets.bounded import ROUNDING
 
 # Farther points are projected as if they were this many longest half-axes away, so that squares do not overflow.
 _FAR = 1e100

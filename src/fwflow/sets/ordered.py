@@ -16,8 +16,8 @@ from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
 from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape
-from fwflow.sets.hypersimplices import vertex_at
-from fwflow.sets.vectors import ROUNDING, Ball
+from fwflow.sets.bounded import ROUNDING, vertex_at
+from fwflow.sets.vectors import Ball
 
 # Points are projected as if they were at most this many radii away. Chosen without tuning.
 _FAR = 2.0**36

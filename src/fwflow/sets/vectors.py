@@ -10,67 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fwflow._numerics import dot, first_below, lowest, norm, smallest
-from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
+from fwflow._numerics import first_below, lowest, norm, smallest
+from fwflow._validation import Array, InputError, finite_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
 from fwflow.sets.base import (
     ConstraintSet,
     Crossing,
-    Faces,
     KnownVertices,
     ParametricSet,
-    Tangent,
     WorkingSets,
     few_ulps,
-    first_bound,
     needs_shape,
 )
+from fwflow.sets.bounded import ROUNDING, BoundedSum, onto_simplex, quiet_sum, rounded_towards
 from fwflow.sets.powers import onto_power_ball, onto_sum_of_maxima
 
-# Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# Relative distance of a sum from its bound up to which a point is on the boundary, for directions within a face.
-# Chosen without tuning; a point that is closer than this gains nothing from moving to the bound.
-ON_BOUNDARY = 1e-6
 # Errors of the entries of an exact point.
 NO_NOISE = np.zeros(1)
-# Numbers of entries up to which sorting is faster than sweeps. Measured: 256 entries take 10 us either way.
-_COUNTS = np.arange(1, 257)
-# An infinite sum is larger than any radius.
-_total = np.errstate(over="ignore")(np.add.reduce)
-
-
-@np.errstate(over="ignore")  # entries that are infinitely far below the largest one become zero
-def onto_simplex(x: Array, radius: float) -> Array:
-    """Return the point of the simplex nearest to a vector.
-
-    The unit is the radius. Entries that are more than one below the largest become zero and are not summed, so that
-    nothing overflows and a common offset costs no accuracy. The threshold is found by sorting a few entries, and by
-    Michelot's shrinking sets of many: a few sweeps.
-    """
-    behind = (x - np.maximum.reduce(x)) / radius
-    active = behind[behind > -1]
-    while len(active) > len(_COUNTS):
-        t = (np.add.reduce(active) - 1) / len(active)  # This is negative, so that the largest entry stays.
-        kept = active[active > t]
-        if len(kept) == len(active):
-            break
-        active = kept
-    else:
-        falling = -np.sort(-active)
-        thresholds = (np.add.accumulate(falling) - 1) / _COUNTS[: len(falling)]
-        t = thresholds[np.count_nonzero(falling > thresholds) - 1]
-    weights = np.maximum(behind - t, 0)
-    return np.asarray(weights * (radius / np.add.reduce(weights)))
-
-
-def rounded_towards(x: Array, inner: Array | float, dtype: Any) -> Array:
-    """Return x in another type, rounded towards `inner`."""
-    if x.dtype == dtype:
-        return x
-    rounded = x.astype(dtype)
-    beyond = np.where(inner > x, rounded < x, rounded > x)
-    return np.where(beyond, np.nextafter(rounded, np.asarray(inner, dtype)), rounded)
 
 
 class Ball(ParametricSet):
@@ -104,26 +60,74 @@ class Ball(ParametricSet):
         return rounded_towards(onto(wide.reshape(-1)).reshape(x.shape), 0, x.dtype)
 
 
-class SingleColumns(WorkingSets):
-    """Working sets of sets of any shape whose vertices have at most one nonzero entry."""
+class EqualEntries(KnownVertices, BoundedSum):
+    """Sets whose vertices have k nonzero entries, or at most k, which are equal to the radius up to their signs."""
 
-    #: Signs of the entries of vertices.
-    signs: tuple[int, ...] = (1,)
+    k = 1
+    radius: float
+    #: Whether the nonzero entries may have both signs.
+    signed = False
+
+    __repr__ = ParametricSet.__repr__
+
+    def _most(self, n: int) -> int:
+        """Return how many of n entries may differ from zero in a vertex."""
+        if self.exactly and self.k > n:
+            raise ValueError(f"k must be at most the number of entries for {self!r}; there are {n}")
+        return min(self.k, n)
+
+    def _given(self, shape: Shape) -> tuple[float, float]:
+        return (-self.radius if self.signed else 0.0), self.radius
+
+    def _limits(self, shape: Shape) -> tuple[float, float, float, float]:
+        return *EqualEntries._given(self, shape), 0.0, self._most(math.prod(shape)) * self.radius
+
+
+class SingleColumns(WorkingSets, EqualEntries):
+    """Sets of any shape whose vertices have at most one nonzero entry, the radius times a sign."""
+
+    def __init__(self, radius: float = 1.0) -> None:
+        self.size = self.radius = positive(radius, "radius")
 
     def support(self, x: Array) -> Array:
         return np.flatnonzero(x)
 
     def best_places(self, g: Array, count: int) -> Array:
-        return lowest(g if len(self.signs) == 1 else -np.abs(g), count)
+        return lowest(-np.abs(g) if self.signed else g, count)
 
     def restricted(self, places: Array) -> ConstraintSet:
-        return self  # type: ignore[return-value]
+        return self
+
+    def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
+        flat, r = x.reshape(-1), self.radius
+        values = [(i, float(flat[i])) for i in np.flatnonzero(flat).tolist()]
+        return [(abs(value) / r, OneHot(i, math.copysign(r, value), x.shape)) for i, value in values]
 
 
-class _SingleEntries(KnownVertices, SingleColumns):
-    """Sets whose vertices have one nonzero entry, the radius times one of the signs."""
+class _SingleEntries(SingleColumns):
+    """The same for sets whose vertices all have a nonzero entry."""
 
-    radius: float
+    screenable = True
+
+    def _given(self, shape: Shape) -> tuple[float, float]:
+        return (-math.inf if self.signed else 0.0), math.inf
+
+    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
+        flat, r = g.reshape(-1), self.radius
+        chosen = smallest(-np.abs(flat) if self.signed else flat, count)
+        return [OneHot(i, -r if self.signed and flat[i] > 0 else r, g.shape) for i in chosen]
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
+        flat, gains, r, few = x.reshape(-1), g.reshape(-1), self.radius, few_ulps(x.dtype)
+        noise = np.broadcast_to(noise, x.shape).reshape(-1)
+        if self._tight(flat, few, noise):
+            i = int(np.where(np.abs(flat) > noise + few * r, np.sign(flat) * gains, -np.inf).argmax())
+            return OneHot(i, math.copysign(r, flat[i]), g.shape)
+        i = int(np.abs(gains).argmax())
+        return OneHot(i, r if gains[i] > 0 else -r, g.shape)
+
+    def diameter(self, shape: Shape | None = None) -> float:
+        return super().diameter((2,) if shape is None else shape)
 
     def crossing(
         self, start: Array, end: Array, levels: tuple[float, float], skip: Sequence[Vertex], noise: float
@@ -131,7 +135,7 @@ class _SingleEntries(KnownVertices, SingleColumns):
         single = [found for vertex in skip if (found := vertex.entries()) is not None and len(found[0]) == 1]
         if len(single) < len(skip):
             return None
-        entries = [sign * self.radius for sign in self.signs]
+        entries = [self.radius, -self.radius] if self.signed else [self.radius]
         first, last = (np.concatenate([entry * g.reshape(-1) for entry in entries]) for g in (start, end))
         for indices, values in single:
             last[int(indices[0]) + (start.size if values[0] < 0 else 0)] = np.inf
@@ -142,7 +146,7 @@ class _SingleEntries(KnownVertices, SingleColumns):
         return Crossing(found[0], OneHot(i, entries[side], start.shape))
 
 
-class L1Ball(Faces, _SingleEntries, Ball):
+class L1Ball(_SingleEntries):
     r"""L1 ball :math:`\{x : \|x\|_1 \le r\}`.
 
     A vertex has one nonzero entry. Ties go to the first index. The default starting point is zero.
@@ -176,12 +180,7 @@ class L1Ball(Faces, _SingleEntries, Ball):
     (array([2., 0., 0.]), True)
     """
 
-    polytope = True
-    screenable = True
-    signs = (1, -1)
-
-    def norm(self, x: Array) -> float:
-        return float(np.abs(x).sum())
+    signed = True
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         flat = g.reshape(-1)
@@ -192,63 +191,90 @@ class L1Ball(Faces, _SingleEntries, Ball):
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False).reshape(-1)
         size = np.abs(wide)
-        if _total(size) <= self.radius * (1 + ROUNDING):
+        if quiet_sum(size) <= self.radius * (1 + ROUNDING):
             return x
         # Rounding must not enlarge an entry: a zero would become nonzero.
         shrunk = np.copysign(np.minimum(onto_simplex(size, self.radius), size), wide)
         return rounded_towards(shrunk, 0, x.dtype).reshape(x.shape)
 
-    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        flat = g.reshape(-1)
-        chosen = smallest(-np.abs(flat), count)
-        return [OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape) for i in chosen]
-
-    def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
-        flat = x.reshape(-1)
-        used = np.flatnonzero(flat).tolist()
-        return [
-            (abs(float(flat[i])) / self.radius, OneHot(i, self.radius if flat[i] > 0 else -self.radius, x.shape))
-            for i in used
-        ]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
-        flat, size = g.reshape(-1), np.abs(x).reshape(-1)
-        slack = np.broadcast_to(noise, x.shape).reshape(-1) + few_ulps(x.dtype) * self.radius
-        if self.radius - size.sum(dtype=np.float64) > slack.max() + np.sum(noise):  # In the interior: the face is all.
-            i = int(np.abs(flat).argmax())
-            return OneHot(i, self.radius if flat[i] > 0 else -self.radius, g.shape)
-        signs = np.sign(x).reshape(-1)
-        i = int(np.where(size > slack, signs * flat, -np.inf).argmax())
-        return OneHot(i, self.radius * float(signs[i]), g.shape)
-
-    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
-        size, noise = np.abs(x), np.broadcast_to(noise, x.shape)
-        if self.radius - float(size.sum(dtype=np.float64)) > ON_BOUNDARY * self.radius + float(noise.sum()):
-            return Tangent.single(np.arange(len(x)), np.zeros_like(x), math.inf, math.inf)
-        free = np.flatnonzero(size > noise)
-        used = x[free]
-        return Tangent.single(free, np.sign(used), np.where(used > 0, used, np.inf), np.where(used < 0, -used, np.inf))
-
     def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        """Return the largest step by Newton's method from outside, for the norm is convex and piecewise linear."""
-        few = few_ulps(x.dtype) + float(np.sum(noise)) / self.radius
-        x, d = x.reshape(-1).astype(np.float64) / self.radius, direction.reshape(-1).astype(np.float64) / self.radius
-        if not d.any():
-            return math.inf
-        size = float(np.abs(x).sum())
-        slack, t = max(few, size - 1), (1 + size) / float(np.abs(d).sum())
-        while True:
-            y = x + t * d
-            excess, slope = float(np.abs(y).sum()) - 1, float(dot(np.sign(y), d))
-            if not (excess > slack and slope > 0):  # Along a face the slope is rounding error.
-                return max(t, 0.0)
-            t -= excess / slope
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius
+        return self.step_of_sum(x, direction, noise)
 
 
-class LInfBall(Ball):
+class Box(BoundedSum):
+    r"""Box :math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays.
+
+    The default starting point is the centre. Entries with zero gradient go to the upper bound. The tolerance of
+    membership is relative to the widths.
+
+    Parameters
+    ----------
+    lower, upper : float or array_like
+        Finite bounds l and u, with l at most u. A number holds for all entries.
+
+    See Also
+    --------
+    LInfBall : Box around zero with equal sides.
+    Polytope : Bounds together with linear constraints.
+
+    Notes
+    -----
+    :Family: vectors
+    :Uses: bounds on variables, non-negative least squares with an upper bound, dual problems of support vector machines
+    :Oracle: :math:`l_i` where :math:`g_i > 0`, and :math:`u_i` elsewhere
+    :Cost: :math:`n`
+
+    Examples
+    --------
+    >>> import numpy as np, fwflow as fw
+    >>> C = fw.Box(0.0, [1.0, 2.0])
+    >>> np.asarray(C.lmo(np.array([1.0, -3.0])))
+    array([0., 2.])
+    >>> C.project([-1.0, 1.5]), C.start()
+    (array([0. , 1.5]), array([0.5, 1. ]))
+    """
+
+    parameters: tuple[str, ...] = ("lower", "upper")
+    size = math.inf
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        self._set_bounds(lower, upper, ("lower", "upper"))
+
+    def __repr__(self) -> str:
+        return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"
+
+    def _limits(self, shape: Shape) -> tuple[Array, Array, float, float]:
+        return *self._given(shape), 0.0, math.inf
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
+        return DenseVertex(np.where(g > 0, *self.bounds(g.shape)).astype(float_dtype(g.dtype), copy=False))
+
+    def bounds(self, shape: Shape) -> tuple[Array, Array]:
+        lower, upper = self._given(shape)
+        return lower.reshape(shape), upper.reshape(shape)
+
+    def project(self, x: ArrayLike) -> Array:
+        x = finite_array(x, "x")
+        lower, upper = self.bounds(x.shape)
+        return rounded_towards(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
+
+    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
+        lower, upper = self.bounds(x.shape)
+        slack = self._slack(x, noise).reshape(x.shape)
+        highest = (x >= upper - slack) | (x > lower + slack) & (g > 0)
+        return DenseVertex(np.where(highest, upper, lower).astype(float_dtype(g.dtype), copy=False))
+
+    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
+        centre = self.lower + (self.upper - self.lower) / 2
+        return np.broadcast_to(centre, self.shape or needs_shape(self, shape)).astype(dtype)
+
+    def near(self, x: Array, tol: float, noise: Array) -> bool:
+        lower, upper = self.bounds(x.shape)
+        slack = (tol * upper - tol * lower) + noise
+        return bool((x >= lower - slack).all() and (x <= upper + slack).all())
+
+
+class LInfBall(Box):
     r"""Ball of the maximum norm :math:`\{x : \|x\|_\infty \le r\}`.
 
     Entries with zero gradient go to +r. The default starting point is zero.
@@ -280,27 +306,14 @@ class LInfBall(Ball):
     array([ 2.,  1., -2.])
     """
 
-    polytope = True
+    parameters = ("radius",)
 
-    def norm(self, x: Array) -> float:
-        return float(np.abs(x).max())
+    def __init__(self, radius: float = 1.0) -> None:
+        self.radius = positive(radius, "radius")
+        super().__init__(-self.radius, self.radius)
 
-    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(np.where(g > 0, -self.radius, self.radius).astype(float_dtype(g.dtype), copy=False))
-
-    def bounds(self, shape: Shape) -> tuple[Array, Array]:
-        return np.full(shape, -self.radius), np.full(shape, self.radius)
-
-    def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        return rounded_towards(np.clip(x.astype(np.float64, copy=False), -self.radius, self.radius), 0, x.dtype)
-
-    @property
-    def faces(self) -> Faces:
-        return Box(-self.radius, self.radius)
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return 2 * self.radius * math.sqrt(math.prod(needs_shape(self, shape)))
+    def __repr__(self) -> str:
+        return f"LInfBall({self.radius:g})"
 
 
 class LpBall(Ball):
@@ -464,7 +477,7 @@ class GroupBall(KnownVertices, WorkingSets, Ball):
         self._starts = np.flatnonzero(np.diff(labels[self._order], prepend=-1))
         self._counts = np.diff(self._starts, append=len(labels))
         infinite = self.p == math.inf
-        self._ball: Ball = LInfBall(radius) if infinite else LpBall(p, radius)
+        self._ball: ConstraintSet = LInfBall(radius) if infinite else LpBall(p, radius)
         self._dual = 1.0 if infinite else self.p / (self.p - 1)
         self._labels, self.shape, self.polytope = labels, labels.shape, infinite
 
@@ -550,7 +563,7 @@ def group_labels(groups: Any) -> Array:
     return labels
 
 
-class Simplex(Faces, _SingleEntries, ParametricSet):
+class Simplex(_SingleEntries):
     r"""Simplex :math:`\{x \ge 0 : \sum_i x_i = r\}`.
 
     The members are non-negative numbers with the sum r. The default starting point is the barycentre. Ties go to the
@@ -585,11 +598,7 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
     array([0.3, 0.7, 0. ])
     """
 
-    polytope = True
-    screenable = True
-
-    def __init__(self, radius: float = 1.0) -> None:
-        self.radius = positive(radius, "radius")
+    exactly = True
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
@@ -597,145 +606,9 @@ class Simplex(Faces, _SingleEntries, ParametricSet):
     def project(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
-        if wide.min() >= 0 and self.near(wide, 4 * float(np.finfo(x.dtype).eps), NO_NOISE):
+        if wide.min() >= 0 and self.near(wide, few_ulps(x.dtype) / 2, NO_NOISE):
             return x
         flat = onto_simplex(wide.reshape(-1), self.radius).astype(x.dtype, copy=False)
         # The rounding error of the sum is relatively smallest in the largest entry.
         flat[flat.argmax()] += self.radius - float(flat.sum(dtype=np.float64))
         return flat.reshape(x.shape)
-
-    def best_vertices(self, g: Array, count: int, best: Vertex) -> list[Vertex]:
-        return [OneHot(i, self.radius, g.shape) for i in smallest(g.reshape(-1), count)]
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> OneHot:
-        used = x > noise + few_ulps(x.dtype) * self.radius
-        return OneHot(int(np.where(used, g, -np.inf).argmax()), self.radius, g.shape)
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        return first_bound(x, -direction, noise + few_ulps(x.dtype) * self.radius)
-
-    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
-        free = np.flatnonzero(x > noise)
-        return Tangent.single(free, np.ones(len(free), x.dtype), x[free], math.inf)
-
-    def decomposed(self, x: Array) -> list[tuple[float, Vertex]]:
-        flat = x.reshape(-1)
-        used = np.flatnonzero(flat).tolist()
-        return [(float(flat[i]) / self.radius, OneHot(i, self.radius, x.shape)) for i in used]
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        shape = needs_shape(self, shape)
-        return np.full(shape, self.radius / math.prod(shape), dtype)
-
-    def near(self, x: Array, tol: float, noise: Array) -> bool:
-        with np.errstate(over="ignore"):
-            excess = abs(float((x / self.radius).sum()) - 1)
-        return bool(
-            (x >= -tol * self.radius - noise).all()
-            and math.isfinite(excess)
-            and excess <= tol + float((noise / self.radius).sum())
-        )
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        return math.sqrt(2) * self.radius if shape is None or math.prod(shape) > 1 else 0.0
-
-
-class Box(Faces, ParametricSet):
-    r"""Box :math:`\{x : l \le x \le u\}` with bounds that are numbers or arrays.
-
-    The default starting point is the centre. Entries with zero gradient go to the upper bound. The tolerance of
-    membership is relative to the widths.
-
-    Parameters
-    ----------
-    lower, upper : float or array_like
-        Finite bounds l and u, with l at most u. A number holds for all entries.
-
-    See Also
-    --------
-    LInfBall : Box around zero with equal sides.
-    Polytope : Bounds together with linear constraints.
-
-    Notes
-    -----
-    :Family: vectors
-    :Uses: bounds on variables, non-negative least squares with an upper bound, dual problems of support vector machines
-    :Oracle: :math:`l_i` where :math:`g_i > 0`, and :math:`u_i` elsewhere
-    :Cost: :math:`n`
-
-    Examples
-    --------
-    >>> import numpy as np, fwflow as fw
-    >>> C = fw.Box(0.0, [1.0, 2.0])
-    >>> np.asarray(C.lmo(np.array([1.0, -3.0])))
-    array([0., 2.])
-    >>> C.project([-1.0, 1.5]), C.start()
-    (array([0. , 1.5]), array([0.5, 1. ]))
-    """
-
-    polytope = True
-    parameters = ("lower", "upper")
-
-    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
-        self.lower, self.upper = float_array(lower, "lower"), float_array(upper, "upper")
-        for name, bound in (("lower", self.lower), ("upper", self.upper)):
-            if not np.isfinite(bound).all():
-                raise InputError(f"{name} must be finite: Frank-Wolfe needs a bounded set")
-        try:
-            self.shape = np.broadcast_shapes(self.lower.shape, self.upper.shape) or None
-        except ValueError:
-            raise InputError(
-                f"lower has shape {self.lower.shape}, upper has {self.upper.shape}; they must agree"
-            ) from None
-        if (self.lower > self.upper).any():
-            raise InputError("lower must not exceed upper anywhere")
-
-    def __repr__(self) -> str:
-        return f"Box({self.lower}, {self.upper})" if self.shape is None else f"Box(shape={self.shape})"
-
-    def lmo(self, g: Array, hint: Vertex | None = None) -> DenseVertex:
-        return DenseVertex(np.where(g > 0, *self.bounds(g.shape)).astype(float_dtype(g.dtype), copy=False))
-
-    def bounds(self, shape: Shape) -> tuple[Array, Array]:
-        own = shape if self.shape is None else self.shape
-        return np.broadcast_to(self.lower, own).reshape(shape), np.broadcast_to(self.upper, own).reshape(shape)
-
-    def project(self, x: ArrayLike) -> Array:
-        x = finite_array(x, "x")
-        lower, upper = self.bounds(x.shape)
-        return rounded_towards(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
-
-    def away_vertex(self, g: Any, x: Array, noise: Array | float = 0.0) -> DenseVertex:
-        lower, upper = self.bounds(x.shape)
-        slack = self._slack(x, noise)
-        highest = (x >= upper - slack) | (x > lower + slack) & (g > 0)
-        return DenseVertex(np.where(highest, upper, lower).astype(float_dtype(g.dtype), copy=False))
-
-    def max_step(self, x: Array, direction: Array, noise: Array | float = 0.0) -> float:
-        lower, upper = self.bounds(x.shape)
-        room = np.where(direction > 0, upper - x, x - lower)
-        return first_bound(room, np.abs(direction), self._slack(x, noise))
-
-    def tangent(self, x: Array, noise: Array | float = 0.0) -> Tangent:
-        lower, upper = self.bounds(x.shape)
-        few = few_ulps(x.dtype)
-        free = np.flatnonzero((x > lower + few * np.abs(lower) + noise) & (x < upper - few * np.abs(upper) - noise))
-        return Tangent.single(free, np.zeros(len(free), x.dtype), (x - lower)[free], (upper - x)[free])
-
-    def _slack(self, x: Array, noise: Array | float) -> Array:
-        """Return the distance to a bound below which an entry counts as equal to it."""
-        lower, upper = self.bounds(x.shape)
-        return noise + few_ulps(x.dtype) * np.maximum(np.abs(lower), np.abs(upper))
-
-    def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        centre = self.lower + (self.upper - self.lower) / 2
-        return np.broadcast_to(centre, self.shape or needs_shape(self, shape)).astype(dtype)
-
-    def near(self, x: Array, tol: float, noise: Array) -> bool:
-        lower, upper = self.bounds(x.shape)
-        slack = (tol * upper - tol * lower) + noise
-        return bool((x >= lower - slack).all() and (x <= upper + slack).all())
-
-    def diameter(self, shape: Shape | None = None) -> float:
-        full = self.shape or needs_shape(self, shape)
-        return float(norm(np.broadcast_to(self.upper - self.lower, full)))
