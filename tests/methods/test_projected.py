@@ -3,6 +3,7 @@ import pickle
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,6 +60,7 @@ def test_which_sets_offer_a_projection():
         "spectrahedron",
         "fantope",
         "schatten",
+        "transport",
     ]
 
 
@@ -101,6 +103,25 @@ def test_sets_without_a_projection_say_so():
     assert SETS["hull"][0].project(np.zeros(6)) is None
     with pytest.raises(ValueError, match=r"projected gradient needs a set with a projection"):
         fw.minimize(fw.Quadratic(np.eye(6)), SETS["hull"][0], method="apg")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_asking_for_a_projection_costs_nothing(name, monkeypatch):
+    C, shape = SETS[name]
+    calls = []
+    for module in (np.linalg, scipy.linalg):
+        for function in ("svd", "eigh", "qr"):
+            monkeypatch.setattr(module, function, lambda *args, **options: calls.append(args))
+    asked = C.projection(shape) is not None
+    assert not calls
+    assert asked == (name in PROJECTABLE)
+
+
+@pytest.mark.parametrize("method", ["auto", "apg"])
+def test_a_run_without_steps_does_not_project(method, monkeypatch):
+    monkeypatch.setattr(fw.NuclearBall, "_nearest", lambda self, x: pytest.fail("projected"))
+    f = fw.Smooth(lambda x: float(((x - 1) ** 2).sum()) / 2, lambda x: x - 1, shape=(4, 3))
+    assert fw.minimize(f, fw.NuclearBall(1.0), method=method, max_iter=0).method == "apg"
 
 
 @pytest.mark.parametrize("method", ["apg", "working-set", "polished"])

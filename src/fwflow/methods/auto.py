@@ -39,7 +39,7 @@ class Rule:
 
 
 def _projects(problem: Problem, x: Point) -> bool:
-    return not x.factored and problem.constraint.project(x.x) is not None
+    return not x.factored and problem.constraint.projection(x.x.shape) is not None
 
 
 def _correctable(problem: Problem, x: Point) -> bool:
@@ -49,9 +49,7 @@ def _correctable(problem: Problem, x: Point) -> bool:
 def _restricts(problem: Problem, x: Point) -> bool:
     """Return whether projected steps on a working set apply, and memory has room for its columns."""
     room = problem.objective.data_cost.most_columns
-    return (
-        _projects(problem, x) and problem.objective.restricted(x, None) is not None and (room is None or room >= _ROOM)
-    )
+    return _projects(problem, x) and problem.objective.restrictable and (room is None or room >= _ROOM)
 
 
 #: The first rule that applies is used.
@@ -140,7 +138,7 @@ def advice(problem: Problem, x: Point, ran: str) -> str:
         helps.append("use " + " or ".join(f'method="{name}"' for name in better))
     if problem.model(x) is None:
         helps.append("give second derivatives, Smooth(..., hess_product=...)")
-    if C.project(x.x) is None:
+    if C.projection(x.x.shape) is None:
         helps.append("use a set with a projection (`project`), which allows accelerated projected steps")
     if not C.polytope:
         helps.append('if the set is a polytope, set its member polytope = True, which allows method="flow"')

@@ -71,7 +71,7 @@ class DifferenceSteps(Method):
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         x = iterate.point
-        if problem.constraint.project(x.x) is not None:
+        if problem.constraint.projection(x.x.shape) is not None:
             y, _ = _reduced(problem, x, AcceleratedProjectedGradient(), None)
             return Proposal(*_boosted(problem, x, y), memory=None)
         # Without a projection, a test of membership may cost many oracle calls. The next step keeps the active set.

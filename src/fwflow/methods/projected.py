@@ -53,7 +53,7 @@ class AcceleratedProjectedGradient(Method):
     def init(self, problem: Problem, x: Point) -> ProjectionMemory:
         if x.factored:
             raise InputError("projected gradient needs x as a dense array, but matrix completion stores x as factors")
-        if problem.constraint.project(x.x) is None:
+        if problem.constraint.projection(x.x.shape) is None:
             raise InputError(f"projected gradient needs a set with a projection; {problem.constraint!r} has none")
         return ProjectionMemory(x)
 

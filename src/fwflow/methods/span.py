@@ -65,8 +65,8 @@ class Spectrum(SpectralRange):
             # Subtracting a constant from all values does not change the projection and avoids large numbers.
             values = values - largest + values.dtype.type(self.radius)
         if self.exact:
-            return Simplex(self.radius).project(values)
-        return L1Ball(self.radius).project(np.maximum(values, 0))
+            return np.asarray(Simplex(self.radius).project(values))
+        return np.asarray(L1Ball(self.radius).project(np.maximum(values, 0)))
 
     def factors(self, A: Array, B: Array) -> tuple[Array, Array]:
         """Return the factors of a member; those of a symmetric one are equal up to the sign."""

@@ -67,9 +67,9 @@ class AllEntries(Expansion):
             raise InputError(
                 "projected steps on a working set need x as a dense array, but matrix completion stores x as factors"
             )
-        if C.project(x.x) is None:
+        if C.projection(x.x.shape) is None:
             raise InputError(f"projected steps on a working set need a set with a projection; {C!r} has none")
-        if problem.objective.restricted(x, None) is None:
+        if not problem.objective.restrictable:
             raise InputError("working sets need a linear model or a quadratic; omit `method` for other functions")
 
     def chart(self, problem: Problem, iterate: Iterate, memory: StepMemory) -> Chart:

@@ -168,6 +168,8 @@ class Objective(ABC):
     quadratic: bool = False
     #: Lipschitz constant of the gradient. None: unknown.
     smoothness: float | None = None
+    #: Whether `restricted` returns this function of some entries of x, for methods that work on a few columns.
+    restrictable: bool = False
     #: Number that no value of f is below. Minus infinity: unknown.
     lower_bound: float = -np.inf
     #: Function that returns whether f is defined at a point, which may lie outside of the set. None: everywhere.
@@ -250,9 +252,10 @@ class Objective(ABC):
         return None
 
     def restricted(self, point: Point, places: Array | None) -> Restriction | None:
-        """Return this function of the entries of x at some places, the others fixed as in the point; or None.
+        """Return this function of the entries of x at some places, the others fixed as in the point.
 
-        None for `places` stands for all entries, as a vector. Arrays of the result are in the type of x.
+        None for `places` stands for all entries, as a vector. Arrays of the result are in the type of x. The default
+        is None, for functions that are not `restrictable`.
         """
         return None
 

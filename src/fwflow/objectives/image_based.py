@@ -204,6 +204,7 @@ class Quadratic(DesignImage):
     """
 
     quadratic = True
+    restrictable = True
 
     def __init__(self, H: Any, b: ArrayLike | None = None) -> None:
         super().__init__(H, "H")
@@ -262,6 +263,8 @@ class LossOfImage(Objective):
     #: Factors of the losses, one per entry of the image. None: all are one.
     weights: Array | None = None
     intercept: bool = False
+    #: Whether the loss can be computed for some predictions only.
+    _limited: bool = False
     #: Whether a run computes the loss and its derivative together. A class of a user may override one of them only.
     joint: bool = False
     convex = True
@@ -270,6 +273,7 @@ class LossOfImage(Objective):
         """Check and keep the loss, the data b and the weights."""
         self.loss, self.b = loss, b
         self.loss.check(b)
+        self._limited = loss.inside(b[:1]) is not None
         self.quadratic, self.lower_bound = self.loss.quadratic, 0.0 if self.loss.nonnegative else -np.inf
         total = float(len(b))
         if weights is not None:
@@ -296,7 +300,7 @@ class LossOfImage(Objective):
     @property
     def domain(self) -> Callable[[Point], bool] | None:  # type: ignore[override]
         # With an intercept, no prediction is far above those that fit the data.
-        return None if self.intercept or self.loss.inside(self.b[:1]) is None else self._inside
+        return None if self.intercept or not self._limited else self._inside
 
     def _inside(self, point: Point) -> bool:
         """Return whether the losses of all entries with a positive weight can be computed."""

@@ -85,6 +85,7 @@ class LinearModel(DesignImage, LossOfImage):
     array([0.99])
     """
 
+    restrictable = True
     _screen: Screen | None = None
     #: Design of the runs of a path, during which the data does not change.
     _path_design: Design | None = None

@@ -24,6 +24,10 @@ from fwflow.points.vertices import NEEDS_RANK_ONE, DenseVertex, Scaled, Shape, S
 _RANDOM_VERTICES = 8
 
 
+#: Function from a point to the member nearest to it.
+Projection = Callable[[Any], Array]
+
+
 class Crossing(NamedTuple):
     """First parameter at which a vertex falls below a level, and this vertex; the defaults mean that none does."""
 
@@ -435,12 +439,25 @@ class ConstraintSet(ABC):
         return None
 
     def project(self, x: ArrayLike) -> Array | None:
-        """Return the member nearest to x in the Euclidean norm, or None if that is not cheap.
+        """Return the member nearest to x in the Euclidean norm, or None if the set has no projection.
 
         Parameters
         ----------
         x : array_like
             Point to project.
+        """
+        nearest = self.projection(np.shape(x))
+        return None if nearest is None else nearest(x)
+
+    def projection(self, shape: Shape) -> Projection | None:
+        """Return the function that `project` calls for arrays of a shape, or None if it would not be cheap.
+
+        Methods ask for it to find out whether the set has a projection, which costs nothing.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of the points.
         """
         return None
 
@@ -722,9 +739,9 @@ class _InvertibleImage(Faces, WorkingSets, Summands, AffineImage):
         """Return the errors of the entries of ``inverse(x)``, given those of x."""
         return noise / self.unit
 
-    def project(self, x: ArrayLike) -> Array | None:
-        inner = self.constraint.project(self.inverse(finite_array(x, "x")))
-        return None if inner is None else self.forward(inner)
+    def projection(self, shape: Shape) -> Projection | None:
+        inner = self.constraint.projection(shape)
+        return None if inner is None else lambda x: self.forward(inner(self.inverse(finite_array(x, "x"))))
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         inner = self.constraint.diameter(shape or self.shape)

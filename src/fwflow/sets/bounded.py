@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot, length, lowest, smallest
 from fwflow._validation import Array, InputError, finite_array, float_array, float_dtype, number, positive
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, ParametricSet, Tangent, WorkingSets, few_ulps, first_bound, needs_shape
+from fwflow.sets.base import Faces, ParametricSet, Projection, Tangent, WorkingSets, few_ulps, first_bound, needs_shape
 
 # Relative rounding error up to which a projection leaves points as they are, so that it is its own projection.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
@@ -207,7 +207,10 @@ class BoundedSum(Faces, ParametricSet):
         lower, upper, least, _ = self._limits(g.shape)
         return self._vertex(self._best(-g.reshape(-1).astype(np.float64), lower, upper), g, least)
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         lower, upper, least, free = self._limits(x.shape)
         wide = x.reshape(-1).astype(np.float64, copy=False)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fwflow._numerics import dot, length
 from fwflow._validation import Array, finite_array, float_dtype
 from fwflow.points.vertices import DenseVertex, Shape, Vertex
-from fwflow.sets.base import ParametricSet, check_shape, rounding
+from fwflow.sets.base import ParametricSet, Projection, check_shape, rounding
 from fwflow.sets.bounded import ROUNDING
 
 # Farther points are projected as if they were this many longest half-axes away, so that squares do not overflow.
@@ -96,7 +96,10 @@ class Ellipsoid(ParametricSet):
             away = length(self._along(x - self.center) / self.axes)
         return bool(away <= 1 + tol + length(sizes / self.axes))
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         r"""Return the projection, with components :math:`z_i a_i^2 / (a_i^2 + t)`, by the secular equation for t.
 
         1 / (length of the projection in axis units) is concave in t. Newton's method increases to the root (Hebden

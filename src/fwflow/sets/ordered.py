@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from fwflow._numerics import best_first, dot, norm, smallest
 from fwflow._validation import Array, finite_array, float_dtype, whole
 from fwflow.points.vertices import DenseVertex, OneHot, Shape, Vertex
-from fwflow.sets.base import KnownVertices, ParametricSet, needs_shape
+from fwflow.sets.base import KnownVertices, ParametricSet, Projection, needs_shape
 from fwflow.sets.bounded import ROUNDING, vertex_at
 from fwflow.sets.vectors import Ball
 
@@ -75,7 +75,10 @@ class _OrderedBall(KnownVertices, Ball):
     def norm(self, x: Array) -> float:
         return float(dot(self._weights(x.size), np.sort(np.abs(x))[::-1]))
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         return self.projected(x, lambda y: onto_ordered_ball(y, self._weights(y.size), self.radius))
 
 
@@ -340,7 +343,10 @@ class Permutahedron(KnownVertices, ParametricSet):
         slack = tol * widths + np.cumsum(noise.reshape(-1)[order])
         return bool((excess <= slack).all() and excess[-1] >= -slack[-1])
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         """Return the projection, by isotonic regression of x minus the weights in order (Blondel et al. 2020)."""
         x = finite_array(x, "x")
         wide = x.reshape(-1).astype(np.float64, copy=False)

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, norm
@@ -24,6 +23,7 @@ from fwflow.sets.base import (
     ConstraintSet,
     Faces,
     KnownVertices,
+    Projection,
     Summands,
     Tangent,
     WorkingSets,
@@ -211,10 +211,14 @@ class Product(Faces, WorkingSets, _Composition):
         parts = super()._inner_vertices(vertex)
         return [part.parts[0] for part in parts] if parts and all(part.parts for part in parts) else None
 
-    def project(self, x: ArrayLike) -> Array | None:
-        blocks = self.cut(finite_array(x, "x", ndim=1))
-        parts = [C.project(block) for C, block in zip(self.inner_sets, blocks, strict=True)]
-        return None if any(part is None for part in parts) else np.concatenate(parts)  # type: ignore[arg-type]
+    def projection(self, shape: Shape) -> Projection | None:
+        found = [C.projection((n,)) for C, n in self.blocks]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found):
+            return None
+        return lambda x: np.concatenate(
+            [part(block) for part, block in zip(parts, self.cut(finite_array(x, "x", ndim=1)), strict=True)]
+        )
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         ends = [c.bounds((n,)) for c, n in self.blocks]
@@ -403,9 +407,9 @@ class MinkowskiSum(_Composition):
         ends = self.bounds(x.shape)
         return found_by_oracle(self, x, tol, noise) if ends is None else Box(*ends).near(x, tol, noise)
 
-    def project(self, x: ArrayLike) -> Array | None:
-        ends = self.bounds(np.shape(x))
-        return None if ends is None else Box(*ends).project(x)
+    def projection(self, shape: Shape) -> Projection | None:
+        ends = self.bounds(shape)
+        return None if ends is None else Box(*ends).projection(shape)
 
     def bounds(self, shape: Shape) -> tuple[Array, Array] | None:
         ends = self._ends(shape)

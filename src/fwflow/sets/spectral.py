@@ -16,7 +16,7 @@ from fwflow._numerics import dot, norm
 from fwflow._validation import Array, finite_array, float_dtype, number, positive, whole
 from fwflow.points.lowrank import LowRank
 from fwflow.points.vertices import DenseVertex, OneHot, RankOne, Shape, Sum, Vertex
-from fwflow.sets.base import KnownSet, ParametricSet, SpectralRange, few_ulps, needs_shape, rounding
+from fwflow.sets.base import KnownSet, ParametricSet, Projection, SpectralRange, few_ulps, needs_shape, rounding
 from fwflow.sets.hypersimplices import HyperSimplex, UnitSimplex
 from fwflow.sets.lanczos import BOUND_SHARE, SHARE, eigenvalue_bound, leading_pair, leading_space, spectral_bound
 from fwflow.sets.vectors import NO_NOISE, L1Ball, L2Ball, LInfBall, LpBall, Simplex
@@ -50,16 +50,17 @@ class _Matrices(ParametricSet):
     def _spectra(self, radius: float) -> KnownSet:
         """Return the set of the singular values or eigenvalues of members, if the radius were this one."""
 
-    def project(self, x: ArrayLike) -> Array | None:
-        """Return the projection of x, or None if x has more than 1000 rows and columns.
+    def projection(self, shape: Shape) -> Projection | None:
+        """Return the projection for matrices of a shape, or None if they have more than 1000 rows and columns.
 
         It projects the singular values. For sets of symmetric matrices, it projects the eigenvalues of the symmetric
-        part of x.
+        part.
         """
+        self._check(shape)
+        return None if min(shape) > self.largest else self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
-        self._check(x.shape)
-        if min(x.shape) > self.largest:
-            return None
         power = math.frexp(max(float(np.abs(x).max()), self.radius))[1]  # In this unit, nothing overflows.
         X = np.ldexp(x.astype(np.float64, copy=False), -power)
         radius = max(math.ldexp(self.radius, -power), _NEAR_ZERO)
@@ -73,7 +74,7 @@ class _Matrices(ParametricSet):
         if symmetric and inside.near(values, slack, NO_NOISE):
             return x
         onto = inside.project(values)
-        assert onto is not None  # All sets of values have a projection.
+        assert onto is not None  # all sets of values have a projection
         Y = dot(self.radius * (left * (onto / radius)), right)
         return ((Y + Y.T) / 2 if self.square else Y).astype(x.dtype, copy=False)
 
@@ -533,11 +534,11 @@ class SchattenBall(_Matrices):
     def _spectra(self, radius: float) -> LInfBall | LpBall:
         return LInfBall(radius) if math.isinf(self.p) else LpBall(self.p, radius)
 
-    def project(self, x: ArrayLike) -> Array | None:
+    def projection(self, shape: Shape) -> Projection | None:
         if self.p != 2:
-            return super().project(x)
-        self._check(np.shape(x))
-        return L2Ball(self.radius).project(x)
+            return super().projection(shape)
+        self._check(shape)
+        return L2Ball(self.radius).projection(shape)
 
     def norm(self, x: Array) -> float:
         """Return the p-norm of the singular values."""

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from fwflow._validation import Array, finite_array, float_array, float_dtype
 from fwflow.points.vertices import Shape, Vertex
-from fwflow.sets.base import AffineImage, ConstraintSet
+from fwflow.sets.base import AffineImage, ConstraintSet, Projection
 from fwflow.sets.products import Image
 
 # Number of random directions in which the constructor checks that the set is symmetric. Chosen without tuning.
@@ -155,9 +155,10 @@ class Symmetric(AffineImage):
         allowed = tol * float(np.abs(x).max(initial=0.0)) + noise + self.average(noise)
         return bool((np.abs(self.average(x) - x) <= allowed).all()) and self.constraint.near(x, tol, noise)
 
-    def project(self, x: ArrayLike) -> Array | None:
+    def projection(self, shape: Shape) -> Projection | None:
         """Return the projection of the average onto the inner set, which is symmetric because that set is."""
-        return self.constraint.project(self.average(finite_array(x, "x")))
+        inner = self.constraint.projection(shape)
+        return None if inner is None else lambda x: inner(self.average(finite_array(x, "x")))
 
     def diameter(self, shape: Shape | None = None) -> float | None:
         """Return an upper bound: the diameter of the inner set."""

@@ -18,7 +18,7 @@ from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, finite_array, number
 from fwflow.points.vertices import Permutation, Shape, SparseVertex, Vertex
-from fwflow.sets.base import Faces, ParametricSet, few_ulps, first_bound
+from fwflow.sets.base import Faces, ParametricSet, Projection, few_ulps, first_bound
 from fwflow.sets.programs import Program
 
 # The total masses may differ by this relative rounding error, which sums in single precision have.
@@ -65,7 +65,10 @@ class _Plans(ParametricSet):
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
         return np.outer(self.a, self.b / self.b.sum()).reshape(self._checked(shape)).astype(dtype)
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         """Return the projection, up to rounding, by Newton's method on the dual: ten to a hundred linear systems."""
         x = finite_array(x, "x")
         self._checked(x.shape, "x")

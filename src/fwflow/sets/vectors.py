@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fwflow.sets.base import (
     Crossing,
     KnownVertices,
     ParametricSet,
+    Projection,
     WorkingSets,
     few_ulps,
     needs_shape,
@@ -187,7 +189,10 @@ class L1Ball(_SingleEntries):
         i = int(abs(flat).argmax())
         return OneHot(i, -self.radius if flat[i] > 0 else self.radius, g.shape)
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False).reshape(-1)
         size = np.abs(wide)
@@ -253,7 +258,10 @@ class Box(BoundedSum):
         lower, upper = self._given(shape)
         return lower.reshape(shape), upper.reshape(shape)
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         lower, upper = self.bounds(x.shape)
         return rounded_towards(np.clip(x.astype(np.float64, copy=False), lower, upper), lower / 2 + upper / 2, x.dtype)
@@ -374,7 +382,10 @@ class LpBall(Ball):
         norm = float((scaled**q).sum()) ** (1 / q)
         return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         return self.projected(x, self._onto_sphere)
 
     def _onto_sphere(self, x: Array) -> Array:
@@ -528,8 +539,8 @@ class GroupBall(KnownVertices, WorkingSets, Ball):
     def restricted(self, places: Array) -> GroupBall:
         return GroupBall(self._labels[places], self.radius, self.p)
 
-    def project(self, x: ArrayLike) -> Array | None:
-        return self.projected(x, self._onto) if self.p in (2, math.inf) else None
+    def projection(self, shape: Shape) -> Projection | None:
+        return partial(self.projected, onto=self._onto) if self.p in (2, math.inf) else None
 
     def _onto(self, x: Array) -> Array:
         unit = 2.0**20 if np.abs(x).max() > 1e300 else 1.0  # In this unit no norm overflows.
@@ -603,7 +614,10 @@ class Simplex(_SingleEntries):
     def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
         return OneHot(int(g.argmin()), self.radius, g.shape)
 
-    def project(self, x: ArrayLike) -> Array:
+    def projection(self, shape: Shape) -> Projection:
+        return self._nearest
+
+    def _nearest(self, x: ArrayLike) -> Array:
         x = finite_array(x, "x")
         wide = x.astype(np.float64, copy=False)
         if wide.min() >= 0 and self.near(wide, few_ulps(x.dtype) / 2, NO_NOISE):
