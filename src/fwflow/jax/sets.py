@@ -21,7 +21,7 @@ from jax import lax
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
 from fwflow.jax.points import OneHot, Point, Vertex
-from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, pytree
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, opened, pytree
 from fwflow.sets.base import ConstraintSet, verdict
 
 #: Public names of fwflow.jax.
@@ -95,6 +95,10 @@ class Set(ABC):
             return None
         greatest = -self.lower_bound(-g)
         return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
+
+    def opened(self, x: Array) -> Set:
+        """Return the same set with the traced numbers that a user's oracle closes over as arguments."""
+        return self
 
     def computes_in_double(self, g: Array) -> bool:
         """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
@@ -534,6 +538,9 @@ class Product(Set):
         made = [check for check in checks if check is not None]
         return jnp.stack(made).any() if made else None
 
+    def opened(self, x: Array) -> Set:
+        return Product([C.opened(part) for C, part in self._blocks(x)], self.shapes)
+
     def computes_in_double(self, g: Array) -> bool:
         return all(C.computes_in_double(part) for C, part in self._blocks(g))
 
@@ -569,17 +576,22 @@ class Oracle(Set):
     Array([0.5, 1. ], dtype=float32)
     """
 
-    oracle: Callable[[Array], Array]
+    oracle: Callable[..., Array]
+    args: tuple[Any, ...] = ()
     from_user = True
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
-        return Point(jnp.asarray(self.oracle(g), g.dtype))
+        return Point(jnp.asarray(self.oracle(*self.args, g), g.dtype))
+
+    def opened(self, x: Array) -> Set:
+        oracle, numbers = opened(self.oracle, x)
+        return Oracle(oracle, (numbers,)) if numbers else self
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return self.lmo(jnp.zeros(shape, dtype)).x
 
     def computes_in_double(self, g: Array) -> bool:
-        return computes_in_double(self.oracle, g)
+        return computes_in_double(partial(self.oracle, *self.args), g)
 
 
 @pytree("constraint")
