@@ -36,6 +36,7 @@ __all__ = [
     "Oracle",
     "Product",
     "Simplex",
+    "UnitSimplex",
     "as_jax_set",
 ]
 
@@ -241,6 +242,52 @@ class Simplex(_RadiusSet):
     def atoms(self, x: Array) -> tuple[Array, Array]:
         flat = x.reshape(-1)
         return jnp.full_like(flat, self._r(x)), flat / self._r(x)
+
+
+@pytree()
+class UnitSimplex(_RadiusSet):
+    """Nonnegative vectors with a sum of at most ``radius``: the compiled form of `fwflow.UnitSimplex`.
+
+    Parameters
+    ----------
+    radius : float or array
+        Bound on the sum of the entries, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.UnitSimplex : Set of the core.
+    Simplex : The sum is equal to the radius.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.UnitSimplex().project(jnp.array([0.5, -1.0, 0.25]))
+    Array([0.5 , 0.  , 0.25], dtype=float32)
+    """
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
+        flat = g.reshape(-1)
+        i = flat.argmin()
+        return OneHot(i, jnp.where(flat[i] < 0, self._r(g), 0))
+
+    def lower_bound(self, g: Array) -> Array:
+        return self._r(g) * jnp.minimum(g.min(), 0)
+
+    def start(self, shape: Shape, dtype: Any) -> Array:
+        return Simplex.start(self, shape, dtype) / 2  # type: ignore[arg-type]
+
+    def excess(self, x: Array) -> Array:
+        share = x / self._r(x)
+        return jnp.maximum(jnp.maximum(share.sum() - 1, -share.min()), 0)
+
+    def project(self, x: Array) -> Array:
+        inside = jnp.maximum(x, 0)
+        return jnp.where(inside.sum() <= self._r(x), inside, onto_simplex(x.reshape(-1), self._r(x)).reshape(x.shape))
+
+    def atoms(self, x: Array) -> tuple[Array, Array]:
+        r, flat = self._r(x), x.reshape(-1)
+        left = jnp.maximum(1 - flat.sum() / r, 0)
+        return jnp.append(jnp.full_like(flat, r), 0), jnp.append(flat / r, left)
 
 
 @pytree()
@@ -668,6 +715,7 @@ _COMPILED: dict[type, Callable[[Any], Set]] = {
     core.LpBall: lambda C: LpBall(C.p, C.radius),
     core.NuclearBall: lambda C: NuclearBall(C.radius),
     core.Simplex: lambda C: Simplex(C.radius),
+    core.UnitSimplex: lambda C: UnitSimplex(C.radius),
     core.Box: lambda C: Box(C.lower, C.upper),
     core.Product: lambda C: Product(*zip(*C.blocks, strict=True)),
 }
