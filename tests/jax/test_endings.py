@@ -136,6 +136,38 @@ def test_success_needs_rounding_below_the_tolerance():
         assert easy.rounding < 1e-8
 
 
+@pytest.mark.parametrize("shape", ["variance", "utility"])
+def test_a_tolerance_below_rounding_does_not_hold_the_batch(shape):
+    """Portfolios, whose accelerated steps in single precision wander about the optimum."""
+    rng = np.random.default_rng(1)
+    returns = 0.01 * (rng.standard_normal((150, 60)) + rng.standard_normal((150, 1)))
+    S = jnp.asarray(252 * np.cov(returns.T) + 1e-4 * np.eye(60), np.float32)
+
+    def fit(mu):
+        def fun(x, S, mu):
+            y, gain = (x * (1 + 0.1 * mu), 0.0) if shape == "variance" else (x, (mu * x).sum())
+            return 5 * (y * (S * y).sum(axis=1)).sum() - gain
+
+        return fwj.minimize(fwj.Smooth(fun, S, mu), fwj.Simplex(), np.full(60, 1 / 60), tol=1e-12, max_iter=4000)
+
+    r = jax.jit(jax.vmap(fit))(0.1 * rng.standard_normal((32, 60)).astype(np.float32))
+    assert {status.name for status in r.statuses} <= {"PRECISION", "TOLERANCE"}
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "fw"}, {"method": "fw", "momentum": "nesterov"}], ids=["plain", "momentum"]
+)
+def test_slow_progress_is_not_rounding(options):
+    """Gaps of Frank-Wolfe are O(1/k) and zigzag, and f is flat long before they are small."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((12, 40, 30)).astype(np.float32)
+    b = np.einsum("bij,j->bi", A, np.repeat([1.0, 0.0], [8, 22]).astype(np.float32)) + 0.1
+    tol, limits = 2e-5, {"max_iter": 4000, **options}
+    r = jax.jit(jax.vmap(lambda A, b: fwj.minimize(fwj.LinearModel(A, b), fwj.L1Ball(2.0), tol=tol, **limits)))(A, b)
+    assert tol > float(r.resolution.max())
+    assert "PRECISION" not in {status.name for status in r.statuses}
+
+
 def test_sets_on_the_host_are_not_asked_about_what_is_not_a_number():
     f = fwj.LinearModel(np.full((9, 9), np.nan), np.zeros(9))
     r = fwj.minimize(fwj.Smooth(lambda X: f.value(f.point(X))), fwj.Host(fw.Birkhoff(3)), max_iter=5)

@@ -34,6 +34,9 @@ _UNCHANGED = 10
 _IDLE = 5
 # Largest multiple of the rounding error up to which a gap that no longer falls is attributed to rounding.
 _ROUNDING_TIMES = 1e3
+# Share of a run, and at least a round, after which a run ends that reached a gap within rounding and no smaller one
+# since. Until then, a gap that falls slowly has time to fall: by a quarter if it is O(1/k).
+_FLAT = 1 / 4
 
 
 @pytree("method")
@@ -120,7 +123,8 @@ class Carry(NamedTuple):
     """State of a run between two iterations.
 
     A round ends when the gap is at most `aim`, but not before `wait` iterations. `idle` counts verifications in a row
-    without a gap clearly below `best_gap`.
+    without a gap clearly below `best_gap`. The verification at iteration `improved` was the last one to find an iterate
+    with a gap clearly below all earlier ones; that gap is `least`.
     """
 
     k: Array
@@ -132,6 +136,8 @@ class Carry(NamedTuple):
     aim: Array
     best_gap: Array
     idle: Array
+    least: Array
+    improved: Array
     wait: Array
     status: Array
     verified: Verification
@@ -186,6 +192,8 @@ def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Arra
         aim=threshold,
         best_gap=jnp.full_like(known.gap, jnp.inf),
         idle=whole(0),
+        least=known.gap,
+        improved=whole(0),
         wait=whole(0),
         status=whole(RUNNING),
         verified=Verification(None if C.excess(x) is None else jnp.zeros((), bool), unknown, unknown, unknown, unknown),
@@ -217,11 +225,13 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
     carry = (state.k, state.point, state.memory, jnp.zeros_like(state.threshold))
     k, point, memory, length = step(0, carry) if every == 1 else lax.fori_loop(0, every, masked, carry)
     steps = k - state.k
+    known = evaluate(f, C, point, state.known.vertex, method.lifts)
     advanced = state._replace(
         k=k,
         point=point,
         memory=memory,
-        known=evaluate(f, C, point, state.known.vertex, method.lifts),
+        known=known,
+        least=jnp.minimum(state.least, known.gap),
         n_grad=state.n_grad + method.gradients * steps + 1,
         n_lmo=state.n_lmo + method.oracles * steps + 1,
     )
@@ -244,12 +254,15 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     size = epsilon(point.x.dtype) * jnp.abs(point.x).max()
     unchanged = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _UNCHANGED)
     better = (verified.gap >= 0) & (verified.gap < 0.9 * state.best_gap)
+    smaller = moved.least < 0.9 * state.least
     checked = moved._replace(
         # After a failure, the run returns the point before this round, which was the last one to be verified.
         point=either(finite, point, state.point),
         verified=either(whole & ~finite, state.verified, verified),
         best_gap=jnp.where(better, verified.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
+        least=jnp.where(smaller, jnp.maximum(moved.least, 0), state.least),
+        improved=jnp.where(smaller, moved.k, state.improved),
         # The verified gap was larger than the gap of the loop: aim at a smaller one, and verify less often.
         aim=jnp.where(early, state.aim / 2, state.aim),
         wait=jnp.where(early, jnp.clip(2 * state.wait, 1, length), state.wait),
@@ -261,7 +274,10 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     wanted = state.threshold != -jnp.inf
     stalled = wanted & (checked.idle >= _IDLE) & (jnp.abs(verified.gap) <= verified.resolution)
     stuck = wanted & unchanged
-    of_rounding = stalled | (stuck & (jnp.abs(verified.gap) <= _ROUNDING_TIMES * verified.resolution))
+    # The difference of the two gaps is a rounding error that the estimate may have missed.
+    within = moved.least <= jnp.maximum(verified.resolution, jnp.abs(moved.known.gap - verified.gap))
+    flat = wanted & within & (moved.k - checked.improved >= jnp.maximum(length, _FLAT * moved.k))
+    of_rounding = stalled | ((stuck | flat) & (jnp.abs(verified.gap) <= _ROUNDING_TIMES * verified.resolution))
     ends = [
         (~finite, Status.NUMERICAL),
         (False if contradiction is None else contradiction, Status.INCONSISTENT),

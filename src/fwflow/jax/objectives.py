@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from fwflow._validation import InputError
 from fwflow.jax.points import Design, Point, Vertex, as_design
-from fwflow.jax.trees import Array, blocks, epsilon, floating, inner, is_concrete, pytree
+from fwflow.jax.trees import Array, blocks, epsilon, floating, inner, is_concrete, opened, pytree
 from fwflow.objectives.image_based import scale_factor
 from fwflow.objectives.losses import Loss, find_loss
 
@@ -58,6 +58,10 @@ class Objective(ABC):
     def tree(self, x: Array) -> Any:
         """Return x in the form of the user, an array or a tree of arrays."""
         return x
+
+    def opened(self, x: Array) -> Objective:
+        """Return the same objective with the traced numbers that a user's function closes over as arguments."""
+        return self
 
     @abstractmethod
     def value(self, point: Point) -> Array:
@@ -243,6 +247,14 @@ class Smooth(Objective):
         leaves, structure = jax.tree.flatten(example)
         f = Smooth(self.fun, *self.args)
         vars(f).update(structure=structure, shapes=tuple(leaf.shape for leaf in leaves))
+        return f
+
+    def opened(self, x: Array) -> Objective:
+        fun, numbers = opened(self.fun, self.tree(x), *self.args)
+        if not numbers:
+            return self
+        f = Smooth(lambda x, numbers, *args: fun(numbers, x, *args), numbers, *self.args)
+        vars(f).update(structure=self.structure, shapes=self.shapes)
         return f
 
     def tree(self, x: Array) -> Any:

@@ -21,7 +21,7 @@ from jax import lax
 from fwflow import sets as core
 from fwflow._validation import InputError, whole
 from fwflow.jax.points import OneHot, Point, Vertex
-from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, pytree
+from fwflow.jax.trees import Array, blocks, checked, computes_in_double, epsilon, is_concrete, opened, pytree
 from fwflow.sets.base import ConstraintSet, verdict
 
 #: Public names of fwflow.jax.
@@ -36,6 +36,7 @@ __all__ = [
     "Oracle",
     "Product",
     "Simplex",
+    "UnitSimplex",
     "as_jax_set",
 ]
 
@@ -95,6 +96,10 @@ class Set(ABC):
             return None
         greatest = -self.lower_bound(-g)
         return greatest - bound < -_ORACLE_ROUNDING * (jnp.abs(bound) + jnp.abs(greatest))
+
+    def opened(self, x: Array) -> Set:
+        """Return the same set with the traced numbers that a user's oracle closes over as arguments."""
+        return self
 
     def computes_in_double(self, g: Array) -> bool:
         """Return whether `lower_bound` and `excess` can be computed in double precision for any type of g."""
@@ -237,6 +242,52 @@ class Simplex(_RadiusSet):
     def atoms(self, x: Array) -> tuple[Array, Array]:
         flat = x.reshape(-1)
         return jnp.full_like(flat, self._r(x)), flat / self._r(x)
+
+
+@pytree()
+class UnitSimplex(_RadiusSet):
+    """Nonnegative vectors with a sum of at most ``radius``: the compiled form of `fwflow.UnitSimplex`.
+
+    Parameters
+    ----------
+    radius : float or array
+        Bound on the sum of the entries, which may be traced; 1 by default.
+
+    See Also
+    --------
+    fwflow.UnitSimplex : Set of the core.
+    Simplex : The sum is equal to the radius.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, fwflow.jax as fwj
+    >>> fwj.UnitSimplex().project(jnp.array([0.5, -1.0, 0.25]))
+    Array([0.5 , 0.  , 0.25], dtype=float32)
+    """
+
+    def lmo(self, g: Array, hint: Vertex | None = None) -> OneHot:
+        flat = g.reshape(-1)
+        i = flat.argmin()
+        return OneHot(i, jnp.where(flat[i] < 0, self._r(g), 0))
+
+    def lower_bound(self, g: Array) -> Array:
+        return self._r(g) * jnp.minimum(g.min(), 0)
+
+    def start(self, shape: Shape, dtype: Any) -> Array:
+        return Simplex.start(self, shape, dtype) / 2  # type: ignore[arg-type]
+
+    def excess(self, x: Array) -> Array:
+        share = x / self._r(x)
+        return jnp.maximum(jnp.maximum(share.sum() - 1, -share.min()), 0)
+
+    def project(self, x: Array) -> Array:
+        inside = jnp.maximum(x, 0)
+        return jnp.where(inside.sum() <= self._r(x), inside, onto_simplex(x.reshape(-1), self._r(x)).reshape(x.shape))
+
+    def atoms(self, x: Array) -> tuple[Array, Array]:
+        r, flat = self._r(x), x.reshape(-1)
+        left = jnp.maximum(1 - flat.sum() / r, 0)
+        return jnp.append(jnp.full_like(flat, r), 0), jnp.append(flat / r, left)
 
 
 @pytree()
@@ -534,6 +585,9 @@ class Product(Set):
         made = [check for check in checks if check is not None]
         return jnp.stack(made).any() if made else None
 
+    def opened(self, x: Array) -> Set:
+        return Product([C.opened(part) for C, part in self._blocks(x)], self.shapes)
+
     def computes_in_double(self, g: Array) -> bool:
         return all(C.computes_in_double(part) for C, part in self._blocks(g))
 
@@ -569,17 +623,22 @@ class Oracle(Set):
     Array([0.5, 1. ], dtype=float32)
     """
 
-    oracle: Callable[[Array], Array]
+    oracle: Callable[..., Array]
+    args: tuple[Any, ...] = ()
     from_user = True
 
     def lmo(self, g: Array, hint: Vertex | None = None) -> Point:
-        return Point(jnp.asarray(self.oracle(g), g.dtype))
+        return Point(jnp.asarray(self.oracle(*self.args, g), g.dtype))
+
+    def opened(self, x: Array) -> Set:
+        oracle, numbers = opened(self.oracle, x)
+        return Oracle(oracle, (numbers,)) if numbers else self
 
     def start(self, shape: Shape, dtype: Any) -> Array:
         return self.lmo(jnp.zeros(shape, dtype)).x
 
     def computes_in_double(self, g: Array) -> bool:
-        return computes_in_double(self.oracle, g)
+        return computes_in_double(partial(self.oracle, *self.args), g)
 
 
 @pytree("constraint")
@@ -656,6 +715,7 @@ _COMPILED: dict[type, Callable[[Any], Set]] = {
     core.LpBall: lambda C: LpBall(C.p, C.radius),
     core.NuclearBall: lambda C: NuclearBall(C.radius),
     core.Simplex: lambda C: Simplex(C.radius),
+    core.UnitSimplex: lambda C: UnitSimplex(C.radius),
     core.Box: lambda C: Box(C.lower, C.upper),
     core.Product: lambda C: Product(*zip(*C.blocks, strict=True)),
 }

@@ -20,7 +20,7 @@ from fwflow.jax.loop import RUNNING, Result
 from fwflow.jax.methods import Method, Multistep, Pairwise, ProjectedGradient, line_searches
 from fwflow.jax.objectives import Objective, Smooth
 from fwflow.jax.sets import Product, Set, as_jax_set
-from fwflow.jax.trees import OPTIONS, Array, epsilon, floating, inner, is_concrete
+from fwflow.jax.trees import OPTIONS, Array, epsilon, floating, inner, is_concrete, undifferentiated
 from fwflow.methods import DEFAULT_SCHEDULE, Request
 from fwflow.methods import catalogue as core
 from fwflow.run.paths import checked_radii
@@ -101,6 +101,7 @@ def minimize(
     Returns
     -------
     Result
+        Its derivatives are an error; `solution` has derivatives.
 
     See Also
     --------
@@ -120,6 +121,8 @@ def minimize(
     options = method, schedule, line_search, momentum
     f, C, chosen, x, limits, every, name = posed(f, C, x0, options, (tol, rtol, max_iter), check_every)
     rows = whole(max_iter, "max_iter", 0) + 1 if trace else 0
+    given = f, C, chosen, x, limits
+    f, C, chosen, x, limits = given if is_concrete(given) else undifferentiated(given)
     run = _alone if is_concrete(jnp.zeros(())) else _within  # Inside jit, even constants are traced.
     state = run(f, C, chosen, x, *limits, every=every, rows=rows)
     return loop.result(state, f.tree(state.point.x), name)
@@ -182,6 +185,7 @@ def path(
            [2. , 0. ],
            [2.5, 0.5]], dtype=float32)
     """
+    _check_concrete(jnp.zeros(()), f, C, radii, x0, tol, rtol, max_iter)
     template = as_jax_set(C)
     if template.radius is None:
         raise InputError(f"C must be a set with a radius, such as L1Ball(); got {template!r}")
@@ -189,6 +193,7 @@ def path(
     smallest = template.with_radius(given_radii.min())
     options = method, schedule, line_search, momentum
     f, _, chosen, x, limits, every, name = posed(f, smallest, x0, options, (tol, rtol, max_iter), check_every)
+    _check_concrete(f)
     places = _padded(np.arange(len(given_radii)))
     each = given_radii.astype(x.dtype), *limits
     batch, *all_limits = (jnp.broadcast_to(part, given_radii.shape)[places] for part in each)
@@ -205,6 +210,13 @@ def path(
             return loop.result(latest, jax.vmap(f.tree)(latest.point.x), name)
         batch, states = jax.tree.map(lambda leaf, at=kept: leaf[at], (batch, states))
         places = places[kept]
+
+
+def _check_concrete(*parts: Any) -> None:
+    if not is_concrete(parts):
+        raise InputError(
+            "fwj.path cannot be called inside jit, vmap or grad; use fwj.minimize in vmap, fwj.solution in grad"
+        )
 
 
 def _padded(places: Any) -> Any:
@@ -235,8 +247,9 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
 
     .. math:: \nabla_S f(x) + \lambda\sigma_S = 0, \qquad \sigma_S^T x_S = r,
 
-    are differentiated. The solution must be accurate enough to determine its face (``tol``), and f must be strictly
-    convex on it. A derivative costs some steps of conjugate gradients, each with a product with the Hessian.
+    are differentiated, for higher derivatives too. The solution must be accurate enough to determine its face
+    (``tol``), and f must be strictly convex on it. A derivative costs some steps of conjugate gradients, each with a
+    product with the Hessian.
 
     Parameters
     ----------
@@ -260,16 +273,17 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
     >>> slopes(2.0).round(3)
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
-    C = as_jax_set(C)
-    still_f, still_C = lax.stop_gradient((f, C))
-    x = lax.stop_gradient(minimize(still_f, still_C, x0, **options).x)
+    f, C, start = _started(f, as_jax_set(C), x0)
+    still_f, still_C, start = lax.stop_gradient((f, C, start))
+    x = minimize(still_f, still_C, start, **options).x
     atoms = still_C.atoms(x)
     if atoms is None:
-        raise InputError(f"C must be an L1Ball or a Simplex to differentiate in its data; got {C!r}")
+        raise InputError(f"C must be an L1Ball, a Simplex or a UnitSimplex to differentiate in its data; got {C!r}")
     signs, used = (part[: x.size].reshape(x.shape) for part in (jnp.sign(atoms[0]), atoms[1] > 0))
     # Weight of the origin: the solution is inside an L1 ball, where there is no face.
     interior = atoms[1][x.size :].sum() > 1e3 * epsilon(x.dtype)
-    inside, normal = used | interior, jnp.where(used & ~interior, signs, 0)
+    # Zeros may take both signs in a ball; in a simplex with the origin they stay at their bound.
+    inside, normal = used | (interior & (signs == 0)), jnp.where(used & ~interior, signs, 0)
     length2 = jnp.maximum(inner(normal, normal), 1)
 
     def along(v: Array) -> Array:
@@ -277,30 +291,28 @@ def solution(f: Objective, C: Set | Any, x0: Any = None, **options: Any) -> Arra
         v = jnp.where(inside, v, 0)
         return v - (inner(normal, v) / length2) * normal
 
-    def curved(v: Array) -> Array:
-        return jax.jvp(lambda x: still_f.gradient(still_f.point(x)), (x,), (v,))[1]
+    def residual(x: Array) -> Array:
+        """Return zero at the minimiser over the face: the gradient along it, and the distance from its plane."""
+        return along(f.gradient(f.point(x))) + (x - along(x)) - (jnp.asarray(C.radius, x.dtype) / length2) * normal
 
-    def moving(value: Array) -> Array:
-        """Return zero with the derivative of a value."""
-        return value - lax.stop_gradient(value)
+    def solved(curved: Callable[[Array], Array], b: Array) -> Array:
+        """Return v with ``curved(v) = b`` for the derivative of the residual, which is symmetric along the face."""
+        outward = b - along(b)
+        change = lax.custom_linear_solve(
+            lambda v: along(curved(along(v))) + (v - along(v)),
+            along(b - curved(outward)),
+            solve=lambda operator, b: cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=10 * x.size)[0],  # type: ignore
+            symmetric=True,
+        )
+        return outward + along(change)
 
-    outward = (moving(jnp.asarray(C.radius, x.dtype)) / length2) * normal
-    push = moving(f.gradient(f.point(x))) + curved(outward)
-    change = lax.custom_linear_solve(
-        lambda v: along(curved(along(v))) + (v - along(v)),
-        -along(push),
-        solve=lambda operator, b: cg(operator, b, tol=10 * epsilon(b.dtype), maxiter=10 * x.size)[0],  # type: ignore
-        symmetric=True,
-    )
-    return x + outward + along(change)
+    return lax.custom_root(residual, x, lambda _, x: x, solved)
 
 
 def posed(
     f: Any, C: Any, x0: Any, options: tuple[Any, Any, Any, Any], limits: tuple[Any, Any, Any], check_every: int | None
 ) -> tuple[Objective, Set, Method, Array, tuple[Array, Array, Array], int, str]:
     """Return the arguments of `loop.run`, the limits (tol, rtol, max_iter) as a tuple, and the name of the method."""
-    if not isinstance(f, Objective):
-        raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
     f, C, x = _started(f, as_jax_set(C), x0)
     request = Request.checked(*options, names=(core.AUTO, *_VARIANTS))
     chosen, name = _chosen(C, x, request)
@@ -312,7 +324,15 @@ def posed(
     return f, C, chosen, x, (tol, rtol, max_iter), 1 if chosen.uses_iterate else every, name
 
 
-def _started(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
+def _started(f: Any, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
+    """Return the objective, the set and the start as functions of all traced numbers in them."""
+    if not isinstance(f, Objective):
+        raise InputError(f"f must be a fwflow.jax LinearModel or Smooth; got {type(f).__name__}")
+    f, C, x = _start(f, C, x0)
+    return f.opened(x), C.opened(x), x
+
+
+def _start(f: Objective, C: Set, x0: Any) -> tuple[Objective, Set, Array]:
     if x0 is None:
         shape = f.shape if f.shape is not None else C.shape
         if shape is None:
@@ -363,7 +383,9 @@ def _chosen(C: Set, x: Array, request: Request) -> tuple[Method, str]:
     if method in _VARIANTS:
         entry = core.VARIANTS[name]
         if jax.eval_shape(C.project if name == "apg" else C.atoms, x) is None:
-            raise InputError(f"method={name!r} needs {entry.needs or 'an L1Ball or a Simplex'}; got {C!r}")
+            raise InputError(
+                f"method={name!r} needs {entry.needs or 'an L1Ball, a Simplex or a UnitSimplex'}; got {C!r}"
+            )
         return _VARIANTS[name](**request.options(name, entry.takes)), name
     tableau = method if isinstance(method, Tableau) else find_tableau(name)
     request.warn_if_uncertified(tableau, stacklevel=4)

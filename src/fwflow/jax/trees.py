@@ -11,7 +11,7 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr, check_jaxpr, subjaxprs
+from jax.extend.core import Jaxpr, check_jaxpr, jaxpr_as_fun, subjaxprs
 from jax.tree_util import register_pytree_node
 
 from fwflow._validation import InputError
@@ -68,6 +68,36 @@ def checked(value: Any, name: str, wanted: str, accepts: Callable[[Any], Any]) -
     if not accepts(np.asarray(value)).all():
         raise InputError(f"{name} must {wanted}; got {value!r}")
     return value
+
+
+@jax.custom_jvp
+def undifferentiated(tree: Tree) -> Tree:
+    """Return a tree, of which no derivative can be taken: loops of unknown length have no reverse mode."""
+    return tree
+
+
+@undifferentiated.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    raise InputError(
+        "fwj.minimize cannot be differentiated; differentiate x = fwj.solution(f, C), or f.value(f.point(x)) for "
+        "the value"
+    )
+
+
+def opened(fun: Callable[..., Any], *example: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function of a list of numbers and the arguments of `fun`, and the list for which it is equal to `fun`.
+
+    The list holds the traced numbers that `fun` closes over, to which no rule for arguments would apply. Without such
+    numbers, `fun` is returned.
+    """
+
+    def with_list(numbers: Sequence[Any], *args: Any) -> Any:
+        closed, given = jax.make_jaxpr(fun)(*args), iter(numbers)
+        constants = [constant if is_concrete(constant) else next(given) for constant in closed.consts]
+        return jaxpr_as_fun(closed.replace(consts=constants))(*jax.tree.leaves(args))[0]  # type: ignore[no-untyped-call]
+
+    found = [constant for constant in jax.make_jaxpr(fun)(*example).consts if not is_concrete(constant)]
+    return (with_list if found else fun), found
 
 
 def epsilon(dtype: Any) -> float:
