@@ -273,7 +273,7 @@ class Box(BoundedSum):
         return DenseVertex(np.where(highest, upper, lower).astype(float_dtype(g.dtype), copy=False))
 
     def start(self, shape: Shape | None = None, dtype: Any = np.float64) -> Array:
-        centre = self.lower + (self.upper - self.lower) / 2
+        centre = self.lower / 2 + self.upper / 2  # The width may overflow.
         return np.broadcast_to(centre, self.shape or needs_shape(self, shape)).astype(dtype)
 
     def near(self, x: Array, tol: float, noise: Array) -> bool:
