@@ -41,15 +41,19 @@ from fwflow._training import (
     warn_if_uncertified,
     weights,
 )
-from fwflow._validation import InputError, positive
+from fwflow._validation import InputError, describe, positive
 from fwflow.sets.base import ConstraintSet
+from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau.scheme import Tableau
 
 __all__ = ["LMO", "Gap", "GapStop"]
 
-# Number of entries of tensors that are stacked for one call of an oracle: 4 MB of float32. It bounds the memory, and
-# larger tensors gain nothing from a stack.
+# Number of entries of tensors that are stacked for one call of an oracle on the CPU: 4 MB of float32. It bounds the
+# memory. Devices get four times as many entries, because they need larger products to be fast.
 _BATCH = 2**20
 _WIDE = (torch.float32, torch.float64)
+# Names in the state of a parameter: the average m, and the weights in float32.
+_STATE = ("momentum_buffer", "master")
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +237,7 @@ class LMO(torch.optim.Optimizer):
             "ns_steps": ns_steps,
             "ns_dtype": ns_dtype,
         }
+        self._options = tuple(defaults)
         super().__init__(params, _checked(defaults))
         for group in self.param_groups:
             if group["constrained"]:
@@ -305,26 +310,62 @@ class LMO(torch.optim.Optimizer):
         return _as_gap(self._gaps)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as plain values. Sets that are objects are stored as text."""
+        """Return the state as plain values. The tableau, and sets that are objects, are stored as text."""
         saved = super().state_dict()
         for group in saved["param_groups"]:
-            group["set"] = _described(group["set"])
+            group |= {"set": _described(group["set"]), "tableau": _described(self._tableau)}
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state and the options. Sets that are objects must be those of this optimiser."""
+        """Restore the state and the options. The tableau, and sets that are objects, must be those of this optimiser.
+
+        A state that does not fit raises an error and changes nothing.
+        """
         own = [group["set"] for group in self.param_groups]
-        for group, mine in zip(state_dict["param_groups"], own, strict=False):
-            saved = group.get("set")
-            if saved != _described(mine) and not (isinstance(mine, str) and saved in NORMS):
-                raise InputError(f"the state was saved with set={saved!r}; this optimiser has {_described(mine)!r}")
+        masters = self._check_state(state_dict)
         super().load_state_dict(state_dict)
         for group, mine in zip(self.param_groups, own, strict=True):
+            del group["tableau"]
             if not isinstance(mine, str):
                 group["set"] = mine
+        for parameter, copy in masters:  # which PyTorch would round to the type of the parameter
+            self.state[parameter]["master"] = copy.to(parameter.device, copy=True)
+
+    def _check_state(self, state_dict: Any) -> list[tuple[Tensor, Tensor]]:
+        """Raise an error if a saved state does not fit; return the parameters with their copies in float32."""
+        state, groups = (state_dict.get(k) if isinstance(state_dict, dict) else None for k in ("state", "param_groups"))
+        if not isinstance(state, dict) or not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
+            raise InputError(
+                "state_dict must have a dict 'state' and a list of dicts 'param_groups', as LMO returns it"
+            )
+        masters, first, scheme = [], 0, _described(self._tableau)
+        for group, mine in zip(groups, self.param_groups, strict=False):
+            lacks = [name for name in ("params", "tableau", *self._options) if name not in group]
+            if lacks:
+                raise InputError(f"a group of the state lacks {lacks}; load what the method state_dict of LMO returned")
+            if group["tableau"] != scheme:
+                raise InputError(
+                    f"the state was saved with tableau={group['tableau']!r}; this optimiser has {scheme!r}"
+                )
+            saved, described = group["set"], _described(mine["set"])
+            if saved != described and not (isinstance(mine["set"], str) and saved in NORMS):
+                raise InputError(f"the state was saved with set={saved!r}; this optimiser has {described!r}")
+            _checked({**group, "set": mine["set"]})
+            for key, (label, parameter) in zip(group["params"], _labelled(mine, first), strict=False):
+                entries = state.get(key, {})
+                for name, value in entries.items() if isinstance(entries, dict) else [("", entries)]:
+                    if name not in _STATE or not isinstance(value, Tensor) or value.shape != parameter.shape:
+                        raise InputError(
+                            f"the state of parameter {label!r} must have tensors of shape {tuple(parameter.shape)} "
+                            f"named {' or '.join(map(repr, _STATE))}; got {name!r}: {describe(value)}"
+                        )
+                    if name == "master":
+                        masters.append((parameter, value))
+            first += len(mine["params"])
+        return masters
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_tableau", "_check_finite", "_track_gap", "_gaps")
+        kept = ("_tableau", "_options", "_check_finite", "_track_gap", "_gaps")
         return super().__getstate__() | {name: vars(self)[name] for name in kept}
 
     def _work(self) -> list[_Work]:
@@ -332,12 +373,13 @@ class LMO(torch.optim.Optimizer):
         work: list[_Work] = []
         first = 0
         for group in self.param_groups:
-            kappa = _kappa(group)
-            lr = checked_rate(group["lr"], kappa)
+            options = _checked(group)  # which a scheduler or a user may have changed
+            lr, kappa = float(options["lr"]), _kappa(options)
             for label, parameter in _labelled(group, first):
                 if parameter.grad is not None and parameter.numel():
+                    _check_parameter(label, parameter, options)
                     _check_gradient(label, parameter)
-                    work.append(_Work(label, parameter, self.state[parameter], group, lr, kappa))
+                    work.append(_Work(label, parameter, self.state[parameter], options, lr, kappa))
             first += len(group["params"])
         if self._check_finite and work:
             _check_finite(work)
@@ -480,7 +522,12 @@ def _batches(work: list[_Work]) -> list[list[_Work]]:
         p, same = one.parameter, (one.options[name] for name in ("exact", "ns_steps", "ns_dtype"))
         place = (p.device_mesh, p.placements) if _is_sharded(p) else p.device
         alike.setdefault((one.form, p.dtype, place, *same) if one.named else one, []).append(one)
-    return [many[part] for many in alike.values() for part in batches([w.parameter.numel() for w in many], _BATCH)]
+    found = []
+    for many in alike.values():
+        p = many[0].parameter
+        parts = batches([p.numel()] * len(many), _BATCH if p.device.type == "cpu" else 4 * _BATCH)
+        found += [many[part] for part in parts]
+    return found
 
 
 def _answers(batch: list[_Work], directions: list[Any]) -> list[Tensor]:
@@ -538,7 +585,7 @@ def _from_set(one: _Work, d: Tensor) -> Tensor:
     """Return -s for the answer s of an fwflow set, on the host, or of a callable."""
     C = one.options["set"]
     if isinstance(C, ConstraintSet):
-        vertex = np.asarray(C.lmo(d.detach().cpu().double().numpy()))
+        vertex = np.asarray(C.vertex(d.detach().cpu().double().numpy()))
         return -torch.as_tensor(vertex, dtype=one.parameter.dtype, device=d.device).reshape(d.shape)
     s = C(d)
     if not isinstance(s, Tensor) or s.shape != d.shape:
@@ -608,10 +655,16 @@ def _summed(x: Tensor, mesh: Any, axes: Iterable[bool]) -> Tensor:
     return module.DTensor.from_local(x, mesh, parts, run_check=False).full_tensor()
 
 
-def _described(C: Any) -> str:
-    """Return a set as text: its name, its representation, or the name of a callable."""
-    if isinstance(C, str):
-        return C
-    if isinstance(C, ConstraintSet):
-        return repr(C)
-    return f"callable {getattr(C, '__qualname__', type(C).__name__)}"
+def _described(part: Any) -> str:
+    """Return a set or a tableau as text: its name, its representation, or the name of a callable."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, ConstraintSet):
+        return repr(part)
+    if isinstance(part, Tableau):
+        A, beta = part.A.tolist(), part.beta.tolist()
+        known = tableaus.get(part.name)
+        if known is not None and (known.A.tolist(), known.beta.tolist()) == (A, beta):
+            return part.name
+        return f"{part.name} with A = {A} and beta = {beta}"
+    return f"callable {getattr(part, '__qualname__', type(part).__name__)}"
