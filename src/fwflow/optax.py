@@ -382,7 +382,7 @@ def _checked_set(C: Any) -> Any:
 
 def _answer(C: Oracle, d: Any, label: str) -> Any:
     """Return the vertex of a callable, which must be one real array of the shape of the direction."""
-    s = C.oracle(d)
+    s: Any = C.oracle(d)
     if not isinstance(s, jax.Array | np.ndarray | np.generic | float | int):
         found = type(s).__name__
     elif jnp.shape(s) != d.shape or jnp.iscomplexobj(s):

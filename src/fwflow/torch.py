@@ -77,7 +77,7 @@ class _Work:
 
     @property
     def factor(self) -> float:
-        """Number r with s = -r D, where D is the answer of `_directions`."""
+        """Number r with s = -r D, where D is the answer of `_answers`."""
         return float(self.options["radius"]) * (self.form.scale if self.named else 1.0)
 
     @property
@@ -178,11 +178,15 @@ class LMO(torch.optim.Optimizer):
 
     Notes
     -----
-    Tensors of equal shapes share one call of the oracle. The only state is one buffer for each parameter, m. A tableau
-    with several stages also keeps the weights and one vertex for each stage during a step.
+    Tensors of equal shapes share calls of the oracle. The state is one buffer for each parameter, m, and a copy in
+    float32 of weights of bfloat16 and float16, for which small steps would be rounded to zero. A tableau with several
+    stages also keeps the weights and one vertex for each stage during a step.
+
+    Parameters may be sharded (``DTensor``, ``fully_shard``). The ranks then gather the direction of one batch of
+    tensors at a time, gaps are sums over all ranks, and a gradient that is not finite raises an error on all ranks.
 
     Empty parameters and parameters without a gradient do not change. Sparse and complex gradients raise an error. An
-    error leaves the weights as they were.
+    error leaves the weights as they were, unless the memory ends during a step.
 
     Examples
     --------
@@ -269,7 +273,7 @@ class LMO(torch.optim.Optimizer):
             return self._stages(closure)
         loss = None if closure is None else _called(closure)
         work = self._work()
-        gaps: dict[str | int, Tensor] = {}
+        gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
 
         def solved(batch: list[_Work]) -> list[tuple[_Work, Tensor]]:
             directions = [_direction(one, *self._average(one)) for one in batch]
@@ -296,11 +300,12 @@ class LMO(torch.optim.Optimizer):
         decay, there is no set, and the gap is the dual norm of the gradient times the radius.
         """
         with torch.no_grad():
-            found: dict[str | int, Tensor] = {}
-            for batch in _batches(self._work()):
+            work = self._work()
+            gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
+            for batch in _batches(work):
                 gradients = [one.parameter.grad for one in batch]
-                found |= _gaps(batch, gradients, _answers(batch, gradients))
-            return _as_gap(found)
+                gaps |= _gaps(batch, gradients, _answers(batch, gradients))
+            return _as_gap(gaps)
 
     @property
     def last_gap(self) -> Gap:
@@ -335,9 +340,7 @@ class LMO(torch.optim.Optimizer):
         """Raise an error if a saved state does not fit; return the parameters with their copies in float32."""
         state, groups = (state_dict.get(k) if isinstance(state_dict, dict) else None for k in ("state", "param_groups"))
         if not isinstance(state, dict) or not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
-            raise InputError(
-                "state_dict must have a dict 'state' and a list of dicts 'param_groups', as LMO returns it"
-            )
+            raise InputError("state_dict must have a dict 'state' and a list of dicts 'param_groups'; use those of LMO")
         masters, first, scheme = [], 0, _described(self._tableau)
         for group, mine in zip(groups, self.param_groups, strict=False):
             lacks = [name for name in ("params", "tableau", *self._options) if name not in group]
@@ -348,7 +351,7 @@ class LMO(torch.optim.Optimizer):
                     f"the state was saved with tableau={group['tableau']!r}; this optimiser has {scheme!r}"
                 )
             saved, described = group["set"], _described(mine["set"])
-            if saved != described and not (isinstance(mine["set"], str) and saved in NORMS):
+            if saved != described and not (isinstance(mine["set"], str) and saved in [*NORMS]):
                 raise InputError(f"the state was saved with set={saved!r}; this optimiser has {described!r}")
             _checked({**group, "set": mine["set"]})
             for key, (label, parameter) in zip(group["params"], _labelled(mine, first), strict=False):
@@ -408,7 +411,7 @@ class LMO(torch.optim.Optimizer):
         rows = {one: weights(self._tableau, one.lr, one.kappa) for one in work}
         averages = {one: one.state.get("momentum_buffer") for one in work}
         vertices: dict[_Work, list[Tensor]] = {one: [] for one in work}
-        gaps: dict[str | int, Tensor] = {}
+        gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
 
         def move(row: int) -> None:
             for one in work:
@@ -487,19 +490,20 @@ def _check_gradient(label: str | int, parameter: Tensor) -> None:
 def _check_finite(work: list[_Work]) -> None:
     """Raise an error that names the parameters whose gradients have NaN or infinity."""
     # All ranks raise the error together, because they would otherwise wait for each other. One number comes to the
-    # host. It may be infinite although no entry is.
+    # host: a difference that is zero unless the norm is NaN or infinite, as it may be although no entry is.
     meshes = dict.fromkeys(one.parameter.device_mesh for one in work if _is_sharded(one.parameter))
-
-    def counted(wrong: Tensor) -> Tensor:
-        wrong = wrong.float()
-        for mesh in meshes:
-            wrong = _summed(wrong, mesh, [True] * mesh.ndim)
-        return wrong
-
     gradients = [_local(one.parameter.grad) for one in work]
-    if not counted(~torch.isfinite(torch.nn.utils.get_total_norm(gradients))).item():
+
+    def summed(x: Tensor) -> Tensor:
+        for mesh in meshes:
+            x = _summed(x, mesh, [True] * mesh.ndim)
+        return x
+
+    total = torch.nn.utils.get_total_norm(gradients)
+    if summed(total - total).item() == 0:
         return
-    found = counted(torch.stack([~torch.isfinite(g).all().to(gradients[0].device) for g in gradients]))
+    counts = [(~torch.isfinite(g).all()).float().to(total.device) for g in gradients]
+    found = summed(torch.stack(counts))
     wrong = [one.label for one, count in zip(work, found.tolist(), strict=True) if count]
     if wrong:
         raise InputError(f"the gradients of the parameters {wrong} are not finite; no weight was changed")
@@ -588,8 +592,8 @@ def _from_set(one: _Work, d: Tensor) -> Tensor:
         vertex = np.asarray(C.vertex(d.detach().cpu().double().numpy()))
         return -torch.as_tensor(vertex, dtype=one.parameter.dtype, device=d.device).reshape(d.shape)
     s = C(d)
-    if not isinstance(s, Tensor) or s.shape != d.shape:
-        found = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
+    if not isinstance(s, Tensor) or s.shape != d.shape or s.is_complex():
+        found = f"{tuple(s.shape)} of type {s.dtype}" if isinstance(s, Tensor) else type(s).__name__
         raise InputError(f"set must return a tensor of shape {tuple(d.shape)} for parameter {one.label!r}; got {found}")
     return -s
 
@@ -649,10 +653,11 @@ def _placed_as(parameter: Any, x: Tensor) -> Tensor:
 
 
 def _summed(x: Tensor, mesh: Any, axes: Iterable[bool]) -> Tensor:
-    """Return the sum of small tensors over the ranks along the chosen axes of a mesh; ranks along others agree."""
-    module = sys.modules["torch.distributed.tensor"]
-    parts = [module.Partial() if summed else module.Replicate() for summed in axes]
-    return module.DTensor.from_local(x, mesh, parts, run_check=False).full_tensor()
+    """Return the sum of small tensors over the ranks along the chosen axes of a mesh, computed in place."""
+    for axis, chosen in enumerate(axes):
+        if chosen:
+            torch.distributed.all_reduce(x, group=mesh.get_group(axis))
+    return x
 
 
 def _described(part: Any) -> str:

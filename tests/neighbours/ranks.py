@@ -24,7 +24,14 @@ from fwflow.torch import LMO, GapStop
 from tests.neighbours import recursion
 
 RANKS = 2
-PLACES = {"rows": Shard(0), "columns": Shard(1), "copies": Replicate()}
+#: Shapes of meshes of processes, and the placements along their axes.
+PLACES = {
+    "rows": ((RANKS,), [Shard(0)]),
+    "columns": ((RANKS,), [Shard(1)]),
+    "copies": ((RANKS,), [Replicate()]),
+    "copies of rows": ((RANKS, 1), [Replicate(), Shard(0)]),
+    "two axes": ((1, RANKS), [Shard(0), Shard(1)]),
+}
 SETS = {**{name: name for name in recursion.FORMULAS}, "set": fw.LInfBall(1.0), "callable": lambda m: -torch.sign(m)}
 # The first has an odd number of rows, and the second leaves a process with nothing.
 SHAPES = [(5, 4), (1, 2), (5, 4), (2, 2, 3)]
@@ -34,10 +41,15 @@ def whole(x):
     return x.full_tensor() if isinstance(x, torch.distributed.tensor.DTensor) else x
 
 
-def weights(place, mesh, kind):
+def weights(place, kind):
+    """The parameters of a run, whole if no place is given."""
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randn(shape, generator=generator, dtype=torch.float64).to(kind) for shape in SHAPES]
-    return [torch.nn.Parameter(w if place is None else distribute_tensor(w, mesh, [place])) for w in tensors]
+    if place is not None:
+        shape, placements = PLACES[place]
+        mesh = init_device_mesh("cpu", shape)
+        tensors = [distribute_tensor(w, mesh, placements) for w in tensors]
+    return [torch.nn.Parameter(w) for w in tensors]
 
 
 def steps(parameters, count=10, stop=None, **options):
@@ -72,9 +84,9 @@ def raised(parameters, rank):
     return "no error"
 
 
-def network(kind):
+def network():
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).to(kind)
+    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)).double()
 
 
 def trained(model, optimizer, data, count):
@@ -89,28 +101,22 @@ def main(rank, folder):
     dist.init_process_group(
         "gloo", f"file://{folder}/meeting", rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=60)
     )
-    mesh = init_device_mesh("cpu", (RANKS,))
     runs = {}
-    for name, C in SETS.items():
-        options = {"set": C, "exact": True}
-        places = PLACES if name == "spectral" else {"rows": PLACES["rows"]}
-        runs |= {f"{name}, {place}": [steps(weights(p, mesh, torch.float64), **options) for p in (places[place], None)]
-                 for place in places}  # fmt: skip
-    for label, kind, options in (
-        ("newton-schulz", torch.float32, {}),
-        ("bfloat16", torch.bfloat16, {"exact": True}),
-        ("stages", torch.float64, {"tableau": "rk44", "exact": True}),
-        ("stopped", torch.float64, {"count": 500, "exact": True, "momentum": 1.0}),
-    ):
-        pair = []
-        for place in (Shard(0), None):
-            stop = GapStop(rtol=0.5) if label == "stopped" else None
-            pair.append(steps(weights(place, mesh, kind), stop=stop, **options))
-        runs[label] = pair
+    cases = {f"{name}, rows": ("rows", torch.float64, {"set": C, "exact": True}) for name, C in SETS.items()}
+    cases |= {f"spectral, {place}": (place, torch.float64, {"exact": True}) for place in PLACES}
+    cases |= {
+        "newton-schulz": ("rows", torch.float32, {}),
+        "bfloat16": ("rows", torch.bfloat16, {"exact": True}),
+        "stages": ("rows", torch.float64, {"tableau": "rk44", "exact": True}),
+    }
+    for label, (place, kind, options) in cases.items():
+        runs[label] = [steps(weights(own, kind), **options) for own in (place, None)]
+    stopped = {"count": 500, "exact": True, "momentum": 1.0}
+    runs["stopped"] = [steps(weights(own, torch.float64), stop=GapStop(rtol=0.5), **stopped) for own in ("rows", None)]
 
     # Each process has one half of the data, and the network without shards has both halves.
     data = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(8, 3)
-    sharded, plain = network(torch.float64), network(torch.float64)
+    sharded, plain, mesh = network(), network(), init_device_mesh("cpu", (RANKS,))
     fully_shard(sharded, mesh=mesh)
     first, second = (LMO(model.parameters(), 0.05, track_gap=True) for model in (sharded, plain))
     pair = [trained(sharded, first, data[4 * rank : 4 * rank + 4], 5), trained(plain, second, data, 5)]
@@ -123,7 +129,7 @@ def main(rank, folder):
     pair = [trained(again, third, data[4 * rank : 4 * rank + 4], 5), trained(plain, second, data, 5)]
     runs["checkpoint"] = [(w, [o.last_gap.total]) for w, o in zip(pair, (third, second), strict=True)]
 
-    errors = {place: raised(weights(PLACES[place], mesh, torch.float32), rank) for place in ("rows", "columns")}
+    errors = {place: raised(weights(place, torch.float32), rank) for place in ("rows", "columns", "two axes")}
     Path(folder, f"{rank}.json").write_text(json.dumps({"runs": runs, "errors": errors}))
     dist.barrier()
     dist.destroy_process_group()

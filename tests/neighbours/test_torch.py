@@ -305,7 +305,7 @@ def test_a_callable_with_a_wrong_answer_is_an_error():
     p = parameter(2, 2)
     p.grad = torch.ones(2, 2)
     before = p.detach().clone()
-    for wrong in (lambda m: m[0], lambda m: m.numpy()):
+    for wrong in (lambda m: m[0], lambda m: m.sum(), lambda m: m.numpy(), lambda m: 1j * m, lambda m: (m, m)):
         with pytest.raises(ValueError, match=r"set must return a tensor of shape \(2, 2\)"):
             LMO([p], 0.1, set=wrong).step()
     assert torch.equal(p, before)
@@ -382,6 +382,7 @@ BUFFER = ("state", 0, "momentum_buffer")
         *((("param_groups", 0, name), None, rf"lacks \['{name}'\]") for name in ("params", "kernels", "tableau", "lr")),
         (("param_groups", 0, "tableau"), "euler", "saved with tableau='euler'; this optimiser has 'heun'"),
         (("param_groups", 0, "set"), "spectrum", "saved with set='spectrum'"),
+        (("param_groups", 0, "set"), ["sign"], r"saved with set=\['sign'\]"),
         (("param_groups", 0, "radius"), -1.0, "radius must be a positive"),
         (("param_groups", 0, "lr"), 2.0, "lr=2 is too large"),
         (BUFFER, torch.ones(2), r"parameter 'w' must have tensors of shape \(3, 2\).*got 'momentum_buffer'"),
@@ -598,6 +599,12 @@ def test_gaps_of_steps_are_those_before_the_weights_moved():
     optimizer.step()
     assert optimizer.last_gap.total == pytest.approx(expected.total)
     assert optimizer.last_gap.tensors == pytest.approx(expected.tensors)
+
+
+def test_gaps_are_in_the_order_of_the_parameters():
+    many = [(name, parameter(*shape)) for name, shape in (("a", (3, 3)), ("b", (2,)), ("c", (3, 3)))]
+    optimizer = trained(many, steps=1, track_gap=True)
+    assert [*optimizer.last_gap.tensors] == [*optimizer.gap().tensors] == ["a", "b", "c"]
 
 
 def test_untracked_gaps_say_how_to_track_them():
