@@ -6,6 +6,7 @@ Run in the environment of ``make test-neighbours``:
 
 ``--write`` stores the tables and the figure. On a machine with a GPU, the same command uses it and more layers, and
 stores the tables as ``training_gpu.md``. The data are the handwritten digits of scikit-learn, which come with it.
+``--steps`` measures only the time of steps against ``torch.optim.Muon``, which takes a minute.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -330,19 +332,21 @@ def seconds(
     for p in params:
         p.grad = torch.randn_like(p)
     optimizer = make(params)
+    clock = time.perf_counter if DEVICE.type == "cuda" else time.process_time
     times = []
-    for _ in range(15):
-        if DEVICE.type == "cuda":
-            torch.cuda.synchronize()
-            started = time.perf_counter()
-            optimizer.step()
-            torch.cuda.synchronize()
-            times.append(time.perf_counter() - started)
-        else:
-            started = time.process_time()
-            optimizer.step()
-            times.append(time.process_time() - started)
+    for _ in range(60 if DEVICE.type == "cuda" else 15):
+        wait()
+        started = clock()
+        optimizer.step()
+        wait()
+        times.append(clock() - started)
     return float(np.median(times[3:]))
+
+
+def wait() -> None:
+    """Wait until the GPU has nothing left to do."""
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def steps(record: Record) -> None:
@@ -350,26 +354,31 @@ def steps(record: Record) -> None:
     large = (4096, 4096) if DEVICE.type == "cuda" else (1024, 1024)
     clock = "time of the GPU" if DEVICE.type == "cuda" else "processor time of one thread"
     record.say(
-        f"**Time of a step**, {clock}, both with Newton-Schulz iterations in bfloat16, Nesterov's momentum and weight "
-        "decay. The ratio is the time of `LMO` divided by that of `torch.optim.Muon`:"
+        f"**Time of a step**, {clock}, both with Newton-Schulz iterations in bfloat16, weight decay, and Nesterov's "
+        "momentum or plain momentum. The ratio is the time of `LMO` divided by that of `torch.optim.Muon`. Weights of "
+        "bfloat16 have a copy in float32 in `LMO` and none in `torch.optim.Muon`:"
     )
     record.table(
-        "parameters", "type", "`torch.optim.Muon`", "`LMO`", "ratio", "ratio with `track_gap`", "without `check_finite`"
-    )
-    for shapes in ([large], [(256, 256)] * 8, [(64, 64)] * 50):
-        for kind in (torch.bfloat16, torch.float32):
-            options = {"momentum": 0.05, "nesterov": True, "weight_decay": 0.1, "constrained": False}
-            options |= {"ns_dtype": "bfloat16"}
-            theirs = seconds(lambda p: torch.optim.Muon(p, 0.02, momentum=0.95, weight_decay=0.1), shapes, kind)
-            ours, tracked, unchecked = (
-                seconds(lambda p: LMO(p, 0.02, **options | more), shapes, kind)  # noqa: B023
-                for more in ({}, {"track_gap": True}, {"check_finite": False})
-            )
-            record.row(
-                f"{len(shapes)} of {shapes[0][0]} x {shapes[0][1]}", str(kind).removeprefix("torch."),
-                f"{1e3 * theirs:.1f} ms", f"{1e3 * ours:.1f} ms",
-                f"{ours / theirs:.2f}", f"{tracked / theirs:.2f}", f"{unchecked / theirs:.2f}",
-            )  # fmt: skip
+        "parameters", "type", "Nesterov", "`torch.optim.Muon`", "`LMO`", "ratio", "ratio with `track_gap`",
+        "without `check_finite`",
+    )  # fmt: skip
+    shapes_of_rows = ([large], [(256, 256)] * 8, [(64, 64)] * 50)
+    if DEVICE.type == "cuda":
+        shapes_of_rows = (*shapes_of_rows, [(512, 512)] * 100, [(1024, 1024)] * 24)
+    for shapes, kind, nesterov in product(shapes_of_rows, (torch.bfloat16, torch.float32), (True, False)):
+        options = {"momentum": 0.05, "nesterov": nesterov, "weight_decay": 0.1, "constrained": False}
+        options |= {"ns_dtype": "bfloat16"}
+        muon = {"momentum": 0.95, "nesterov": nesterov, "weight_decay": 0.1}
+        theirs = seconds(lambda p: torch.optim.Muon(p, 0.02, **muon), shapes, kind)  # noqa: B023
+        ours, tracked, unchecked = (
+            seconds(lambda p: LMO(p, 0.02, **options | more), shapes, kind)  # noqa: B023
+            for more in ({}, {"track_gap": True}, {"check_finite": False})
+        )
+        record.row(
+            f"{len(shapes)} of {shapes[0][0]} x {shapes[0][1]}", str(kind).removeprefix("torch."),
+            "yes" if nesterov else "no", f"{1e3 * theirs:.1f} ms", f"{1e3 * ours:.1f} ms",
+            f"{ours / theirs:.2f}", f"{tracked / theirs:.2f}", f"{unchecked / theirs:.2f}",
+        )  # fmt: skip
     record.end_table()
 
 
@@ -384,6 +393,10 @@ def main() -> None:
     with Record("training", "torch", "scikit-learn", machine=machine()) as record:
         if DEVICE.type == "cuda":
             record.name = "training_gpu"
+        if "--steps" in sys.argv:
+            record.name += "_steps"
+            steps(record)
+            return
         data = digits()
         runs = compare(data, 8, SEEDS, record)
         task = f"the same network, batches of {BATCH}, momentum 0.1"

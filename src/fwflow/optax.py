@@ -15,6 +15,7 @@ except ImportError as error:
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fwflow._training import (
     NEWTON_SCHULZ,
@@ -35,7 +36,7 @@ from fwflow._training import (
 )
 from fwflow._training import GapStop as GapStop
 from fwflow._validation import InputError, positive
-from fwflow.jax.sets import Set, as_jax_set
+from fwflow.jax.sets import Oracle, Set, as_jax_set
 from fwflow.jax.trees import either, inner, is_concrete
 from fwflow.sets.base import ConstraintSet
 
@@ -312,7 +313,7 @@ class _Oracles:
 
     def check(self, params: Any) -> None:
         """Raise an error if a parameter has no oracle."""
-        sets = jax.tree.leaves(_broadcast(self.set, params), is_leaf=_is_set)
+        sets = jax.tree.leaves(_broadcast(self.set, params, "sets"), is_leaf=_is_set)
         for (path, w), C in zip(jax.tree_util.tree_leaves_with_path(params), sets, strict=True):
             label = jax.tree_util.keystr(path)
             if not jnp.issubdtype(jnp.result_type(w), jnp.floating):
@@ -322,13 +323,14 @@ class _Oracles:
                 )
             if isinstance(C, Set) and C.shape is not None and C.shape != jnp.shape(w):
                 raise InputError(f"parameter {label} has shape {jnp.shape(w)}; its set has members of shape {C.shape}")
-        _broadcast(self.radius, params)
+        _broadcast(self.radius, params, "radii")
 
     def vertices(self, directions: Any) -> Any:
         """Return the vertices for all directions; named sets of equal shapes share a call."""
-        leaves, structure = jax.tree.flatten(directions)
-        sets = jax.tree.leaves(_broadcast(self.set, directions), is_leaf=_is_set)
-        radii = jax.tree.leaves(_broadcast(self.radius, directions))
+        paths, structure = jax.tree.flatten_with_path(directions)
+        leaves = [d for _, d in paths]
+        sets = jax.tree.leaves(_broadcast(self.set, directions, "sets"), is_leaf=_is_set)
+        radii = jax.tree.leaves(_broadcast(self.radius, directions, "radii"))
         found: list[Any] = list(leaves)
         alike: dict[Any, list[int]] = {}
         for place, (d, C) in enumerate(zip(leaves, sets, strict=True)):
@@ -336,6 +338,8 @@ class _Oracles:
                 continue
             if isinstance(C, str):
                 alike.setdefault((form(C, d.shape, self.kernels), d.dtype), []).append(place)
+            elif isinstance(C, Oracle):
+                found[place] = radii[place] * _answer(C, d, jax.tree_util.keystr(paths[place][0]))
             else:
                 found[place] = radii[place] * C.lmo(d).added_to(jnp.zeros_like(d), 1)
         for (shape, _), places in alike.items():
@@ -376,9 +380,33 @@ def _checked_set(C: Any) -> Any:
     return as_jax_set(C) if isinstance(C, Set | ConstraintSet) or callable(C) else checked_name(C)
 
 
-def _broadcast(prefix: Any, tree: Any) -> Any:
+def _answer(C: Oracle, d: Any, label: str) -> Any:
+    """Return the vertex of a callable, which must be one real array of the shape of the direction."""
+    s: Any = C.oracle(d)
+    if not isinstance(s, jax.Array | np.ndarray | np.generic | float | int):
+        found = type(s).__name__
+    elif jnp.shape(s) != d.shape or jnp.iscomplexobj(s):
+        found = f"shape {jnp.shape(s)} and type {jnp.result_type(s)}"
+    else:
+        return jnp.asarray(s, d.dtype)
+    raise InputError(f"set must return a real array of shape {d.shape} for parameter {label}; got {found}")
+
+
+def _broadcast(prefix: Any, tree: Any, name: str) -> Any:
     """Return the prefix of a tree as a tree with one value for each leaf."""
-    return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree, is_leaf=_is_set)
+    try:
+        return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree, is_leaf=_is_set)
+    except (TypeError, ValueError):
+        given = [path for path, _ in jax.tree.leaves_with_path(prefix, is_leaf=_is_set)]
+        wanted = [path for path, _ in jax.tree.leaves_with_path(tree)]
+    without = [w for w in wanted if not any(w[: len(g)] == g for g in given)]
+    unused = [g for g in given if not any(w[: len(g)] == g for w in wanted)]
+    wrong = [f"parameter {jax.tree_util.keystr(path)} has no entry" for path in without[:1]]
+    wrong += [f"entry {jax.tree_util.keystr(path)} belongs to no parameter" for path in unused[:1]]
+    raise InputError(
+        f"the tree of {name} must be a prefix of the tree of parameters; "
+        f"{' and '.join(wrong) or 'its containers have other types'}"
+    )
 
 
 def _wide(x: Any) -> Any:

@@ -6,8 +6,10 @@ Needs the extra ``torch``. `fwflow.optax` is the same optimiser for JAX.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,23 +37,26 @@ from fwflow._training import (
     form,
     gap_of,
     polar,
-    scaled,
     steepest,
     warn_if_uncertified,
     weights,
 )
-from fwflow._validation import InputError, positive
+from fwflow._validation import InputError, describe, positive
 from fwflow.sets.base import ConstraintSet
+from fwflow.tableau.catalogue import tableaus
+from fwflow.tableau.scheme import Tableau
 
 __all__ = ["LMO", "Gap", "GapStop"]
 
-# Number of entries of tensors that are stacked for one call of an oracle: 64 MB of float32. It bounds the memory, and
-# larger tensors gain nothing from a stack.
-_BATCH = 2**24
+# Number of entries of tensors that are stacked for one call of an oracle on the CPU: 4 MB of float32. It bounds the
+# memory. Devices get four times as many entries, because they need larger products to be fast.
+_BATCH = 2**20
 _WIDE = (torch.float32, torch.float64)
+# Names in the state of a parameter: the average m, and the weights in float32.
+_STATE = ("momentum_buffer", "master")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Work:
     """A parameter with a gradient, and the options of its group."""
 
@@ -72,8 +77,35 @@ class _Work:
 
     @property
     def factor(self) -> float:
-        """Number r with s = -r D, where D is the answer of `_directions`."""
+        """Number r with s = -r D, where D is the answer of `_answers`."""
         return float(self.options["radius"]) * (self.form.scale if self.named else 1.0)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the oracle may raise for a finite direction: a user's one, or a decomposition."""
+        return not self.named or (self.form.kind == "spectral" and self.options["exact"]) or self.form.kind == "nuclear"
+
+    def weights(self) -> Tensor:
+        """Return the tensor that steps change: the parameter, or its copy in float32 if its type is narrower.
+
+        Narrow types round small changes to zero. Parameters that were changed elsewhere replace their copy.
+        """
+        p, copy = self.parameter, self.state.get("master")
+        if p.dtype in _WIDE:
+            return p
+        self.state["master"] = p.float() if copy is None else torch.where(copy.to(p.dtype) == p, copy, p.float())
+        return self.state["master"]
+
+    def move(self, start: Tensor | None, decay: float, terms: Iterable[tuple[float, Tensor]]) -> None:
+        """Set the weights to ``w - decay w - factor sum_j share_j D_j``, where w are those at the start."""
+        w = self.weights()
+        if start is not None:
+            w.copy_(start)
+        w.mul_(1 - decay)
+        for share, answer in terms:
+            w.add_(answer, alpha=-share * self.factor)
+        if w is not self.parameter:
+            self.parameter.copy_(w)
 
 
 class LMO(torch.optim.Optimizer):
@@ -146,11 +178,15 @@ class LMO(torch.optim.Optimizer):
 
     Notes
     -----
-    Tensors of equal shapes share one call of the oracle. The only state is one buffer for each parameter, m. A tableau
-    with several stages also keeps the weights and one vertex for each stage during a step.
+    Tensors of equal shapes share calls of the oracle. The state is one buffer for each parameter, m, and a copy in
+    float32 of weights of bfloat16 and float16, for which small steps would be rounded to zero. A tableau with several
+    stages also keeps the weights and one vertex for each stage during a step.
+
+    Parameters may be sharded (``DTensor``, ``fully_shard``). The ranks then gather the direction of one batch of
+    tensors at a time, gaps are sums over all ranks, and a gradient that is not finite raises an error on all ranks.
 
     Empty parameters and parameters without a gradient do not change. Sparse and complex gradients raise an error. An
-    error leaves the weights as they were.
+    error leaves the weights as they were, unless the memory ends during a step.
 
     Examples
     --------
@@ -191,7 +227,7 @@ class LMO(torch.optim.Optimizer):
     ) -> None:
         self._tableau = find_scheme(tableau)
         self._check_finite, self._track_gap = bool(check_finite), bool(track_gap)
-        self._gaps: list[tuple[str | int, Tensor]] = []
+        self._gaps: dict[str | int, Tensor] = {}
         defaults = {
             "lr": lr,
             "set": set,
@@ -205,6 +241,7 @@ class LMO(torch.optim.Optimizer):
             "ns_steps": ns_steps,
             "ns_dtype": ns_dtype,
         }
+        self._options = tuple(defaults)
         super().__init__(params, _checked(defaults))
         for group in self.param_groups:
             if group["constrained"]:
@@ -236,11 +273,22 @@ class LMO(torch.optim.Optimizer):
             return self._stages(closure)
         loss = None if closure is None else _called(closure)
         work = self._work()
-        directions = [_direction(one, *self._average(one)) for one in work]
-        answers = _directions(work, directions)
-        self._record(work, directions, answers)
-        for one, answer in zip(work, answers, strict=True):
-            one.parameter.mul_(1 - one.lr * one.kappa).add_(answer, alpha=-one.lr * one.factor)
+        gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
+
+        def solved(batch: list[_Work]) -> list[tuple[_Work, Tensor]]:
+            directions = [_direction(one, *self._average(one)) for one in batch]
+            answers = _answers(batch, directions)
+            if self._track_gap:
+                gaps.update(_gaps(batch, directions, answers))
+            return list(zip(batch, answers, strict=True))
+
+        # No weight moves before the last call that may raise. The answers of other calls are not kept.
+        calls = _batches(work)
+        kept = [solved(batch) for batch in calls if batch[0].may_fail]
+        for answers in chain(kept, (solved(batch) for batch in calls if not batch[0].may_fail)):
+            for one, answer in answers:
+                one.move(None, one.lr * one.kappa, [(one.lr, answer)])
+        self._gaps = gaps
         return loss
 
     def gap(self) -> Gap:
@@ -253,8 +301,11 @@ class LMO(torch.optim.Optimizer):
         """
         with torch.no_grad():
             work = self._work()
-            gradients = [one.parameter.grad for one in work]
-            return _as_gap(_gaps(work, gradients, _directions(work, gradients)))
+            gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
+            for batch in _batches(work):
+                gradients = [one.parameter.grad for one in batch]
+                gaps |= _gaps(batch, gradients, _answers(batch, gradients))
+            return _as_gap(gaps)
 
     @property
     def last_gap(self) -> Gap:
@@ -264,26 +315,60 @@ class LMO(torch.optim.Optimizer):
         return _as_gap(self._gaps)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state as plain values. Sets that are objects are stored as text."""
+        """Return the state as plain values. The tableau, and sets that are objects, are stored as text."""
         saved = super().state_dict()
         for group in saved["param_groups"]:
-            group["set"] = _described(group["set"])
+            group |= {"set": _described(group["set"]), "tableau": _described(self._tableau)}
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state and the options. Sets that are objects must be those of this optimiser."""
+        """Restore the state and the options. The tableau, and sets that are objects, must be those of this optimiser.
+
+        A state that does not fit raises an error and changes nothing.
+        """
         own = [group["set"] for group in self.param_groups]
-        for group, mine in zip(state_dict["param_groups"], own, strict=False):
-            saved = group.get("set")
-            if saved != _described(mine) and not (isinstance(mine, str) and saved in NORMS):
-                raise InputError(f"the state was saved with set={saved!r}; this optimiser has {_described(mine)!r}")
+        masters = self._check_state(state_dict)
         super().load_state_dict(state_dict)
         for group, mine in zip(self.param_groups, own, strict=True):
+            del group["tableau"]
             if not isinstance(mine, str):
                 group["set"] = mine
+        for parameter, copy in masters:  # which PyTorch would round to the type of the parameter
+            self.state[parameter]["master"] = copy.to(parameter.device, copy=True)
+
+    def _check_state(self, state_dict: Any) -> list[tuple[Tensor, Tensor]]:
+        """Raise an error if a saved state does not fit; return the parameters with their copies in float32."""
+        state, groups = (state_dict.get(k) if isinstance(state_dict, dict) else None for k in ("state", "param_groups"))
+        if not isinstance(state, dict) or not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
+            raise InputError("state_dict must have a dict 'state' and a list of dicts 'param_groups'; use those of LMO")
+        masters, first, scheme = [], 0, _described(self._tableau)
+        for group, mine in zip(groups, self.param_groups, strict=False):
+            lacks = [name for name in ("params", "tableau", *self._options) if name not in group]
+            if lacks:
+                raise InputError(f"a group of the state lacks {lacks}; load what the method state_dict of LMO returned")
+            if group["tableau"] != scheme:
+                raise InputError(
+                    f"the state was saved with tableau={group['tableau']!r}; this optimiser has {scheme!r}"
+                )
+            saved, described = group["set"], _described(mine["set"])
+            if saved != described and not (isinstance(mine["set"], str) and saved in [*NORMS]):
+                raise InputError(f"the state was saved with set={saved!r}; this optimiser has {described!r}")
+            _checked({**group, "set": mine["set"]})
+            for key, (label, parameter) in zip(group["params"], _labelled(mine, first), strict=False):
+                entries = state.get(key, {})
+                for name, value in entries.items() if isinstance(entries, dict) else [("", entries)]:
+                    if name not in _STATE or not isinstance(value, Tensor) or value.shape != parameter.shape:
+                        raise InputError(
+                            f"the state of parameter {label!r} must have tensors of shape {tuple(parameter.shape)} "
+                            f"named {' or '.join(map(repr, _STATE))}; got {name!r}: {describe(value)}"
+                        )
+                    if name == "master":
+                        masters.append((parameter, value))
+            first += len(mine["params"])
+        return masters
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_tableau", "_check_finite", "_track_gap", "_gaps")
+        kept = ("_tableau", "_options", "_check_finite", "_track_gap", "_gaps")
         return super().__getstate__() | {name: vars(self)[name] for name in kept}
 
     def _work(self) -> list[_Work]:
@@ -291,12 +376,13 @@ class LMO(torch.optim.Optimizer):
         work: list[_Work] = []
         first = 0
         for group in self.param_groups:
-            kappa = _kappa(group)
-            lr = checked_rate(group["lr"], kappa)
+            options = _checked(group)  # which a scheduler or a user may have changed
+            lr, kappa = float(options["lr"]), _kappa(options)
             for label, parameter in _labelled(group, first):
                 if parameter.grad is not None and parameter.numel():
+                    _check_parameter(label, parameter, options)
                     _check_gradient(label, parameter)
-                    work.append(_Work(label, parameter, self.state[parameter], group, lr, kappa))
+                    work.append(_Work(label, parameter, self.state[parameter], options, lr, kappa))
             first += len(group["params"])
         if self._check_finite and work:
             _check_finite(work)
@@ -312,10 +398,6 @@ class LMO(torch.optim.Optimizer):
             one.state["momentum_buffer"] = torch.zeros_like(g, memory_format=torch.preserve_format)
         return g, one.state["momentum_buffer"].lerp_(g, momentum)
 
-    def _record(self, work: list[_Work], directions: list[Tensor], answers: list[Tensor]) -> None:
-        if self._track_gap:
-            self._gaps = _gaps(work, directions, answers)
-
     def _stages(self, closure: Callable[[], Any] | None) -> Any:
         """Make a step with several stages; an error restores the weights, and buffers change only at the end."""
         if closure is None:
@@ -325,17 +407,16 @@ class LMO(torch.optim.Optimizer):
             )
         loss = _called(closure)
         work = self._work()
-        start = [one.parameter.clone() for one in work]
-        rows = [weights(self._tableau, one.lr, one.kappa) for one in work]
-        averages = [one.state.get("momentum_buffer") for one in work]
-        vertices: list[list[Tensor]] = [[] for _ in work]
+        start = {one: one.weights().clone() for one in work}
+        rows = {one: weights(self._tableau, one.lr, one.kappa) for one in work}
+        averages = {one: one.state.get("momentum_buffer") for one in work}
+        vertices: dict[_Work, list[Tensor]] = {one: [] for one in work}
+        gaps: dict[str | int, Any] = dict.fromkeys(one.label for one in work)
 
         def move(row: int) -> None:
-            for one, w, own, answers in zip(work, start, rows, vertices, strict=True):
-                decay, shares = own[row]
-                one.parameter.copy_(w).mul_(1 - decay)
-                for share, answer in zip(shares, answers, strict=False):
-                    one.parameter.add_(answer, alpha=-share * one.factor)
+            for one in work:
+                decay, shares = rows[one][row]
+                one.move(start[one], decay, zip(shares, vertices[one], strict=False))
 
         try:
             for stage in range(self._tableau.stages):
@@ -344,27 +425,28 @@ class LMO(torch.optim.Optimizer):
                     _called(closure)
                     if [one.label for one in self._work()] != [one.label for one in work]:
                         raise InputError("the closure gave gradients to other parameters than at the first stage")
-                directions = []
-                for place, one in enumerate(work):
-                    g, momentum = one.parameter.grad, one.options["momentum"]
-                    assert g is not None
-                    before = averages[place]
-                    m = (torch.zeros_like(g) if before is None else before).lerp(g, momentum)
-                    averages[place] = m
-                    directions.append(_direction(one, g, m))
-                answers = _directions(work, directions)
-                if not stage:
-                    self._record(work, directions, answers)
-                for own, answer in zip(vertices, answers, strict=True):
-                    own.append(answer)
+                for batch in _batches(work):
+                    directions = []
+                    for one in batch:
+                        g, before = one.parameter.grad, averages[one]
+                        assert g is not None
+                        m = (torch.zeros_like(g) if before is None else before).lerp(g, one.options["momentum"])
+                        averages[one] = m
+                        directions.append(_direction(one, g, m))
+                    answers = _answers(batch, directions)
+                    if self._track_gap and not stage:
+                        gaps |= _gaps(batch, directions, answers)
+                    for one, answer in zip(batch, answers, strict=True):
+                        vertices[one].append(answer)
             move(self._tableau.stages)
         except BaseException:
-            for one, w in zip(work, start, strict=True):
-                one.parameter.copy_(w)
+            for one in work:
+                one.move(start[one], 0.0, ())
             raise
-        for one, m in zip(work, averages, strict=True):
+        for one in work:
             if one.options["momentum"] != 1:
-                one.state["momentum_buffer"] = m
+                one.state["momentum_buffer"] = averages[one]
+        self._gaps = gaps
         return loss
 
 
@@ -407,11 +489,22 @@ def _check_gradient(label: str | int, parameter: Tensor) -> None:
 
 def _check_finite(work: list[_Work]) -> None:
     """Raise an error that names the parameters whose gradients have NaN or infinity."""
-    # One number comes to the host. It may overflow although no entry does.
-    total = torch.nn.utils.get_total_norm([one.parameter.grad for one in work])
-    if torch.isfinite(total).item():
+    # All ranks raise the error together, because they would otherwise wait for each other. One number comes to the
+    # host: a difference that is zero unless the norm is NaN or infinite, as it may be although no entry is.
+    meshes = dict.fromkeys(one.parameter.device_mesh for one in work if _is_sharded(one.parameter))
+    gradients = [_local(one.parameter.grad) for one in work]
+
+    def summed(x: Tensor) -> Tensor:
+        for mesh in meshes:
+            x = _summed(x, mesh, [True] * mesh.ndim)
+        return x
+
+    total = torch.nn.utils.get_total_norm(gradients)
+    if summed(total - total).item() == 0:
         return
-    wrong = [one.label for one in work if not torch.isfinite(one.parameter.grad).all()]
+    counts = [(~torch.isfinite(g).all()).float().to(total.device) for g in gradients]
+    found = summed(torch.stack(counts))
+    wrong = [one.label for one, count in zip(work, found.tolist(), strict=True) if count]
     if wrong:
         raise InputError(f"the gradients of the parameters {wrong} are not finite; no weight was changed")
 
@@ -426,22 +519,26 @@ def _direction(one: _Work, g: Tensor, m: Tensor) -> Tensor:
     return m.lerp(g, momentum) if one.options["nesterov"] and momentum < 1 else m
 
 
-def _directions(work: list[_Work], directions: list[Tensor]) -> list[Tensor]:
-    """Return D with the vertex s = -factor D for every direction; equal shapes share a call."""
-    answers: list[Any] = [None] * len(work)
-    alike: dict[Any, list[int]] = {}
-    for place, (one, d) in enumerate(zip(work, directions, strict=True)):
-        if one.named:
-            same = (one.form, d.dtype, d.device, *(one.options[name] for name in ("exact", "ns_steps", "ns_dtype")))
-            alike.setdefault(same, []).append(place)
-        else:
-            answers[place] = _from_set(one, d)
-    for places in alike.values():
-        for batch in batches([directions[place].numel() for place in places], _BATCH):
-            chosen = places[batch]
-            for place, answer in zip(chosen, _stacked(work[chosen[0]], [directions[i] for i in chosen]), strict=True):
-                answers[place] = answer
-    return answers
+def _batches(work: list[_Work]) -> list[list[_Work]]:
+    """Return lists of parameters that share one call of an oracle: those of equal shapes, as far as memory allows."""
+    alike: dict[Any, list[_Work]] = {}
+    for one in work:
+        p, same = one.parameter, (one.options[name] for name in ("exact", "ns_steps", "ns_dtype"))
+        place = (p.device_mesh, p.placements) if _is_sharded(p) else p.device
+        alike.setdefault((one.form, p.dtype, place, *same) if one.named else one, []).append(one)
+    found = []
+    for many in alike.values():
+        p = many[0].parameter
+        parts = batches([p.numel()] * len(many), _BATCH if p.device.type == "cpu" else 4 * _BATCH)
+        found += [many[part] for part in parts]
+    return found
+
+
+def _answers(batch: list[_Work], directions: list[Any]) -> list[Tensor]:
+    """Return D with the vertex s = -factor D for each direction, by one call of an oracle."""
+    whole = [d.full_tensor() if _is_sharded(d) else d for d in directions]
+    answers = _stacked(batch[0], whole) if batch[0].named else [_from_set(batch[0], d) for d in whole]
+    return [_placed_as(one.parameter, answer) for one, answer in zip(batch, answers, strict=True)]
 
 
 def _stacked(one: _Work, directions: list[Tensor]) -> list[Tensor]:
@@ -464,11 +561,15 @@ def _stacked(one: _Work, directions: list[Tensor]) -> list[Tensor]:
 def _newton_schulz(x: Tensor, steps: int, dtype: str | None) -> Tensor:
     """Return approximations of U V^T for a stack of matrices."""
     a, b, c = NEWTON_SCHULZ
-    x = scaled(torch, x, (1, 2))
     if dtype is not None or x.device.type != "cpu":
-        x = x.to(torch.float32 if dtype == "float32" else torch.bfloat16)
+        kind = torch.float32 if dtype == "float32" else torch.bfloat16
+    else:
+        kind = x.dtype
+    # Large tensors need few passes: `scaled` and a conversion would be five instead of two.
+    largest = torch.linalg.vector_norm(x, math.inf, dim=(1, 2), keepdim=True)
+    x = torch.div(x, torch.where(largest > 0, largest, 1), out=torch.empty_like(x, dtype=kind))
     # The norm of a scaled matrix is at least 1, unless the matrix is zero.
-    x = x / torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=1)
+    x.div_(torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True).clamp(min=1))
     tall = x.shape[1] > x.shape[2]
     x = x.mT if tall else x
     if len(x) == 1:  # Products of single matrices are faster than products of stacks of one matrix.
@@ -488,20 +589,30 @@ def _from_set(one: _Work, d: Tensor) -> Tensor:
     """Return -s for the answer s of an fwflow set, on the host, or of a callable."""
     C = one.options["set"]
     if isinstance(C, ConstraintSet):
-        vertex = np.asarray(C.lmo(d.detach().cpu().double().numpy()))
+        vertex = np.asarray(C.vertex(d.detach().cpu().double().numpy()))
         return -torch.as_tensor(vertex, dtype=one.parameter.dtype, device=d.device).reshape(d.shape)
     s = C(d)
-    if not isinstance(s, Tensor) or s.shape != d.shape:
-        found = tuple(s.shape) if isinstance(s, Tensor) else type(s).__name__
+    if not isinstance(s, Tensor) or s.shape != d.shape or s.is_complex():
+        found = f"{tuple(s.shape)} of type {s.dtype}" if isinstance(s, Tensor) else type(s).__name__
         raise InputError(f"set must return a tensor of shape {tuple(d.shape)} for parameter {one.label!r}; got {found}")
     return -s
 
 
-def _gaps(work: list[_Work], directions: Iterable[Any], answers: list[Tensor]) -> list[tuple[str | int, Tensor]]:
-    return [
-        (one.label, gap_of(_inner(d, one.parameter), -one.factor * _inner(d, answer), one.kappa, _choose))
-        for one, d, answer in zip(work, directions, answers, strict=True)
-    ]
+def _gaps(batch: list[_Work], directions: list[Any], answers: list[Tensor]) -> dict[str | int, Tensor]:
+    """Return the gaps of parameters that share a call, summed over the ranks that hold their parts."""
+    products = torch.stack(
+        [
+            torch.stack([_inner(*map(_local, (d, x))) for x in (one.parameter, answer)])
+            for one, d, answer in zip(batch, directions, answers, strict=True)
+        ]
+    )
+    p = batch[0].parameter
+    if _is_sharded(p):
+        products = _summed(products, p.device_mesh, [place.is_shard() for place in p.placements])
+    return {
+        one.label: gap_of(own, -one.factor * other, one.kappa, _choose)
+        for one, (own, other) in zip(batch, products, strict=True)
+    }
 
 
 def _inner(a: Tensor, b: Tensor) -> Tensor:
@@ -513,15 +624,52 @@ def _choose(condition: bool, first: float, second: float) -> float:
     return first if condition else second
 
 
-def _as_gap(gaps: list[tuple[str | int, Tensor]]) -> Gap:
-    tensors = {label: float(value) for label, value in gaps}
+def _as_gap(gaps: Mapping[str | int, Tensor]) -> Gap:
+    tensors = {label: float(value) for label, value in gaps.items()}
     return Gap(total=math.fsum(tensors.values()), tensors=tensors)
 
 
-def _described(C: Any) -> str:
-    """Return a set as text: its name, its representation, or the name of a callable."""
-    if isinstance(C, str):
-        return C
-    if isinstance(C, ConstraintSet):
-        return repr(C)
-    return f"callable {getattr(C, '__qualname__', type(C).__name__)}"
+def _is_sharded(x: Any) -> bool:
+    """Return whether a tensor is a DTensor, of which every rank holds a part.
+
+    Importing the module takes a second. There are no such tensors before it is imported.
+    """
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(x, module.DTensor)
+
+
+def _local(x: Any) -> Tensor:
+    """Return the part of a tensor that this rank holds."""
+    return x.to_local() if _is_sharded(x) else x
+
+
+def _placed_as(parameter: Any, x: Tensor) -> Tensor:
+    """Return a whole tensor, which all ranks have, in parts as the parameter."""
+    if not _is_sharded(parameter):
+        return x
+    module, mesh = sys.modules["torch.distributed.tensor"], parameter.device_mesh
+    whole = module.DTensor.from_local(x, mesh, [module.Replicate()] * mesh.ndim, run_check=False)
+    return whole.redistribute(placements=parameter.placements)
+
+
+def _summed(x: Tensor, mesh: Any, axes: Iterable[bool]) -> Tensor:
+    """Return the sum of small tensors over the ranks along the chosen axes of a mesh, computed in place."""
+    for axis, chosen in enumerate(axes):
+        if chosen:
+            torch.distributed.all_reduce(x, group=mesh.get_group(axis))
+    return x
+
+
+def _described(part: Any) -> str:
+    """Return a set or a tableau as text: its name, its representation, or the name of a callable."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, ConstraintSet):
+        return repr(part)
+    if isinstance(part, Tableau):
+        A, beta = part.A.tolist(), part.beta.tolist()
+        known = tableaus.get(part.name)
+        if known is not None and (known.A.tolist(), known.beta.tolist()) == (A, beta):
+            return part.name
+        return f"{part.name} with A = {A} and beta = {beta}"
+    return f"callable {getattr(part, '__qualname__', type(part).__name__)}"

@@ -208,6 +208,60 @@ def test_sets_and_radii_may_be_trees_and_prefixes():
     assert jnp.abs(after["head"]).sum() <= 0.5 + 1e-4
 
 
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"layers": 1}, r"parameter \['head'\] has no entry$"),
+        ({"layers": 1, "tail": 1}, r"parameter \['head'\] has no entry and entry \['tail'\] belongs to no parameter"),
+        ({"layers": 1, "head": 1, "tail": 1}, r"; entry \['tail'\] belongs to no parameter"),
+        ({"layers": {"w": 1}, "head": 1}, r"parameter \['layers'\]\[0\] has no entry and entry \['layers'\]\['w'\]"),
+        ({"layers": [1], "head": 1}, r"parameter \['layers'\]\[1\] has no entry"),
+        ({"layers": (1, 1), "head": 1}, "its containers have other types"),
+        ({"layers": 1, "head": {"w": 1}}, r"parameter \['head'\] has no entry"),
+        ({}, r"parameter \['head'\] has no entry"),
+        (None, r"parameter \['head'\] has no entry"),
+        ([1, 1], r"parameter \['head'\] has no entry"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["sets", "radii"])
+def test_trees_that_do_not_fit_are_an_error(name, tree, message):
+    params = {"layers": [jnp.ones((4, 3)), jnp.ones(3)], "head": jnp.ones((3, 2))}
+    options = {"radius": tree} if name == "radii" else {"set": jax.tree.map(lambda _: "sign", tree)}
+    asked = (lambda: lmo(0.1, **options).init(params)), (lambda: gap(params, params, **options))
+    plain = lmo(0.1).init(params)
+    for call in (*asked, lambda: lmo(0.1, **options).update(params, plain, params)):
+        with pytest.raises(
+            ValueError, match=f"the tree of {name} must be a prefix of the tree of parameters.*{message}"
+        ):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda m: -1.0, r"shape \(\) and type float32"),
+        (lambda m: -jnp.sign(m).sum(), r"shape \(\)"),
+        (lambda m: -jnp.sign(m[0]), r"shape \(3,\)"),
+        (lambda m: -jnp.sign(m)[None], r"shape \(1, 2, 3\)"),
+        (lambda m: -jnp.sign(m) * 1j, "type complex64"),
+        (lambda m: (m, m), "tuple"),
+        (lambda m: {"w": m}, "dict"),
+        (lambda m: None, "NoneType"),
+        (fwj.Oracle(lambda m: -1.0), r"shape \(\)"),
+    ],
+)
+def test_callables_with_wrong_answers_are_an_error(wrong, message):
+    params = {"w": jnp.ones((2, 3)), "b": jnp.ones(())}
+    own, optimizer = {"w": params["w"]}, lmo(0.1, set={"w": wrong, "b": lambda m: -1.0})
+    state = optimizer.init(params)
+    for call in (lambda: jax.jit(optimizer.update)(params, state, params), lambda: gap(own, own, wrong)):
+        with pytest.raises(
+            ValueError, match=r"set must return a real array of shape \(.*\) for parameter .*" + message
+        ):
+            call()
+
+
 def test_equal_shapes_share_a_call():
     params = {f"w{i}": jax.random.normal(jax.random.key(i), (4, 3)) for i in range(5)}
     optimizer = lmo(0.1, exact=True)

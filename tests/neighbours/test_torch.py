@@ -1,12 +1,20 @@
 """Does the optimiser for PyTorch follow its formulas, keep to PyTorch's conventions, and refuse what it cannot do?"""
 
 import copy
+import json
 import math
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import fwflow as fw
 from fwflow.torch import LMO, GapStop
@@ -48,6 +56,28 @@ def test_steps_are_those_of_the_recursion(name, options):
 def test_sets_of_fwflow_and_callables_are_scaled_by_the_radius(C, name):
     found = iterates((5, 4), torch.float64, set=C)
     np.testing.assert_allclose(found, recursion.run(recursion.FORMULAS[name], (5, 4)), atol=1e-6)
+
+
+class OneEntry(fw.ConstraintSet):
+    """Ball of the sum of absolute values, with a sparse vector as the answer."""
+
+    def lmo(self, g, hint=None):
+        place = np.abs(g).argmax()
+        return sp.coo_array(([-np.sign(g[place])], ([place],)), shape=g.shape)
+
+    def start(self, shape=None, dtype=float):
+        return np.zeros(shape, dtype)
+
+    def contains(self, x, tol=1e-9):
+        return np.abs(x).sum() <= 1 + tol
+
+    def diameter(self, shape=None):
+        return 2.0
+
+
+def test_oracles_may_return_what_they_may_in_minimize():
+    found = iterates((5,), torch.float64, set=OneEntry())
+    np.testing.assert_allclose(found, recursion.run(recursion.FORMULAS["l1"], (5,)), atol=1e-10)
 
 
 def loss_of(parameters):
@@ -251,6 +281,13 @@ def test_arguments_are_checked(options, message):
         with pytest.raises(ValueError, match=message.replace("parameter 0", "parameter 1")):
             optimizer.add_param_group({"params": [parameter(2, 2)], **options})
         assert len(optimizer.param_groups) == 1
+        w = optimizer.param_groups[0]["params"][0]
+        w.grad, before = torch.ones(2, 2), w.detach().clone()
+        optimizer.param_groups[0].update(options)
+        for asked in (optimizer.step, optimizer.gap):
+            with pytest.raises(ValueError, match=message):
+                asked()
+        assert torch.equal(w, before)
 
 
 def test_a_scheduler_that_leaves_the_set_is_an_error():
@@ -268,7 +305,7 @@ def test_a_callable_with_a_wrong_answer_is_an_error():
     p = parameter(2, 2)
     p.grad = torch.ones(2, 2)
     before = p.detach().clone()
-    for wrong in (lambda m: m[0], lambda m: m.numpy()):
+    for wrong in (lambda m: m[0], lambda m: m.sum(), lambda m: m.numpy(), lambda m: 1j * m, lambda m: (m, m)):
         with pytest.raises(ValueError, match=r"set must return a tensor of shape \(2, 2\)"):
             LMO([p], 0.1, set=wrong).step()
     assert torch.equal(p, before)
@@ -334,6 +371,59 @@ def test_checkpoints_continue_exactly(steps, tmp_path):
     assert torch.equal(q, again[1])
 
 
+BUFFER = ("state", 0, "momentum_buffer")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("state",), None, "state_dict must have a dict 'state'"),
+        (("param_groups",), [3], "state_dict must have a dict 'state'"),
+        *((("param_groups", 0, name), None, rf"lacks \['{name}'\]") for name in ("params", "kernels", "tableau", "lr")),
+        (("param_groups", 0, "tableau"), "euler", "saved with tableau='euler'; this optimiser has 'heun'"),
+        (("param_groups", 0, "set"), "spectrum", "saved with set='spectrum'"),
+        (("param_groups", 0, "set"), ["sign"], r"saved with set=\['sign'\]"),
+        (("param_groups", 0, "radius"), -1.0, "radius must be a positive"),
+        (("param_groups", 0, "lr"), 2.0, "lr=2 is too large"),
+        (BUFFER, torch.ones(2), r"parameter 'w' must have tensors of shape \(3, 2\).*got 'momentum_buffer'"),
+        (BUFFER, 1.0, "got 'momentum_buffer': float 1.0"),
+        (("state", 0, "exp_avg"), torch.ones(3, 2), "got 'exp_avg'"),
+        (("state", 0), [1.0], "got '': list"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(path, value, message):
+    optimizer = trained([("w", parameter(3, 2))], tableau="heun")
+    saved, before = copy.deepcopy(optimizer.state_dict()), copy.deepcopy(optimizer.state_dict())
+    *outer, last = path
+    place = saved
+    for key in outer:
+        place = place[key]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(saved)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    assert torch.equal(after["state"][0]["momentum_buffer"], before["state"][0]["momentum_buffer"])
+
+
+@pytest.mark.parametrize("saved", [None, [], torch.optim.AdamW([parameter(2)]).state_dict()], ids=str)
+def test_what_is_no_state_is_refused(saved):
+    with pytest.raises(ValueError, match=r"state_dict must have|lacks"):
+        LMO([parameter(2)], 0.1).load_state_dict(saved)
+
+
+def test_the_coefficients_of_a_tableau_are_compared():
+    heun, other = fw.tableaus["heun"], fw.Tableau([[0, 0], [0.75, 0]], [1 / 3, 2 / 3], name="heun")
+    for tableau in (heun, other):
+        optimizer = copy.deepcopy(LMO([parameter(2)], 0.1, tableau=tableau))
+        optimizer.load_state_dict(LMO([parameter(2)], 0.1, tableau=tableau).state_dict())
+    with pytest.raises(ValueError, match="tableau='heun'; this optimiser has 'heun with A = "):
+        optimizer.load_state_dict(LMO([parameter(2)], 0.1, tableau="heun").state_dict())
+
+
 def test_a_state_with_another_set_object_is_refused():
     saved = trained([parameter(3)], set=fw.L1Ball(2.0)).state_dict()
     for other in (fw.L1Ball(3.0), "spectral"):
@@ -395,6 +485,41 @@ def test_weights_keep_their_type(name, dtype):
         assert torch.isfinite(p).all()
         assert optimizer.state[p]["momentum_buffer"].dtype == dtype
     assert math.isfinite(optimizer.last_gap.total)
+
+
+@pytest.mark.parametrize("tableau", ["euler", "heun"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_weights_follow_small_learning_rates(dtype, tableau):
+    """A step is less than the rounding of a weight. Without gradients, weights decay as (1 - lr)^300."""
+    narrow, wide = parameter(64, 64, dtype=dtype), parameter(64, 64, dtype=dtype).detach().float()
+    w = torch.nn.Parameter(wide.clone())
+    for p in (narrow, w):
+        p.grad = torch.zeros_like(p)
+        optimizer = LMO([p], 5e-4, tableau=tableau)
+        for _ in range(300):
+            optimizer.step(lambda: None)
+    eps = torch.finfo(dtype).eps
+    assert float(narrow.detach().float().norm() / wide.norm()) == pytest.approx((1 - 5e-4) ** 300, rel=1e-3)
+    torch.testing.assert_close(narrow.detach().float(), w.detach(), rtol=eps, atol=eps**2)
+
+
+def test_narrow_weights_keep_their_copy_in_checkpoints_and_follow_other_changes(tmp_path):
+    p = parameter(6, 4, dtype=torch.bfloat16)
+    optimizer = trained([p], exact=True)
+    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
+    q = torch.nn.Parameter(p.detach().clone())
+    again = LMO([q], 0.1, exact=True)
+    again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert again.state[q]["master"].dtype == torch.float32
+    for w, o in ((p, optimizer), (q, again)):
+        w.grad = torch.ones_like(w)
+        o.step()
+    assert torch.equal(optimizer.state[p]["master"], again.state[q]["master"])
+    with torch.no_grad():
+        p.fill_(3.0)
+    p.grad, optimizer.param_groups[0]["lr"] = torch.zeros_like(p), 0.0
+    optimizer.step()
+    assert torch.equal(p, torch.full_like(p, 3.0))
 
 
 def test_autocast_and_scaled_losses():
@@ -476,6 +601,12 @@ def test_gaps_of_steps_are_those_before_the_weights_moved():
     assert optimizer.last_gap.tensors == pytest.approx(expected.tensors)
 
 
+def test_gaps_are_in_the_order_of_the_parameters():
+    many = [(name, parameter(*shape)) for name, shape in (("a", (3, 3)), ("b", (2,)), ("c", (3, 3)))]
+    optimizer = trained(many, steps=1, track_gap=True)
+    assert [*optimizer.last_gap.tensors] == [*optimizer.gap().tensors] == ["a", "b", "c"]
+
+
 def test_untracked_gaps_say_how_to_track_them():
     with pytest.raises(ValueError, match="track_gap=True"):
         _ = LMO([parameter(2)], 0.1).last_gap
@@ -510,6 +641,71 @@ def test_memory_is_one_buffer_for_each_parameter():
         assert optimizer.state[w]["momentum_buffer"].shape == w.shape
     plain = trained([parameter(4, 4)], momentum=1.0)
     assert not any(plain.state.values())
+
+
+class Peak(TorchDispatchMode):
+    """The largest number of bytes, at the end of any operation, of the tensors that operations made and still live."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes, self._live = 0, {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        answer = func(*args, **(kwargs or {}))
+        known = {StorageWeakRef(x.untyped_storage()).cdata for x in tree_leaves((args, kwargs)) if torch.is_tensor(x)}
+        for x in tree_leaves(answer):
+            if torch.is_tensor(x):
+                storage = StorageWeakRef(x.untyped_storage())
+                if storage.cdata not in known:
+                    self._live[storage.cdata] = storage, x.untyped_storage().nbytes()
+        self._live = {key: one for key, one in self._live.items() if not one[0].expired()}
+        self.bytes = max(self.bytes, sum(size for _, size in self._live.values()))
+        return answer
+
+
+@pytest.mark.parametrize("options", [{}, {"nesterov": True, "track_gap": True}], ids=str)
+def test_a_step_on_many_matrices_needs_little_memory(options):
+    """The buffers of 100 matrices of 512 x 512 have 105 MB."""
+    many = [torch.nn.Parameter(torch.ones(512, 512)) for _ in range(100)]
+    for p in many:
+        p.grad = torch.ones_like(p)
+    optimizer = LMO(many, 0.1, ns_steps=1, **options)
+    with Peak() as peak:
+        optimizer.step()
+    assert 100e6 < peak.bytes < 150e6
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What two processes that share tensors found."""
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [sys.executable, "-m", "tests.neighbours.ranks"]
+    root = Path(__file__).parents[2]
+    processes = [subprocess.Popen([*command, str(rank), str(folder)], cwd=root) for rank in range(2)]
+    try:
+        for process in processes:
+            assert process.wait(timeout=240) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_shards_have_the_steps_and_gaps_of_whole_tensors(ranks):
+    for found, same in zip(ranks[0]["runs"].items(), ranks[1]["runs"].items(), strict=True):
+        assert found[1][0] == same[1][0]  # so that all stop together
+        (sharded, gaps), (whole, expected) = found[1]
+        assert gaps == pytest.approx(expected, rel=1e-6), found[0]
+        for w, x in zip(sharded, whole, strict=True):
+            np.testing.assert_allclose(w, x, rtol=1e-6, atol=1e-9, err_msg=found[0])
+
+
+def test_a_gradient_that_is_not_finite_stops_all_ranks(ranks):
+    for rank in ranks:
+        assert {*rank["errors"].values()} == {
+            "the gradients of the parameters [2] are not finite; no weight was changed"
+        }
 
 
 def test_steps_leave_gradients_alone():
