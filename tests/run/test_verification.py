@@ -357,6 +357,15 @@ def test_no_method_that_descends_returns_a_point_above_its_best(method, scales):
     assert r.fun <= best + max(r.gap if r.success else 0.0, 1e-9 * abs(best))
 
 
+def test_a_value_that_is_lower_by_rounding_does_not_beat_a_smaller_gap():
+    rng = np.random.default_rng(4)
+    X, y, far = rng.standard_normal((15, 5)), 2 * rng.standard_normal(15), np.round(1e4 * rng.uniform(-1, 1, 5))
+    f, C = fw.LinearModel(X, y + X @ far, "huber", rho=0.5), fw.L1Ball(1.0) + far
+    r = fw.minimize(f, C, far - np.eye(5)[4], method="corrective", tol=0.0, max_iter=25)
+    assert r.trace["gap"].min() < 1e-12
+    assert r.gap < 1e-12
+
+
 def test_a_tableau_that_ends_far_above_its_best_iterate_says_so():
     f = fw.LinearModel(np.diag([1e3, 1.0]), [1.0, 1.0])
     r = fw.minimize(f, fw.L1Ball(1.0), method="fw", max_iter=3)
