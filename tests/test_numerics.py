@@ -184,3 +184,24 @@ def test_quiet_functions_leave_warnings_of_others_alone():
         np.testing.assert_array_equal(quiet(np.exp, np.array([0.0, 1e4])), [1.0, np.inf])
         with pytest.raises(FloatingPointError):
             np.exp(np.array([1e4]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [0, 1, 8192, 8193, 10_001, 50_000])
+def test_long_inner_products_are_sums_of_short_ones(n, dtype):
+    a, b = np.random.default_rng(n).standard_normal((2, 2 * n)).astype(dtype)
+    for x, y in ((a, b), (a[::2], b[::-2])):
+        exact = float(np.vdot(x.astype(float), y.astype(float)))
+        size = float(np.vdot(np.abs(x).astype(float), np.abs(y).astype(float)))
+        assert abs(dot(x, y) - exact) <= 8 * np.finfo(dtype).eps * size
+        assert dot(x, y).dtype == dtype
+        assert norm(x) == pytest.approx(np.sqrt(float(np.vdot(x.astype(float), x.astype(float)))), rel=1e-5)
+
+
+def test_long_inner_products_do_not_wait_for_threads(monkeypatch):
+    lengths = []
+    vdot = np.vdot
+    monkeypatch.setattr(np, "vdot", lambda a, b: lengths.append(a.size) or vdot(a, b))
+    x = np.ones(100_000)
+    assert (dot(x, x), norm(x) ** 2, all_finite(x)) == (1e5, pytest.approx(1e5), True)
+    assert max(lengths) < 10_000

@@ -18,6 +18,10 @@ State = TypeVar("State", bound=Hashable)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Largest length of a vector product that OpenBLAS leaves to one thread is 10 000. On a busy machine, threads wait for
+# each other: a product of 100 000 entries took 28 ms with two threads, and 0.018 ms in blocks of this length.
+_UNSHARED = 8192
+
 
 def quietly(function: Function) -> Function:
     """Return the function without floating-point warnings, for functions that make products themselves.
@@ -51,19 +55,31 @@ def quiet(function: Callable[..., Any], *arrays: Array) -> Any:
 def dot(a: Any, b: Any) -> Any:
     """Return ``a @ b`` for real arrays or matrices of any kind, without floating-point warnings."""
     if type(a) is type(b) is np.ndarray:
-        return np.vdot(a, b) if a.ndim == b.ndim == 1 else _quiet.run(operator.matmul, a, b)
+        return _inner(a, b) if a.ndim == b.ndim == 1 else _quiet.run(operator.matmul, a, b)
     return _matmul(a, b)  # code of a user may call dot again, and a context cannot be entered twice
+
+
+def _inner(a: Array, b: Array) -> Any:
+    """Return the inner product of two vectors."""
+    return np.vdot(a, b) if len(a) <= _UNSHARED or len(a) != len(b) else _quiet.run(_inner_in_blocks, a, b)
+
+
+def _inner_in_blocks(a: Array, b: Array) -> Any:
+    whole = len(a) // _UNSHARED * _UNSHARED
+    sums = np.vecdot(a[:whole].reshape(-1, _UNSHARED), b[:whole].reshape(-1, _UNSHARED))
+    return sums.sum() + np.vdot(a[whole:], b[whole:])
 
 
 def norm(x: Any) -> Any:
     """Return the Euclidean norm of all entries, in the precision of `x`, without floating-point warnings."""
     entries = np.asarray(x).ravel(order="K")
-    return np.sqrt(np.vdot(entries, entries))
+    return np.sqrt(_inner(entries, entries))
 
 
 def all_finite(x: Array) -> bool:
     """Return whether all entries are finite. The squared norm answers that in half of the time, unless it overflows."""
-    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
+    entries = x.ravel(order="K")
+    return math.isfinite(_inner(entries, entries)) or bool(np.isfinite(x).all())
 
 
 def namespace(array: Any) -> Any:
