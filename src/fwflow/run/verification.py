@@ -197,7 +197,7 @@ def _random_member(problem: Problem, x: Point, hint: Vertex) -> Point:
         noise = reach / (2 * x.x.size) * rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
         ends = C.project(member + noise), C.project(member - noise)
         if ends[0] is not None and ends[1] is not None:
-            return problem.objective.point((0.75 * ends[0] + 0.25 * ends[1]).astype(x.x.dtype))
+            return problem.objective.imaged((0.75 * ends[0] + 0.25 * ends[1]).astype(x.x.dtype))
     for costs in rng.standard_normal((_PROBES, *shape)).astype(x.x.dtype):
         problem.counts.n_lmo += 1
         # Some oracles, for example of shortest paths, raise an error for costs of some signs.
@@ -205,7 +205,7 @@ def _random_member(problem: Problem, x: Point, hint: Vertex) -> Point:
             vertex = C.vertex(costs, hint)
             member *= 0.8
             vertex.add_to(member, 0.2)
-    return problem.objective.point(member.astype(x.x.dtype))
+    return problem.objective.imaged(member.astype(x.x.dtype))
 
 
 def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:
