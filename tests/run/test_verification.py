@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fwflow as fw
+from tests.catalogue import OBJECTIVES
 
 N = 6
 A = np.random.default_rng(0).standard_normal((12, N))
@@ -76,6 +77,50 @@ def test_a_gradient_that_contradicts_the_function_is_never_certified(function, n
     for method in METHODS:
         r = fw.minimize(fw.Smooth(f, g, shape=N), SETS[name], method=method, max_iter=40)
         assert not (r.success and true_gap(f, SETS[name], r.x) > 2e-6), (method, r)
+
+
+PARTLY = {
+    "squared": (least_squares, least_squares_gradient),
+    "logistic": (logistic, logistic_gradient),
+    "cosh": (lambda x: float(np.cosh(x - b[:N]).sum()), lambda x: np.sinh(x - b[:N])),
+    "kinks": (
+        lambda x: float(np.sqrt(1e-12 + (x - b[:N] / 9) ** 2).sum()),
+        lambda x: (x - b[:N] / 9) / np.sqrt(1e-12 + (x - b[:N] / 9) ** 2),
+    ),
+    "kinks at zero": (lambda x: float(np.sqrt(1e-12 + x**2).sum()), lambda x: x / np.sqrt(1e-12 + x**2)),
+}
+VECTORS = SETS | {
+    "l1-2": fw.L1Ball(2.0),
+    "unit-simplex": fw.UnitSimplex(2.0),
+    "group": fw.GroupBall([0, 0, 1, 1, 1, 2], 2.0),
+    "group-3": fw.GroupBall([0, 0, 1, 1, 1, 2], 2.0, 3.0),
+    "nuclear": fw.NuclearBall(2.0),
+    "box-of-zero": fw.Box(-1.0, 2.0),
+}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@example("l1-2", "squared", "auto", 0.0, [3])
+@example("group", "squared", "fw", 0.0, [5])
+@example("l2", "squared", "auto", 0.0, [1])
+@example("box-of-zero", "kinks at zero", "auto", -1.0, [0, 1, 2, 3, 4, 5])
+@example("box-of-zero", "kinks at zero", "auto", 0.0, [2])
+@given(
+    st.sampled_from(list(VECTORS)),
+    st.sampled_from(list(PARTLY)),
+    st.sampled_from(("auto", "fw", "corrective")),
+    st.sampled_from((0.0, -1.0, 0.3, 3.0)),
+    st.lists(st.integers(0, N - 1), min_size=1, max_size=N, unique=True),
+)
+def test_a_gradient_that_is_wrong_in_some_entries_is_never_certified(name, function, method, factor, entries):
+    C, (f, g), wrong = VECTORS[name], PARTLY[function], np.where(np.isin(np.arange(N), entries), factor, 1.0)
+    shape = (2, 3) if name == "nuclear" else (N,)
+    given = fw.Smooth(lambda x: f(x.ravel()), lambda x: (wrong * g(x.ravel())).reshape(shape), shape=shape)
+    r = fw.minimize(given, C, method=method, max_iter=40)
+    right = fw.Smooth(lambda x: f(x.ravel()), lambda x: g(x.ravel()).reshape(shape), shape=shape)
+    best = fw.minimize(right, C, max_iter=100)
+    assert best.status is not fw.Status.INCONSISTENT
+    assert not r.success or r.fun - r.gap <= best.fun + 2e-6 * (1 + abs(best.fun))
 
 
 def test_the_message_names_the_gradient_two_numbers_and_the_checker():
@@ -179,6 +224,14 @@ def test_an_oracle_that_does_not_minimise_is_never_certified(oracle, trusted):
         assert not r.success or oracle == "constant", (method, r)  # that one is right over a single point
         statuses.add(r.status)
     assert fw.Status.INCONSISTENT in statuses or oracle == "constant"
+
+
+def test_rounding_of_an_oracle_is_no_contradiction():
+    # At this minimum within the symmetric vectors, the gradient is orthogonal to them up to rounding.
+    C = fw.Symmetric(fw.L2Ball(2.0), lambda x: (x + x[::-1]) / 2)
+    f = OBJECTIVES["squared-sum"](N, 0)
+    r = fw.minimize(f, C, method="corrective")
+    assert r.success, r.message
 
 
 def test_the_message_names_the_oracle_two_numbers_and_the_checker():
@@ -355,6 +408,15 @@ def test_no_method_that_descends_returns_a_point_above_its_best(method, scales):
     r = fw.minimize(fw.LinearModel(X, y), fw.L1Ball(1.0), method=method, max_iter=200)
     best = float(np.min(r.trace["fun"]))
     assert r.fun <= best + max(r.gap if r.success else 0.0, 1e-9 * abs(best))
+
+
+def test_a_value_that_is_lower_by_rounding_does_not_beat_a_smaller_gap():
+    rng = np.random.default_rng(4)
+    X, y, far = rng.standard_normal((15, 5)), 2 * rng.standard_normal(15), np.round(1e4 * rng.uniform(-1, 1, 5))
+    f, C = fw.LinearModel(X, y + X @ far, "huber", rho=0.5), fw.L1Ball(1.0) + far
+    r = fw.minimize(f, C, far - np.eye(5)[4], method="corrective", tol=0.0, max_iter=25)
+    assert r.trace["gap"].min() < 1e-12
+    assert r.gap < 1e-12
 
 
 def test_a_tableau_that_ends_far_above_its_best_iterate_says_so():

@@ -55,8 +55,15 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
+#: Checks that searches may fail: the radii and the scores of the folds are not the same for weights and repetitions.
+WEIGHTS = dict.fromkeys(
+    ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
+    "a search does not treat the weights of samples like repetitions of them yet",
+)
+
+
 @pytest.mark.sampled(8)
-@parametrize_with_checks(SEARCHES)
+@parametrize_with_checks(SEARCHES, expected_failed_checks=lambda estimator: WEIGHTS, xfail_strict=False)
 def test_scikit_learns_own_checks_of_searches(estimator, check):
     check(estimator)
 

@@ -130,3 +130,20 @@ def test_a_path_of_three_classes_has_the_minima_of_single_fits(features, model):
         alone = model.set_params(radius=radius).fit(features, CODES)
         warm, cold = f.value(f.point(coef)), f.value(f.point(alone.coef_))
         assert -gap - 1e-12 <= cold - warm <= alone.dual_gap_ + 1e-12
+
+
+@pytest.mark.parametrize("model", [L1Classifier(tol=1e-12), GroupClassifier(tol=1e-12)])
+@pytest.mark.parametrize("rare", [1e-3, 1e-8])
+def test_losses_near_zero_keep_their_precision(model, rare):
+    weights = np.array([1.0, rare, rare])[CODES]
+    fitted = model.set_params(max_iter=100).fit(DENSE, CODES, weights)  # a ConvergenceWarning is an error
+    f = _SoftmaxModel(DENSE, CODES, weights, intercept=True)
+    assert fitted.dual_gap_ <= 1e-12 * f.value(f.point(np.zeros((K, N))))
+
+
+def test_values_and_gradients_near_zero_are_exact():
+    f = _SoftmaxModel(np.eye(3), np.arange(3))
+    x = 40.0 * np.eye(3)
+    assert f.value(f.point(x)) == pytest.approx(2 * np.exp(-40.0), rel=1e-14)
+    exact = (np.ones((3, 3)) - 3 * np.eye(3)) * np.exp(-40.0) / 3
+    np.testing.assert_allclose(f.gradient(f.point(x)), exact, rtol=1e-14)

@@ -455,7 +455,10 @@ def _judged(
         return Status.TOLERANCE, verified, "" if convex else _STATIONARY
     if best is not None and not solved:
         if method.descends:
-            return status, None, detail
+            if not convex or rise > verified.rounding:
+                return status, None, detail
+            # Values that differ by no more than their rounding do not order the two points; their gaps do.
+            return status, min(verified, checks.verify(state, best, None), key=lambda point: point.gap), detail
         if rise > _NOTABLE_RISE * abs(start - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
     return status, verified, detail

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from fwflow._validation import ours
 from fwflow.methods.problem import Evaluation, Problem
+from fwflow.objectives.base import Line
 from fwflow.points.point import Point
 from fwflow.points.vertices import Vertex
 from fwflow.run.result import State
@@ -35,6 +36,7 @@ _SLOPE_SHARE, _TERM_SHARE = 1e-4, 1e-6
 _ORACLE_SHARE = 1e-2
 # Units in the last place up to which a difference of function values counts as rounding.
 VALUE_ULPS = 64
+_RANDOM = "a random member of the set"
 # Number of oracle calls with changed costs for sets of users, and the largest change as a power of ten.
 _PROBES, _SPREAD = 4, 2.0
 
@@ -158,8 +160,10 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
             same = exact.objective.dtype in (None, best.x.dtype)
             members.append(("the best iterate", best if same else exact.objective.point(best.x)))
         # The image of the start would cost a pass over the data.
-        if not x.factored and not C.start_calls_oracle and f.image_map is None:
+        if not C.trusted and not x.factored and not C.start_calls_oracle and f.image_map is None:
             members.append(("C.start()", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
+        if not f.trusted and not x.factored:
+            members.append((_RANDOM, _random_member(exact, x, known.vertex.vertex)))
         answers = [(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
@@ -173,7 +177,7 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
                 return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), name)
             if not f.trusted:
-                found = _compare(exact, x, end, verified.fun, score - inner, size, known)
+                found = _compare(exact, x, end, verified.fun, score - inner, size, known, name == _RANDOM)
                 if found is not None:
                     return (
                         f" Between the returned point and {name}, the gradient predicts a change of f by "
@@ -181,6 +185,27 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
                         "Check the gradient with fw.checks.gradient_error(f, x)."
                     )
     return ""
+
+
+def _random_member(problem: Problem, x: Point, hint: Vertex) -> Point:
+    """Return a member that differs from x in all entries if possible, so that no entry of a gradient is left out."""
+    C, shape, rng = problem.constraint, x.x.shape, np.random.default_rng(0)
+    member = np.array(x.x if C.start_calls_oracle else C.start(shape), dtype=np.float64)
+    # Projections are correct for sets of the library. Matrices with few singular values have no zero entries anyway.
+    reach = C.diameter(shape) if C.trusted and C.spectrum is None else None
+    if reach is not None:
+        noise = reach / (2 * x.x.size) * rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
+        ends = C.project(member + noise), C.project(member - noise)
+        if ends[0] is not None and ends[1] is not None:
+            return problem.objective.imaged((0.75 * ends[0] + 0.25 * ends[1]).astype(x.x.dtype))
+    for costs in rng.standard_normal((_PROBES, *shape)).astype(x.x.dtype):
+        problem.counts.n_lmo += 1
+        # Some oracles, for example of shortest paths, raise an error for costs of some signs.
+        with suppress(Exception):
+            vertex = C.vertex(costs, hint)
+            member *= 0.8
+            vertex.add_to(member, 0.2)
+    return problem.objective.imaged(member.astype(x.x.dtype))
 
 
 def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:
@@ -205,9 +230,15 @@ def _contradictory(answers: list[tuple[Any, Vertex]]) -> str:
         least = own.dot(costs)
         for _, other in answers:
             score = other.dot(costs)
-            if least - score > _ORACLE_SHARE * (abs(least) + abs(score)):
+            excess = least - score - _ORACLE_SHARE * (abs(least) + abs(score))
+            if excess > 0 and excess > _TERM_SHARE * max(_size(own, costs), _size(other, costs)):
                 return _wrong_oracle(score, least, "another vertex of the oracle")
     return ""
+
+
+def _size(vertex: Vertex, costs: Any) -> float:
+    """Return the sum of the absolute values of the terms of ``<costs, vertex>``; 0 for sparse costs."""
+    return 0.0 if sp.issparse(costs) else float(np.vdot(np.abs(costs), np.abs(vertex.to_dense())))
 
 
 def _rescaled(g: Any, seed: int) -> Any:
@@ -221,17 +252,31 @@ def _rescaled(g: Any, seed: int) -> Any:
 
 
 def _compare(
-    problem: Problem, x: Point, end: Point, fun: float, slope: float, size: float, known: Evaluation
+    problem: Problem, x: Point, end: Point, fun: float, slope: float, size: float, known: Evaluation, back: bool
 ) -> tuple[float, float] | None:
     """Return the changes of f between x and another member by gradients and by values if they differ; else None.
+
+    If the segments from x are not certain and `back` is true, those from the other member decide: a kink of f at x is
+    on every segment from x, but not on the shorter ones from the other end.
+    """
+    line = problem.along(x, end, fun, known.gradient)
+    if abs(line.slope0 - slope) > _SLOPE_SHARE * (abs(line.slope0) + abs(slope)) + _TERM_SHARE * size:
+        return slope, line.slope0
+    found, settled = _along(problem, x, end, line, size)
+    with suppress(ArithmeticError, ValueError):
+        if back and not settled:
+            line = problem.along(end, x, problem.value(end), problem.gradient(end))
+            return _along(problem, end, x, line, size)[0]
+    return found
+
+
+def _along(problem: Problem, x: Point, end: Point, line: Line, size: float) -> tuple[tuple[float, float] | None, bool]:
+    """Return the changes of f by gradients and by values if they differ, else None; and whether that is certain.
 
     The change of f is the integral of its slope, which Simpson's rule computes; the difference from the trapezoidal
     rule bounds the error. A contradiction is confirmed on the next shorter segment. Segments on which f is not defined
     or not finite are skipped.
     """
-    line = problem.along(x, end, fun, known.gradient)
-    if abs(line.slope0 - slope) > _SLOPE_SHARE * (abs(line.slope0) + abs(slope)) + _TERM_SHARE * size:
-        return slope, line.slope0
     before: tuple[float, float] | None = None
     for share in _SHARES:
         if any(not problem.defined_at(x.mix([(part, end)])) for part in (share / 2, share)):
@@ -253,12 +298,12 @@ def _compare(
         allowed = error + _SLOPE_SHARE * steepest + rounding + _TERM_SHARE * size * share
         contradictory = abs(predicted - change) > allowed
         if before is not None:
-            return before if contradictory else None
+            return (before if contradictory else None), True
         if contradictory:
             before = predicted, change
         elif error <= _SLOPE_SHARE * steepest:  # a shorter segment would not be more exact
-            return None
-    return None
+            return None, True
+    return None, False
 
 
 def _wrong_oracle(lower: float, least: float, name: str, reason: str = "the oracle does not minimise") -> str:

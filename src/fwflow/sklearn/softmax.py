@@ -102,20 +102,24 @@ class _SoftmaxModel(DesignImage):
         self._codes, self.intercept = codes, intercept
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=np.float64)
         self.weights = (w / w.sum()).astype(self.design.dtype)
-        self._masses = np.bincount(codes, self.weights)
 
     def _settings(self) -> dict[str, Any]:
         return {"weights": self.weights, "intercept": self.intercept}
 
     def _value(self, Z: Array) -> float:
-        top = Z.max(axis=0)
-        own = Z[self._codes, np.arange(Z.shape[1])]
-        return float(dot(self.weights, np.log(np.exp(Z - top).sum(axis=0)) + top - own))
+        top, own = Z.max(axis=0), (self._codes, np.arange(Z.shape[1]))
+        # Losses near zero would be lost in a logarithm of numbers near one.
+        E = np.exp(Z - top)
+        E[own] = np.expm1(Z[own] - top)
+        return float(dot(self.weights, np.log1p(E.sum(axis=0)) + (top - Z[own])))
 
-    def _slopes(self, Z: Array) -> Array:
-        P = probabilities(Z)
-        P[self._codes, np.arange(Z.shape[1])] -= 1
-        return self.weights * P
+    def _slopes(self, P: Array) -> Array:
+        """Return the derivative in the image with the best constants, from the probabilities there."""
+        others, own = P.copy(), (self._codes, np.arange(P.shape[1]))
+        # One minus a probability near one would be imprecise.
+        others[own] = 0
+        others[own] = -others.sum(axis=0)
+        return self.weights * others
 
     def _matrix(self, image: Array) -> Array:
         return image.reshape(self.shape[0], -1)
@@ -140,12 +144,13 @@ class _SoftmaxModel(DesignImage):
         c, before = np.zeros(len(Z)) if guess is None else guess, np.inf
         for _ in range(_MAX_NEWTON_STEPS):
             P = probabilities(np.asarray(Z, dtype=np.float64) + c[:, None])
-            slopes = dot(self.weights.astype(np.float64), P.T) - self._masses
-            error = float(np.abs(slopes).max())
+            terms = self._slopes(P)
+            slopes = terms.sum(axis=1)
+            error, size = float(np.abs(slopes).max()), float(np.abs(terms).sum())
             step = -np.linalg.solve(self._curvature(P), slopes)
             reach = float(np.ptp(step))
             rounding = reach < 0.1 and error > before / 4  # a full step that does not converge quadratically
-            if error <= 1e-15 or rounding or reach <= 1e-15 * (1 + float(np.abs(c).max())):
+            if error <= 1e-15 * size or rounding or reach <= 1e-15 * (1 + float(np.abs(c).max())):
                 return c
             if reach <= _LAST_STEP:
                 return c + step
@@ -170,7 +175,7 @@ class _SoftmaxModel(DesignImage):
 
     def dual(self, point: Point) -> Array:
         """Return the derivative in the image."""
-        return self._slopes(self._at(point)).reshape(-1)
+        return self._slopes(probabilities(self._at(point))).reshape(-1)
 
     def gradient(self, point: Point) -> Array:
         return np.array(self.design.rmatvec(self.dual(point)), dtype=self.dtype).reshape(self.shape)
@@ -190,7 +195,7 @@ class _SoftmaxModel(DesignImage):
             return self._shifted(Z + gamma * D, guess)
 
         def slope(gamma: float) -> float:
-            return float(np.vdot(self._slopes(there(gamma)), D))
+            return float(np.vdot(self._slopes(probabilities(there(gamma))), D))
 
         def second(gamma: float) -> float:
             model = self._model_at(np.asarray(probabilities(there(gamma)), dtype=np.float64))
@@ -241,9 +246,9 @@ class _SoftmaxModel(DesignImage):
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         Z = np.asarray(self._matrix(image_of(point)), dtype=np.float64)
-        shifted = self._shifted(Z)
-        model = self._model_at(probabilities(shifted))
-        pull = model.second * model._centred(Z.reshape(-1)) - self._slopes(shifted).reshape(-1)
+        P = probabilities(self._shifted(Z))
+        model = self._model_at(P)
+        pull = model.second * model._centred(Z.reshape(-1)) - self._slopes(P).reshape(-1)
         return replace(model, pull=pull)
 
 
@@ -335,9 +340,7 @@ class SoftmaxOnEntries(Restriction):
         return Z, P
 
     def _slopes(self, z: Array) -> Array:
-        R = np.array(self._at(z)[1])
-        R[self.model._codes, np.arange(R.shape[1])] -= 1
-        return (self.model.weights * R).reshape(-1)
+        return self.model._slopes(self._at(z)[1]).reshape(-1)
 
     def value(self, v: Array, z: Array) -> float:
         return self.model._value(self._at(z)[0])
