@@ -345,14 +345,15 @@ class Problem(Evaluator):
     def agreed(self, value: float, known: Evaluation, name: str) -> None:
         """Raise an error if the attribute `name` of the set reaches a lower ``<g, s>`` than its oracle.
 
-        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong.
+        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong. In sets of
+        the library the reason is rounding, which is `NumericalTrouble`.
         """
         least = known.gradient.dot(known.vertex.vertex)
         allowed = _DISAGREEMENT * (abs(value) + abs(least))
         if value >= least - allowed:
             return
         if value < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - allowed:
-            raise ValueError(
-                f"C: `{name}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
-                "override both consistently"
-            )
+            found = f"`{name}` of {self.constraint!r} returned a point with a lower value than `lmo`"
+            if self.constraint.trusted:
+                raise NumericalTrouble(f"{found} because of rounding")
+            raise ValueError(f"C: {found}; override both consistently")
