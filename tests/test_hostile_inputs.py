@@ -17,6 +17,7 @@ from fwflow import datasets
 from fwflow._validation import finite_array, float_array
 from fwflow.designs import DenseDesign, SparseDesign
 from fwflow.methods import Multistep
+from fwflow.methods.restricted.projected_steps import _newton_direction
 from fwflow.objectives import screening
 from fwflow.objectives.losses import Squared
 from fwflow.points.vertices import DenseVertex
@@ -666,12 +667,10 @@ def test_balls_near_the_l1_ball_in_single_precision(p, seed):
     assert r.fun == pytest.approx(exact.fun, rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", [2, 3, 4])
-def test_newton_directions_that_overflow(seed):
-    rng = np.random.default_rng(seed)
-    A, b = 1e12 * rng.standard_normal((30, 12)), np.sign(rng.standard_normal(30))
-    r = fw.minimize(fw.LinearModel(A, b, "logistic"), fw.Simplex(1e6), max_iter=40, max_time=1.0)
-    assert np.isfinite(r.fun)
+def test_newton_directions_that_overflow():
+    """Columns of size 1e12 on a simplex of radius 1e6 have such Hessians; LAPACK raises errors for infinite numbers."""
+    inverse, condition = np.full((2, 2), 1e308), np.ones((2, 1))
+    assert _newton_direction(inverse, np.array([1e10, 1e10]), condition) is None
 
 
 def test_rounding_of_a_set_of_the_library_makes_auto_go_on(monkeypatch):
