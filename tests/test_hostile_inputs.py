@@ -17,10 +17,11 @@ from fwflow import datasets
 from fwflow._validation import finite_array, float_array
 from fwflow.designs import DenseDesign, SparseDesign
 from fwflow.methods import Multistep
+from fwflow.methods.restricted.projected_steps import _newton_direction
 from fwflow.objectives import screening
 from fwflow.objectives.losses import Squared
 from fwflow.points.vertices import DenseVertex
-from tests.catalogue import design, labels, targets
+from tests.catalogue import counts, design, labels, targets
 
 A, B = design(30, 6), targets(30)
 ROWS, COLS = np.repeat(np.arange(5), 4), np.tile(np.arange(4), 5)
@@ -592,3 +593,100 @@ def test_options_are_pythons_floats(value):
     for momentum in (fw.GradientAveraging(value), fw.LMOAveraging(value)):
         assert type(momentum.exponent) is float
         fw.minimize(LINEAR, BALL, momentum=momentum, max_iter=3)
+
+
+# Hostile scales: the library's own arithmetic raises no error that is meant for users.
+
+
+#: name -> radius -> set of vectors with 6 entries or matrices
+SCALED = {
+    "l1": fw.L1Ball,
+    "simplex": fw.Simplex,
+    "unit-simplex": fw.UnitSimplex,
+    "hypersimplex": lambda r: fw.HyperSimplex(2, r),
+    "box": lambda r: fw.Box(-r, 2 * r),
+    "l2": fw.L2Ball,
+    "lp-1.001": lambda r: fw.LpBall(1.001, r),
+    "lp-1.01": lambda r: fw.LpBall(1.01, r),
+    "lp-30": lambda r: fw.LpBall(30.0, r),
+    "group": lambda r: fw.GroupBall([0, 1, 0, 1, 1, 2], r),
+    "group-1.01": lambda r: fw.GroupBall([0, 1, 0, 1, 1, 2], r, p=1.01),
+    "group-inf": lambda r: fw.GroupBall([0, 1, 0, 1, 1, 2], r, p=np.inf),
+    "k-sparse": lambda r: fw.KSparseBall(2, r),
+    "k-norm": lambda r: fw.KNormBall(2, r),
+    "owl": lambda r: fw.OWLBall([3.0, 2.0, 2.0, 1.0, 0.5, 0.0], r),
+    "permutahedron": lambda r: fw.Permutahedron(r * np.array([2.0, -1.0, 0.0, 2.0, 1.0, -1.0])),
+    "ellipsoid": lambda r: fw.Ellipsoid(np.zeros(6), r * np.linspace(0.5, 2, 6)),
+    "hull": lambda r: fw.ConvexHull(r * design(9, 6)),
+    "bounded-simplex": lambda r: fw.BoundedSimplex(r, 0.0, r / 2),
+    "bounded-l1": lambda r: fw.BoundedL1Ball(r, -r / 4),
+    "scaled": lambda r: -r * fw.Simplex(),
+    "translated": lambda r: fw.L1Ball(r) + np.linspace(-1, 1, 6),
+    "product": lambda r: fw.Product([(fw.L1Ball(r), 2), (fw.Simplex(r), 3), (fw.L2Ball(r), 1)]),
+    "minkowski": lambda r: fw.MinkowskiSum(fw.L1Ball(r), fw.Simplex(r)),
+    "polytope": lambda r: fw.Polytope(np.ones((1, 6)), [r], lower=-r, upper=r),
+}
+LOSSES = {
+    "squared": (targets, {}),
+    "squared-sum": (targets, {"scale": "sum"}),
+    "logistic": (labels, {}),
+    "huber": (targets, {}),
+    "quantile": (targets, {}),
+    "poisson": (counts, {}),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SCALED)
+@settings(max_examples=5, deadline=None)
+@given(
+    st.sampled_from(sorted(LOSSES)),
+    st.sampled_from(["auto", "corrective", "fw", "pairwise"]),
+    st.tuples(st.integers(-12, 12), st.integers(0, 6)),
+    st.sampled_from([-12, -6, -3, 0, 3, 6, 12]),
+    st.integers(0, 2**16),
+)
+def test_no_scale_of_data_or_radius_is_an_error(name, dtype, loss, method, exponents, radius, seed):
+    data, options = LOSSES[loss]
+    own = 10.0 ** (exponents[0] + exponents[1] * np.random.default_rng(seed).random(6))
+    columns = (design(12, 6, seed) if seed % 2 else (design(12, 6, seed) > 0.5)) * own
+    b = data(12, seed) * (1e3 if data is targets else 1.0)
+    f = fw.LinearModel(columns.astype(dtype), b.astype(dtype), loss.partition("-")[0], **options)
+    r = fw.minimize(f, SCALED[name](10.0**radius), method=method, max_iter=20, max_time=0.2)
+    assert r.status is not fw.Status.INCONSISTENT
+
+
+@pytest.mark.parametrize("p", [1.0005, 1.001, 1.01, 1.02])
+@pytest.mark.parametrize("seed", range(3))
+def test_balls_near_the_l1_ball_in_single_precision(p, seed):
+    rng = np.random.default_rng(seed)
+    A, b = (rng.random((60, 40)) < 0.15).astype(np.float32), (1e3 * rng.standard_normal(60)).astype(np.float32)
+    r = fw.minimize(fw.LinearModel(A, b), fw.LpBall(p, 1e3), rtol=1e-6, max_iter=100)
+    assert r.status in (fw.Status.TOLERANCE, fw.Status.PRECISION)
+    exact = fw.minimize(fw.LinearModel(A.astype(float), b.astype(float)), fw.LpBall(p, 1e3), rtol=1e-6, max_iter=100)
+    assert r.fun == pytest.approx(exact.fun, rel=1e-5)
+
+
+def test_newton_directions_that_overflow():
+    """Columns of size 1e12 on a simplex of radius 1e6 have such Hessians; LAPACK raises errors for infinite numbers."""
+    inverse, condition = np.full((2, 2), 1e308), np.ones((2, 1))
+    assert _newton_direction(inverse, np.array([1e10, 1e10]), condition) is None
+
+
+def test_rounding_of_a_set_of_the_library_makes_auto_go_on(monkeypatch):
+    """A projection that leaves the ball has a lower value than the oracle; in a set of a user that is an error."""
+    right = fw.LpBall.project
+    monkeypatch.setattr(fw.LpBall, "project", lambda self, x: 1.001 * right(self, x))
+    f, C = fw.LinearModel(A, 10 * B), fw.LpBall(1.5, 0.1)
+    r = fw.minimize(f, C)
+    assert r.success
+    assert "working-set failed (`project` of LpBall(1.5, 0.1) returned a point with a lower value" in r.method.why
+    r = fw.minimize(f, C, method="working-set")
+    assert r.status is fw.Status.NUMERICAL
+    assert r.fun <= r.trace["fun"].min()
+
+    class Own(fw.LpBall):
+        pass
+
+    with pytest.raises(ValueError, match="override both consistently"):
+        fw.minimize(f, Own(1.5, 0.1))

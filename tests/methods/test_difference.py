@@ -173,3 +173,19 @@ def test_counts_are_those_of_real_calls():
 def test_wrong_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make(fw.Quadratic(np.eye(3)))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(40))
+def test_the_trace_never_rises(seed):
+    """Columns of very different size, where accelerated steps on the convex function rise on the way."""
+    rng = np.random.default_rng(seed)
+    n, dtype = int(rng.integers(3, 30)), np.float32 if seed % 4 == 3 else np.float64
+    A = (rng.standard_normal((2 * n, n)) * 10 ** rng.uniform(-2, 2, n)).astype(dtype)
+    f = fw.LinearModel(A, rng.standard_normal(2 * n).astype(dtype), scale="sum")
+    C = (fw.Box(-1.0, 1.0), fw.Simplex(3.0), fw.L1Ball(2.0), fw.L2Ball(2.0))[seed % 4]
+    g = l2_norm(rng.uniform(0.1, 20))
+    r = fw.minimize(fw.DifferenceOfConvex(f, g), C, C.random_start(seed, (n,)).astype(dtype), max_iter=30, max_time=3)
+    x, fun = r.x.astype(float), r.trace["fun"]
+    terms = abs(f.value(f.point(r.x))) + float(g.fun(x)) + abs(fun)  # f - g rounds as its terms do
+    assert (np.diff(fun) <= 64 * np.finfo(dtype).eps * np.maximum(terms[1:], terms[:-1])).all()

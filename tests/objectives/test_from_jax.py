@@ -184,3 +184,13 @@ def test_double_precision_follows_the_trajectory_of_the_numpy_function():
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("convex", [None, True, False])
+def test_convexity_is_stated_as_for_other_functions(convex):
+    assert fw.Smooth.from_jax(lambda x: x @ x, convex=convex).convex is convex
+
+
+def test_convexity_is_true_false_or_unknown():
+    with pytest.raises(ValueError, match="convex must be True, False or None; got str 'yes'"):
+        fw.Smooth(lambda x: x @ x, lambda x: 2 * x, convex="yes")

@@ -473,3 +473,55 @@ def test_a_flow_that_rounding_keeps_above_its_start_returns_the_start():
     r = fw.minimize(fw.Quadratic(H, X.T @ y), fw.L1Ball(1e6), method="flow", tol=0, max_iter=100)
     assert r.trace["fun"][-1] > r.trace["fun"].min()
     assert r.fun == r.trace["fun"].min()
+
+
+def test_an_inconsistent_run_returns_its_best_point():
+    """The last iterate has a high value and the gradient zero, so that the run stops there."""
+    centre, start = np.array([0.5, 0.3, 0.2]), np.array([0.3, 0.3, 0.4])
+
+    def fun(x):
+        return 100.0 - x[0] if x.max() > 0.95 else float(((x - centre) ** 2).sum())
+
+    f = fw.Smooth(fun, lambda x: 0 * x if x.max() > 0.95 else 2 * (x - centre))
+    r = fw.minimize(f, fw.Simplex(), start, method="fw")
+    assert r.status is fw.Status.INCONSISTENT
+    assert not r.success
+    assert r.fun == r.trace["fun"].min() == fun(start)
+    np.testing.assert_array_equal(r.x, start)
+
+
+def indefinite(convex):
+    return fw.Smooth(lambda x: -float(x @ x), lambda x: -2 * x, convex=convex)
+
+
+def test_convexity_that_is_stated_changes_the_message():
+    A = np.random.default_rng(0).standard_normal((20, 4))
+    f, g = (lambda x: float(((A @ x - A[:, 0]) ** 2).sum())), (lambda x: 2 * A.T @ (A @ x - A[:, 0]))
+    unknown, yes, no = (
+        fw.minimize(fw.Smooth(f, g, convex=c), fw.L1Ball(0.5), np.zeros(4)) for c in (None, True, False)
+    )
+    assert all(r.success for r in (unknown, yes, no))
+    assert "f is not known to be convex" in unknown.message
+    assert "convex" not in yes.message
+    assert no.message.endswith("f is not convex, so the gap measures only stationarity.")
+
+
+@pytest.mark.parametrize("method", ["auto", "fw", "pairwise", "corrective", "apg"])
+def test_values_that_contradict_a_stated_convexity_are_reported(method):
+    """The start is a saddle point with gap zero; every other member has a lower value."""
+    start = np.full(4, 0.25)
+    r = fw.minimize(indefinite(True), fw.Simplex(), start, method=method)
+    assert r.status is fw.Status.INCONSISTENT
+    assert "as its attribute `convex` states" in r.message
+    for other in (None, False):
+        assert fw.minimize(indefinite(other), fw.Simplex(), start, method=method).status is not fw.Status.INCONSISTENT
+
+
+@pytest.mark.parametrize("name", ["smooth", "squared", "logistic", "huber", "poisson"])
+@pytest.mark.parametrize("C", [fw.Simplex(), fw.L1Ball(2.0), fw.Box(-1.0, 1.0), fw.L2Ball(1.0)], ids=repr)
+def test_convex_functions_never_contradict_their_statement(name, C):
+    f = OBJECTIVES[name](6, 1)
+    own = fw.Smooth(lambda x: f.value(f.point(x)), lambda x: np.asarray(f.gradient(f.point(x))), convex=True)
+    for method in ("auto", "fw", "blended-pairwise"):
+        r = fw.minimize(own, C, np.full(6, 1 / 6), method=method, tol=1e-4, max_iter=500)
+        assert r.status is not fw.Status.INCONSISTENT

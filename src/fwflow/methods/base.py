@@ -202,11 +202,12 @@ class Method(Stepper):
 
 
 class Place(NamedTuple):
-    """Iterate of a method on a subproblem, its evaluation, and the memory of the method."""
+    """Iterate of a method on a subproblem, its evaluation, the memory of the method, and the value."""
 
     point: Point
     known: Evaluation
     memory: Any
+    value: float
 
 
 def descent(problem: Problem, method: Method, x: Point, memory: Any) -> Iterator[Place]:
@@ -217,7 +218,7 @@ def descent(problem: Problem, method: Method, x: Point, memory: Any) -> Iterator
     value, least, k = math.inf, math.inf, 0
     while True:
         known, found = problem.evaluate(x), problem.value(x)
-        yield Place(x, known, memory)
+        yield Place(x, known, memory, found)
         noise = 4 * float(np.finfo(x.x.dtype).eps) * problem.size(x, known)
         if problem.late or known.gap <= noise or (known.gap > least / 2 and found >= value):
             return

@@ -22,6 +22,8 @@ from fwflow.points.point import Point
 _SHARE, _MOST = 0.1, 200
 # Number of times that a boosted step doubles its length at most. Chosen without tuning.
 _TRIALS = 6
+# Units in the last place of f and g up to which an increase of f - g counts as rounding. Chosen without tuning.
+_ULPS = 16
 
 
 class _Tilted(Objective):
@@ -72,18 +74,23 @@ class DifferenceSteps(Method):
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:
         x = iterate.point
         if problem.constraint.projection(x.x.shape) is not None:
-            y, _ = _reduced(problem, x, AcceleratedProjectedGradient(), None)
-            return Proposal(*_boosted(problem, x, y), memory=None)
+            y, _, noise = _reduced(problem, iterate, AcceleratedProjectedGradient(), None)
+            value = problem.value(y)
+            if value > iterate.fun + noise:  # rounding of the convex function is larger than its decrease
+                return Proposal(x, 0.0, memory=None, mixture=True)
+            return Proposal(*_boosted(problem, x, y, value, noise), memory=None)
         # Without a projection, a test of membership may cost many oracle calls. The next step keeps the active set.
-        y, memory = _reduced(problem, x, BlendedPairwise(), memory)
+        y, memory, _ = _reduced(problem, iterate, BlendedPairwise(), memory)
         return Proposal(y, 1.0, memory, mixture=True)
 
 
-def _reduced(problem: Problem, x: Point, method: Method, memory: Any) -> tuple[Point, Any]:
+def _reduced(problem: Problem, iterate: Iterate, method: Method, memory: Any) -> tuple[Point, Any, float]:
     """Return the result of some steps from x on the first function minus the linearised second one.
 
-    `memory` is that of the method at x, or None before its first step.
+    `memory` is that of the method at x, or None before its first step. It is returned after the steps, with the
+    rounding of f - g. The reduced function is not higher than at x by more than this rounding.
     """
+    x = iterate.point
     parts = problem.objective.difference
     f = problem.objective if parts is None else parts[0]
     tilt = np.zeros_like(x.x) if parts is None else _subgradient(parts[1], x)
@@ -91,28 +98,36 @@ def _reduced(problem: Problem, x: Point, method: Method, memory: Any) -> tuple[P
     start = f.imaged(x.x)
     places = islice(descent(inner, method, start, method.init(inner, start) if memory is None else memory), _MOST)
     place = next(places)
-    enough = _SHARE * place.known.gap
-    while place.known.gap > enough and (following := next(places, None)) is not None:
+    terms = abs(iterate.fun) + abs(place.value) + abs(float(np.vdot(tilt, x.x)))
+    noise = _ULPS * float(np.finfo(x.x.dtype).eps) * terms
+    enough, value, lowest = _SHARE * place.known.gap, place.value + noise, place
+    # Accelerated steps may increase the function on the way, so that a small gap does not imply a decrease.
+    while (place.known.gap > enough or place.value > value) and (following := next(places, None)) is not None:
         place = following
+        lowest = place if place.value < lowest.value else lowest
+    place = lowest if place.value > value else place
     problem.counts.n_lmo += inner.counts.n_lmo
     problem.counts.n_grad += inner.counts.n_grad
-    return problem.objective.imaged(place.point.x), place.memory
+    return problem.objective.imaged(place.point.x), place.memory, noise
 
 
 def _subgradient(g: Objective, x: Point) -> Array:
     return np.asarray(g.gradient(g.imaged(x.x)), dtype=x.x.dtype)
 
 
-def _boosted(problem: Problem, x: Point, y: Point) -> tuple[Point, float]:
-    """Return a member on the ray from x through y, at y or beyond it, where f - g is not higher than at y."""
-    best, length, value = y, 1.0, problem.value(y)
+def _boosted(problem: Problem, x: Point, y: Point, value: float, noise: float) -> tuple[Point, float]:
+    """Return a member on the ray from x through y: y, or a point beyond it where f - g is lower by more than `noise`.
+
+    The value is that at y.
+    """
+    best, length = y, 1.0
     for _ in problem.in_time(range(_TRIALS)):
         end = x.x + 2 * length * (y.x - x.x)
         if problem.constraint.contains(end, 0.0) is not True:
             break
         point = problem.objective.imaged(end)
         found = value_or_infinity(problem, point)
-        if not found < value:
+        if not found < value - noise:
             break
         best, length, value = point, 2 * length, found
     return best, length

@@ -150,14 +150,16 @@ class Multistep(Method):
         if self.line_search is not None:
             direction = [(w / gamma, aim) for w, aim in zip(p, s, strict=True)]  # d = sum_i p_i (s_i - x) / gamma
             limit = min(1.0, gamma / sum(p)) if min(p) >= 0 else 1.0
-            limit = problem.segment_inside(x, direction, limit)
-            line = problem.along(x, x.mix(direction), iterate.fun, None if known is None else known.gradient)
-            length, search = problem.step_length(self.line_search, line, gamma, limit, search)
-            length = float(length)
+            g = None if known is None else known.gradient
+            point, length, _, search = problem.search_along(
+                self.line_search, x, iterate.fun, g, direction, limit, search, gamma
+            )
             weights = [length * w for w, _ in direction]
+        else:
+            point = x.mix(zip(weights, s, strict=True))
         record = None if memory.record is None else memory.record.after(weights, s)
         following = oracle.memory(averages, search, record)
-        return Proposal(x.mix(zip(weights, s, strict=True)), length, following, mixture=is_convex(weights))
+        return Proposal(point, length, following, mixture=is_convex(weights))
 
 
 @storable("lazy-memory", valid=lambda memory: memory.cached is None or len(memory.used) == len(memory.cached))

@@ -14,7 +14,7 @@ import numpy as np
 from fwflow._storage import storable
 from fwflow._validation import Array, one_number
 from fwflow.designs import Counts
-from fwflow.objectives.base import Line, NumericalTrouble, Objective
+from fwflow.objectives.base import Line, NumericalTrouble, Objective, OutsideDomain
 from fwflow.objectives.quadratic_models import Model
 from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.point import Atom, Lifted, Point
@@ -32,6 +32,11 @@ Late = Callable[[], bool]
 # tuning.
 _DISAGREEMENT = 1e-6
 _NOT_FINITE = "the gradient has NaN or infinite entries"
+# Share of the first limit of a step below which no shorter step is tried.
+_SHORTEST = 1e-15
+# Rise of f, relative to the terms of its values and slopes, that may be rounding: functions of users may compute in
+# single precision. Chosen without tuning.
+_NOISE = 1e-6
 
 
 def never() -> bool:
@@ -92,8 +97,8 @@ class Evaluator(ABC):
 
     @property
     @abstractmethod
-    def convex(self) -> bool:
-        """Whether the gap is known to bound the error."""
+    def convex(self) -> bool | None:
+        """Whether the gap bounds the error; None if that is unknown."""
 
     @abstractmethod
     def value(self, point: Point) -> float:
@@ -154,9 +159,11 @@ class Problem(Evaluator):
     #: End of the run on the clock of `time.perf_counter`, for steps that take long.
     deadline: float = math.inf
     _joint: dict[Point, tuple[float, Any]] = field(default_factory=dict, repr=False)
+    #: Value at the end of the last step, if the line search did not compute it, so that it is computed once.
+    _end: dict[Point, float] = field(default_factory=dict, repr=False)
 
     @property
-    def convex(self) -> bool:
+    def convex(self) -> bool | None:
         return self.objective.convex
 
     def refresh(self, point: Point) -> Point:
@@ -202,6 +209,8 @@ class Problem(Evaluator):
     def raw_value(self, point: Point) -> float:
         """Return f at a point, which may be NaN or infinite."""
         together = self._both(point)
+        if together is None and point in self._end:
+            return self._end.pop(point)
         value = self.objective.value(point) if together is None else together[0]
         return value if isinstance(value, float) else one_number(value, "value")
 
@@ -210,7 +219,23 @@ class Problem(Evaluator):
         if together is not None:
             return as_gradient(together[1])
         self.counts.n_grad += 1
-        return as_gradient(self.objective.gradient(point))
+        return as_gradient(self._differentiated(self.objective.gradient, point))
+
+    def _differentiated(self, gradient: Callable[[Point], T], point: Point) -> T:
+        """Return ``gradient(point)``. An exception where f is not finite means that the point is outside its domain."""
+        try:
+            return gradient(point)
+        except Exception as error:
+            if self.objective.trusted or self._finite(point):
+                raise
+            raise OutsideDomain from error
+
+    def _finite(self, point: Point) -> bool:
+        """Return whether f is finite at a point, or raises an exception there."""
+        try:
+            return math.isfinite(self.raw_value(point))
+        except Exception:  # that of the gradient passes through
+            return True
 
     def _both(self, point: Point) -> tuple[float, Any] | None:
         """Return value and gradient of an objective that computes them together, once per point."""
@@ -228,7 +253,7 @@ class Problem(Evaluator):
 
     def _check_domain(self, point: Point) -> None:
         if not self.defined_at(point):
-            raise NumericalTrouble("the point lies outside the objective's domain")
+            raise OutsideDomain
 
     def defined_at(self, point: Point) -> bool:
         """Return whether f is defined at a point. Stage points of some tableaus leave the constraint set."""
@@ -278,11 +303,10 @@ class Problem(Evaluator):
     def step_length(self, search: LineSearch, line: Line, gamma: float, limit: float, memory: Any) -> tuple[float, Any]:
         """Return the step length of a line search and its memory.
 
-        After the time limit the length is that of the longest step that was seen to decrease f, or zero.
+        The limit is halved if the search reaches a point outside the domain of f. After the time limit the length is
+        that of the longest step that was seen to decrease f, or zero.
         """
-        if self.deadline == math.inf:
-            return search.step(line, gamma, limit, memory)
-        best = 0.0
+        best, shortest = 0.0, _SHORTEST * limit
 
         def timed(f: Callable[[float], float], lowest: float) -> Callable[[float], float]:
             def at(length: float) -> float:
@@ -296,23 +320,64 @@ class Problem(Evaluator):
 
             return at
 
-        line = replace(line, value=timed(line.value, line.value0), slope=timed(line.slope, 0.0))
-        try:
-            return search.step(line, gamma, limit, memory)
-        except TimeIsUp:
-            return best, memory
+        if self.deadline < math.inf:
+            line = replace(line, value=timed(line.value, line.value0), slope=timed(line.slope, 0.0))
+        while True:
+            try:
+                return search.step(line, gamma, limit, memory)
+            except TimeIsUp:
+                return best, memory
+            except OutsideDomain:
+                limit /= 2
+                if not limit > shortest:
+                    return best, memory
 
     def search_along(
-        self, search: LineSearch, x: Point, value: float, gradient: Gradient, terms: Terms, limit: float, memory: Any
+        self,
+        search: LineSearch,
+        x: Point,
+        value: float,
+        gradient: Gradient | None,
+        terms: Terms,
+        limit: float,
+        memory: Any,
+        gamma: float | None = None,
     ) -> tuple[Point, float, float, Any]:
         """Search along the direction ``sum of w (atom - x)`` from x, where f has that value, within the domain of f.
 
-        Return the point, the step length, its limit within the domain, and the memory of the search.
+        Return the point, the step length, its limit within the domain, and the memory of the search. The default of
+        `gamma`, the step size of the schedule, is the longest one. The search is repeated with a smaller limit if it
+        ends where a function of a user is not finite, or higher than at x although the search promises descent.
         """
         limit = self.segment_inside(x, terms, limit)
-        line = self.along(x, x.mix(terms), value, gradient)
-        length, memory = self.step_length(search, line, min(1.0, limit), limit, memory)
-        return x.mix((float(length) * w, atom) for w, atom in terms), float(length), limit, memory
+        line, seen, shortest = self.along(x, x.mix(terms), value, gradient), dict[float, float](), _SHORTEST * limit
+        if not self.objective.trusted:
+            line = replace(line, value=_recorded(line.value, seen))
+        tolerant = True
+        while True:
+            gamma_here = min(1.0, limit) if gamma is None else gamma
+            length, following = self.step_length(search, line, gamma_here, limit, memory)
+            length = float(length)
+            point = x.mix((length * w, atom) for w, atom in terms)
+            if self.objective.trusted or point is x:
+                return point, length, limit, following
+            if length not in seen:
+                seen[length] = self.raw_value(point)
+                self._end.clear()
+                self._end[point] = seen[length]
+            end = seen[length]
+            lower = not search.descends or end <= value or (tolerant and self._rounded(end, x, value, gradient))
+            if math.isfinite(end) and lower:
+                return point, length, limit, following
+            # A direction of ascent must not become a series of small steps uphill.
+            tolerant = tolerant and not math.isfinite(end)
+            limit = min(limit, length) / 2
+            if not limit > shortest:
+                return x, 0.0, limit, memory
+
+    def _rounded(self, end: float, x: Point, value: float, gradient: Gradient | None) -> bool:
+        """Return whether a value is higher than that at x by no more than rounding."""
+        return end - value <= _NOISE * (abs(end) + abs(value) + (0.0 if gradient is None else gradient.inner_size(x)))
 
     def lmo(self, g: Gradient, hint: Lifted | None = None, lift: bool = True, inner: float | None = None) -> Lifted:
         """Return the oracle's vertex, with its image if `lift`. The image of a dense vertex costs a pass over A."""
@@ -326,7 +391,8 @@ class Problem(Evaluator):
     ) -> Evaluation:
         r"""Return the gradient (unless given), the vertex and the gap :math:`\langle g, x - s\rangle` at a point."""
         if gradient is None and self.objective.domain is None:
-            self._kept(point, self.objective.evaluated(point))  # the value at an iterate is needed too
+            # The value at an iterate is needed, too.
+            self._kept(point, self._differentiated(self.objective.evaluated, point))
         g = self.gradient(point) if gradient is None else gradient
         inner = g.inner(point)
         s = self.lmo(g, hint, lift, inner)
@@ -345,14 +411,25 @@ class Problem(Evaluator):
     def agreed(self, value: float, known: Evaluation, name: str) -> None:
         """Raise an error if the attribute `name` of the set reaches a lower ``<g, s>`` than its oracle.
 
-        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong.
+        A class that overrides the oracle of a set inherits the other attributes, which may then be wrong. In sets of
+        the library the reason is rounding, which is `NumericalTrouble`.
         """
         least = known.gradient.dot(known.vertex.vertex)
         allowed = _DISAGREEMENT * (abs(value) + abs(least))
         if value >= least - allowed:
             return
         if value < self.constraint.lower_bound(known.gradient.as_oracle_input(), known.vertex.vertex) - allowed:
-            raise ValueError(
-                f"C: `{name}` of {self.constraint!r} returned a point with a lower value than `lmo`; "
-                "override both consistently"
-            )
+            found = f"`{name}` of {self.constraint!r} returned a point with a lower value than `lmo`"
+            if self.constraint.trusted:
+                raise NumericalTrouble(f"{found} because of rounding")
+            raise ValueError(f"C: {found}; override both consistently")
+
+
+def _recorded(value: Callable[[float], float], seen: dict[float, float]) -> Callable[[float], float]:
+    """Return the function, whose results are kept in `seen`."""
+
+    def at(length: float) -> float:
+        seen[length] = found = value(length)
+        return found
+
+    return at

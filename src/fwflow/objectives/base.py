@@ -24,6 +24,13 @@ class NumericalTrouble(ArithmeticError):
     """A gradient is not finite, or the objective is not defined at a point."""
 
 
+class OutsideDomain(NumericalTrouble):
+    """The objective is not defined at a point, or not finite there."""
+
+    def __init__(self) -> None:
+        super().__init__("the point lies outside the objective's domain")
+
+
 @dataclass(frozen=True)
 class Line:
     r"""Objective on a segment, :math:`\varphi(\gamma) = f(x + \gamma d)`, for line searches.
@@ -162,8 +169,8 @@ class Objective(ABC):
     dtype: np.dtype[Any] | None = None
     #: Whether gradients live on observed entries and x is factored, so that vertices must be rank-one.
     factored: bool = False
-    #: Whether f is known to be convex. If not, methods make sure that f decreases.
-    convex: bool = False
+    #: Whether f is known to be convex; None if that is unknown. If it is not True, methods make sure that f decreases.
+    convex: bool | None = None
     #: Whether f is quadratic, so that `model` returns f itself.
     quadratic: bool = False
     #: Lipschitz constant of the gradient. None: unknown.

@@ -239,12 +239,12 @@ class Quadratic(DesignImage):
 
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
-            return QuadraticOnEntries(self.design, self.b, self.convex)
+            return QuadraticOnEntries(self.design, self.b, bool(self.convex))
         rows = self.design.columns(places)[places]
         H = rows.toarray() if sp.issparse(rows) else rows
         # The gradient at the point, H v - c, is that of the whole quadratic.
         c = dot(H, point.x.reshape(-1)[places]) - image_of(point)[places] + self.b[places]
-        return QuadraticOnEntries(H, c, self.convex)
+        return QuadraticOnEntries(H, c, bool(self.convex))
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model:
         return CoordinateModel(1.0, np.asarray(self.b, dtype=np.float64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any, Self
@@ -12,7 +13,7 @@ import numpy as np
 from fwflow._fingerprints import fingerprint
 from fwflow._frameworks import is_torch_type
 from fwflow._threads import with_all_threads
-from fwflow._validation import Array, describe, float_array, one_number, positive, shape_of
+from fwflow._validation import Array, InputError, describe, float_array, one_number, positive, shape_of
 from fwflow.objectives.automatic import Automatic, JaxFunction, TorchFunction
 from fwflow.objectives.base import Objective
 from fwflow.objectives.quadratic_models import CoordinateModel, Model, flat
@@ -40,6 +41,11 @@ class Smooth(Objective):
     domain : callable, optional
         ``domain(x) -> bool``: whether the function is defined at x. Stage points of some tableaus leave the constraint
         set (see `Certificate.stages_feasible`); a run stops with a message at a stage point outside of the domain.
+        Without it, a point belongs to the domain if `fun` is finite there. Then `grad` may raise an error outside.
+    convex : bool, optional
+        Whether the function is convex. True states that the gap bounds the error; a result that contradicts it has the
+        status ``INCONSISTENT``. False states that the gap measures only stationarity. Default: unknown, so that methods
+        make sure that the function decreases, and messages name both cases.
 
     See Also
     --------
@@ -68,6 +74,7 @@ class Smooth(Objective):
         shape: int | Shape | None = None,
         hess_product: Callable[[Array, Array], Any] | None = None,
         domain: Callable[[Array], bool] | None = None,
+        convex: bool | None = None,
     ) -> None:
         _callable(fun)
         if not callable(grad) and grad is not True:
@@ -75,7 +82,9 @@ class Smooth(Objective):
         for name, optional in (("hess_product", hess_product), ("domain", domain)):
             if optional is not None and not callable(optional):
                 raise ValueError(f"{name} must be callable; got {describe(optional)}")
-        self.fun, self.grad, self.hess_product = fun, grad, hess_product
+        if not isinstance(convex, bool | None):
+            raise InputError(f"convex must be True, False or None; got {describe(convex)}")
+        self.fun, self.grad, self.hess_product, self.convex = fun, grad, hess_product, convex
         self.domain = None if domain is None else partial(_inside, domain)
         self.smoothness = None if smoothness is None else positive(smoothness, "smoothness")
         self.shape = None if shape is None else shape_of(shape, "shape")
@@ -90,6 +99,7 @@ class Smooth(Objective):
         smoothness: float | None = None,
         shape: int | Shape | None = None,
         domain: Callable[[Array], bool] | None = None,
+        convex: bool | None = None,
     ) -> Self:
         """Return a function of PyTorch with gradients and Hessian products by automatic differentiation.
 
@@ -104,13 +114,20 @@ class Smooth(Objective):
             ``torch.float32`` or ``torch.float64``: the type of x in runs. Default: that of x0, or float64 without x0.
         device : torch.device or str, optional
             Device of x in calls of `fun`. Default: that of x0 if x0 is a tensor, otherwise the CPU.
-        smoothness, shape
+        smoothness, shape, convex
             As for `Smooth`.
         domain : callable, optional
             As for `Smooth`; it gets x as a NumPy array.
         """
         dtype = str(dtype).removeprefix("torch.") if is_torch_type(dtype) else dtype
-        return cls._differentiated(TorchFunction(_callable(fun), device), dtype, smoothness, shape, domain)
+        return cls._differentiated(
+            TorchFunction(_callable(fun), device),
+            dtype,
+            smoothness=smoothness,
+            shape=shape,
+            domain=domain,
+            convex=convex,
+        )
 
     @classmethod
     def from_jax(
@@ -122,6 +139,7 @@ class Smooth(Objective):
         smoothness: float | None = None,
         shape: int | Shape | None = None,
         domain: Callable[[Array], bool] | None = None,
+        convex: bool | None = None,
     ) -> Self:
         """Return a function of JAX with gradients and Hessian products by automatic differentiation.
 
@@ -138,7 +156,7 @@ class Smooth(Objective):
         dtype : dtype, optional
             float32 or float64: the type of x in runs. Default: float32 without ``jax_enable_x64``; with it the type of
             x0, or float64 without x0.
-        smoothness, shape
+        smoothness, shape, convex
             As for `Smooth`.
         domain : callable, optional
             As for `Smooth`; it gets x as a NumPy array.
@@ -151,18 +169,13 @@ class Smooth(Objective):
         >>> r.x.dtype, [round(float(entry), 3) for entry in r.x]
         (dtype('float32'), [0.75, 0.25, 0.0])
         """
-        return cls._differentiated(JaxFunction(_callable(fun), jit), dtype, smoothness, shape, domain)
+        return cls._differentiated(
+            JaxFunction(_callable(fun), jit), dtype, smoothness=smoothness, shape=shape, domain=domain, convex=convex
+        )
 
     @classmethod
-    def _differentiated(cls, automatic: Automatic, dtype: Any, smoothness: Any, shape: Any, domain: Any) -> Self:
-        made = cls(
-            automatic.value,
-            automatic.gradient,
-            smoothness=smoothness,
-            shape=shape,
-            hess_product=automatic.hess_product,
-            domain=domain,
-        )
+    def _differentiated(cls, automatic: Automatic, dtype: Any, **options: Any) -> Self:
+        made = cls(automatic.value, automatic.gradient, hess_product=automatic.hess_product, **options)
         made.automatic = automatic
         made.dtype = automatic.dtype if dtype is None else _floating(dtype)
         if automatic.dtype not in (None, made.dtype):
@@ -194,6 +207,7 @@ class Smooth(Objective):
             joint=self.grad is True,
             hess_product=self.hess_product is not None,
             domain=self.domain is not None,
+            **({} if self.convex is None else {"convex": self.convex}),  # states of earlier versions do not have it
         )
 
     def value(self, point: Point) -> float:
@@ -226,7 +240,10 @@ class Smooth(Objective):
         answer = _answer(self.fun, point.x)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise ValueError(f"fun must return (value, gradient) with grad=True; it returned {describe(answer)}")
-        return self._scalar(answer[0]), self._checked(answer[1], point)
+        value = self._scalar(answer[0])
+        if not math.isfinite(value):  # outside the domain, where the gradient may be anything
+            return value, np.full_like(point.x, np.nan)
+        return value, self._checked(answer[1], point)
 
     def model(self, point: Point, gradient: Callable[[Point], Any]) -> Model | None:
         return None if self.hess_product is None else _CurvedModel(self.hess_product, point, gradient)

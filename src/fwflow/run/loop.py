@@ -57,9 +57,12 @@ _NOTABLE_RISE = 0.1
 
 _UPHILL = " f is {:.6g} at the returned point and was {:.6g} at the start, although the gap is within the tolerance."
 _ROUNDED_AWAY = " The gap of a convex function excludes that, so rounding is larger than the gap."
-_STATIONARY = (
-    " f is not known to be convex. If f is convex, the gap bounds the error; otherwise it measures only stationarity."
-)
+_STATIONARY = {
+    None: " f is not known to be convex. If f is convex, the gap bounds the error; otherwise it measures only "
+    "stationarity.",
+    False: " f is not convex, so the gap measures only stationarity.",
+    True: "",
+}
 
 
 def minimize(
@@ -444,15 +447,16 @@ def _judged(
         member = best is None or checks.feasible(state, best) is not False
         verified = verified._replace(doubt=checks.contradiction(verified, threshold, best if member else None))
     if verified.doubt and status is not Status.TIME:
-        return Status.INCONSISTENT, verified, verified.doubt
+        better = best is not None and checks.feasible(state, best) is not False
+        return Status.INCONSISTENT, None if better else verified, verified.doubt
     convex, start = problem.convex, state.trace.first_fun
     noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
     if solved and method.comparable and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
-        status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY)
+        status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY[convex])
         return status, None if method.descends else verified, verified.doubt + reason
     if solved and limits.wanted and status is not Status.CALLBACK:
-        return Status.TOLERANCE, verified, "" if convex else _STATIONARY
+        return Status.TOLERANCE, verified, _STATIONARY[convex]
     if best is not None and not solved:
         if method.descends:
             if not convex or rise > verified.rounding:
@@ -507,4 +511,6 @@ def _finish(
             verified = Verified(point, last, math.nan, math.nan, checks.feasible(state, point))
         except KeyboardInterrupt:  # for the second time
             verified = Verified(point, last, math.nan, math.nan, None)
+        if status is Status.INCONSISTENT:  # the gap at the best point proves nothing either
+            verified = verified._replace(doubt=detail)
     return Ending(status, verified, detail, verified.within(_threshold(problem, state, limits, verified)))

@@ -135,7 +135,7 @@ def _verify(problem: Problem, state: State, point: Point, known: Evaluation | No
             gap = -gap
         elif is_feasible is not False and not exact.constraint.trusted:
             doubt = _wrong_oracle(
-                inner, least, "the returned point", "either the oracle does not minimise, or x is outside the set"
+                inner, least, "the last iterate", "either the oracle does not minimise, or x is outside the set"
             )
         else:
             is_feasible = False
@@ -180,9 +180,15 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
                 found = _compare(exact, x, end, verified.fun, score - inner, size, known, name == _RANDOM)
                 if found is not None:
                     return (
-                        f" Between the returned point and {name}, the gradient predicts a change of f by "
+                        f" Between the last iterate and {name}, the gradient predicts a change of f by "
                         f"{found[0]:.6g}; function values show {found[1]:.6g}. "
                         "Check the gradient with fw.checks.gradient_error(f, x)."
+                    )
+                lowest = verified.fun + score - inner  # of a convex function
+                if f.convex and (value := _lower(exact, end, lowest, size + abs(score))) is not None:
+                    return (
+                        f" f is {value:.6g} at {name}. If f were convex, as its attribute `convex` states, it would be "
+                        f"at least {lowest:.6g} there."
                     )
     return ""
 
@@ -206,6 +212,17 @@ def _random_member(problem: Problem, x: Point, hint: Vertex) -> Point:
             member *= 0.8
             vertex.add_to(member, 0.2)
     return problem.objective.imaged(member.astype(x.x.dtype))
+
+
+def _lower(problem: Problem, end: Point, lowest: float, size: float) -> float | None:
+    """Return the value at a member if it is below a bound by more than rounding, else None."""
+    if not problem.defined_at(end):
+        return None
+    try:
+        value = problem.raw_value(end)
+    except (ArithmeticError, ValueError):  # functions of Python's `math` raise these outside their domain
+        return None
+    return value if value < lowest - _TERM_SHARE * (size + abs(value) + abs(lowest)) else None
 
 
 def _probes(problem: Problem, x: Point, known: Evaluation) -> list[tuple[Any, Vertex]]:

@@ -378,9 +378,11 @@ class LpBall(Ball):
         if largest == 0:
             return OneHot(0, self.radius, g.shape)
         q = self.p / (self.p - 1)
-        scaled = np.abs(g) / g.dtype.type(largest)  # Powers of entries in [0, 1] neither overflow nor all vanish.
+        # Powers of entries in [0, 1] neither overflow nor all vanish. A large q - 1 multiplies rounding errors.
+        scaled = np.abs(g).astype(np.float64 if q > 2 else g.dtype, copy=False) / g.dtype.type(largest)
         norm = float((scaled**q).sum()) ** (1 / q)
-        return DenseVertex(-self.radius * np.sign(g) * (scaled / g.dtype.type(norm)) ** (q - 1))
+        powers = (scaled / scaled.dtype.type(norm)) ** (q - 1)
+        return DenseVertex(-self.radius * np.sign(g) * powers.astype(g.dtype, copy=False))
 
     def projection(self, shape: Shape) -> Projection:
         return self._nearest

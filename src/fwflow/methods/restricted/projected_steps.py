@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from fwflow._numerics import dot
+from fwflow._numerics import all_finite, dot
 from fwflow._storage import storable
 from fwflow._validation import Array
 from fwflow.designs import Counts
@@ -389,6 +389,8 @@ class ProjectedSteps:
         d = self._conjugate_gradients(z, g, tangent)
         direction = np.zeros_like(v)
         direction[tangent.free] = d
+        if not all_finite(direction):  # products with the Hessian have overflowed
+            return
         yield self._project(v + direction)
         # A step that ends at the first bound gains little; the other kind of Newton step continues there.
         self.cg_steps *= _CG_ENDED
@@ -493,5 +495,8 @@ def _newton_direction(K: Array, g: Array, N: Array) -> Array | None:
     d = -dot(K, g)
     if N.shape[1]:
         Q = dot(K, N)
-        d = d - dot(Q, np.linalg.lstsq(dot(N.T, Q), dot(N.T, d))[0])
-    return d if np.isfinite(d).all() else None
+        M, rest = dot(N.T, Q), dot(N.T, d)
+        if not (all_finite(M) and all_finite(rest)):  # LAPACK raises errors for other numbers
+            return None
+        d = d - dot(Q, np.linalg.lstsq(M, rest)[0])
+    return d if all_finite(d) else None

@@ -312,7 +312,7 @@ class _Dense(_Program):
 def _along(K: Any, g: Array, step: Array) -> tuple[float, float]:
     """Return the best fraction of a step, at most one, and the decrease of the function."""
     slope, curvature = float(dot(g, step)), float(dot(step, dot(K, step)))
-    if slope >= 0:
+    if not slope < 0:  # also for NaN
         return 0.0, 0.0
     length = 1.0 if curvature <= -slope else -slope / curvature
     return length, -length * (slope + 0.5 * length * curvature)

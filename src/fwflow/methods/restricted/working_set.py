@@ -235,7 +235,9 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
         slope_limit = min(line.slope0 / 2, -_SLOPE_NOISE * abs(line.value0))
         if length == limit == 1.0 and not late() and line.slope(1.0) < slope_limit:
             # Piecewise linear parts of a loss have less curvature than the model, so search up to the first bound.
-            limit = problem.segment_inside(at, [(1.0, end)], max(1.0, working.reach(values, target - values)))
+            # There is none if rounding alone makes the slope negative at the end of a step of length zero.
+            longest = working.reach(values, target - values)
+            limit = problem.segment_inside(at, [(1.0, end)], longest if 1 < longest < math.inf else 1.0)
             length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
         if length == 0 and late():
             break
