@@ -17,18 +17,22 @@ import numpy as np
 from fwflow._numerics import length
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError, whole
+from fwflow.designs import Counts
 from fwflow.methods import work
 from fwflow.methods.base import Iterate, Method, Proposal
 from fwflow.methods.problem import Evaluation, Problem, Terms
 from fwflow.methods.restricted.atoms import ActiveSet, Decomposition
 from fwflow.methods.restricted.blocks import BlockSet, by_block, parts_of, with_parts
 from fwflow.methods.restricted.exchanges import exchange
+from fwflow.methods.restricted.projected_steps import Place, ProjectedSteps
 from fwflow.methods.restricted.simplices import best_and_worst, block_gap
 from fwflow.methods.restricted.working_set import QuasiNewtonState, WorkingSet, minimise_by_secants, minimise_on
+from fwflow.objectives.base import NumericalTrouble
 from fwflow.objectives.quadratic_models import Secants
 from fwflow.points.gradients import Gradient
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import Vertex
+from fwflow.sets.vectors import Simplex
 from fwflow.steps.searches import ExactSearch, LineSearch
 
 # Number of steps after which x is computed anew from its atoms, which removes accumulated rounding errors. Chosen
@@ -40,6 +44,9 @@ _ATOMS_PER_DIMENSION = 10
 # Smallest ratio of the gap over the weights to the full gap where only gradients are known. A new vertex then gains as
 # much as a better weight, and every gradient adds to the model of the curvature. Chosen without tuning.
 _SECANT_ACCURACY = 0.5
+# Number of projected steps on the weights before Newton steps, which need fewer steps where projected ones converge
+# slowly or there are more vertices than entries of the image. The values 30, 50 and 150 were compared.
+_PROJECTED = 50
 # Over several blocks, one pass may add this many times the vertices of a pass over one block, all blocks together.
 # Chosen without tuning.
 _BLOCK_FACTOR = 10
@@ -317,7 +324,7 @@ class Corrective(KeepsAtoms):
             problem.agreed(v.dot(g), known, "best_vertices")
         active = _with_vertices(problem, x, known, memory.active, best)
         if problem.model(x) is not None:
-            weights = minimise_on(problem, x, WorkingSet.hull(active), self.accuracy * known.gap)
+            weights = self._weights(problem, x, active, self.accuracy * known.gap)
             corrected = active.weighted(weights)
             point = corrected.point(x)
         else:
@@ -329,6 +336,20 @@ class Corrective(KeepsAtoms):
         changes = 1 + 2 * len(active) - len(memory.active) - len(corrected)
         cost = work.correction(problem, x, len(corrected), changes)
         return Proposal(point, moved, AtomMemory(corrected, secants=secants), known=evaluation, mixture=True, work=cost)
+
+    def _weights(self, problem: Problem, x: Point, active: Decomposition, tol: float) -> Array:
+        """Return weights whose gap is at most `tol`, by projected steps if they converge, or else by Newton steps."""
+        f, plain = problem.objective, len(active.starts) == 1 and problem.objective.domain is None
+        chart = f.on_atoms(active.atoms) if plain and not f.quadratic else None
+        if chart is not None and len(active) <= chart.rank:
+            steps = ProjectedSteps(replace(problem, counts=Counts()), chart, Simplex(1.0), active.weights.shape)
+            try:
+                ended = steps.run(Place(active.weights), tol, _PROJECTED)
+            except NumericalTrouble:
+                ended = None
+            if ended is not None and ended.known is not None and not ended.stalled:
+                return ended.place.v
+        return minimise_on(problem, x, WorkingSet.hull(active), tol)
 
     def _exchanged(self, problem: Problem, iterate: Iterate, memory: ExchangeMemory) -> Proposal | None:
         """Return a step along the directions that the set has found, or None if they do not decrease f."""

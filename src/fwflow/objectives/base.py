@@ -16,7 +16,7 @@ from fwflow.designs import Counts, DataCost
 from fwflow.objectives.losses import Loss
 from fwflow.objectives.quadratic_models import Model
 from fwflow.objectives.restriction import KeptHessian, Restriction
-from fwflow.points.point import Lifted, Point
+from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import Shape, SparseVertex, Vertex
 
 
@@ -264,6 +264,10 @@ class Objective(ABC):
         None for `places` stands for all entries, as a vector. Arrays of the result are in the type of x. The default
         is None, for functions that are not `restrictable`.
         """
+        return None
+
+    def on_atoms(self, atoms: Sequence[Atom]) -> Restriction | None:
+        """Return this function of the weights of atoms that sum to the point, or None."""
         return None
 
     def ahead(self, point: Point, share: float) -> Objective | None:

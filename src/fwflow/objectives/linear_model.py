@@ -18,9 +18,10 @@ from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
 from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
 from fwflow.objectives.losses import Loss, find_loss
+from fwflow.objectives.quadratic_models import stacked
 from fwflow.objectives.restriction import KeptHessian, Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
-from fwflow.points.point import Point
+from fwflow.points.point import Atom, Point
 
 # Largest number of columns whose Hessian is kept along a path, least number of rows per column, and least number of
 # rows: with fewer rows, a pass over the data costs little compared with a step on the model.
@@ -186,6 +187,9 @@ class LinearModel(DesignImage, LossOfImage):
             B, offset = B.tocsr()[rows].tocsc(), None if offset is None else offset[rows]
         share = len(places) / self.design.shape[1]
         return LossOnColumns(self._on_rows(rows), B, offset, share, self.image_map.counts)
+
+    def on_atoms(self, atoms: Sequence[Atom]) -> Restriction:
+        return LossOnColumns(self, stacked([atom.image_vertex for atom in atoms]).T)
 
     @property
     def finite_sum(self) -> FiniteSum | None:

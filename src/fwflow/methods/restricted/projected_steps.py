@@ -41,7 +41,7 @@ _MOST_GROWTH, _SHORT = 16.0, 1e-4
 # Smallest and largest smoothness constant relative to the first one.
 _LEAST_SMOOTHNESS, _MOST_SMOOTHNESS = 2.0**-60, 2.0**100
 # Number of steps after which the gap is computed, even if its estimate is large, and largest number of steps.
-_CHECK_EVERY, _MOST_STEPS = 10, 150
+_CHECK_EVERY, MOST_STEPS = 10, 150
 # Number of steps with the same nonzero entries before a Newton step, most steps to wait after a useless one, and how
 # many times as many steps are enough if the nonzero entries change.
 _STABLE, _MOST_STABLE, _UNSTABLE = 3, 20, 5
@@ -195,8 +195,8 @@ class ProjectedSteps:
         self.problem, self.f, self.C, self.shape, self.flat = problem, f, C, shape, len(shape) == 1
         self.cg_steps, self.faces = _CG_EXPECTED, 0  # of the last Newton steps of each kind
 
-    def run(self, place: Place, target: float) -> Ended:
-        """Make steps from a place until the gap is at most `target`."""
+    def run(self, place: Place, target: float, most: int = MOST_STEPS) -> Ended:
+        """Make at most `most` steps from a place until the gap is at most `target`."""
         kept = self.f.kept
         if kept is not None and kept.useful:
             ended = self._by_models(place, target, kept)
@@ -205,7 +205,7 @@ class ProjectedSteps:
             place = ended.place
         # The first step of a quadratic without a known smoothness constant may reach the minimum.
         walk, once = _Walk.begun(self.f, place), math.isnan(place.memory.smoothness) and self.f.quadratic
-        for k in range(1, _MOST_STEPS + 1):
+        for k in range(1, most + 1):
             step = self._projected(walk)
             if step is None:
                 walk.restarted()
