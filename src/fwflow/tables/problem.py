@@ -165,15 +165,16 @@ class TableProblem:
         name = self.made[int(sizes.argmax())].source
         columns = np.array([made.source == name for made in self.made])
         z = np.asarray(dot(self.X[:, columns], x[..., columns].T))
-        if self.rows < _LEAK_ROWS or not z.any():
+        if self.rows < _LEAK_ROWS or not np.ptp(z) > 0:
             return ""
         if self.classes is None:
-            errors, baseline = 1 - np.corrcoef(z, self.y)[0, 1] ** 2 if np.ptp(self.y) else 1.0, 1.0
+            with np.errstate(all="ignore"):  # The correlation is NaN if the target is constant or squares overflow.
+                errors, baseline = 1 - np.corrcoef(z, self.y)[0, 1] ** 2, 1.0
         else:
             counts = np.bincount(self.y)
             baseline = 1 - counts.max() / self.rows
             errors = _threshold_errors(z, self.y) if z.ndim == 1 else np.mean(z.argmax(axis=1) != self.y)
-        if errors > _LEAK * min(1.0, 20 * baseline):
+        if not errors <= _LEAK * min(1.0, 20 * baseline):
             return ""
         share = f"{100 * (1 - errors):.4g} % of the " + ("variance" if self.classes is None else "rows")
         return f"{name!r} alone explains {share} of the target; leave it out (--drop) if it is not known in advance"
