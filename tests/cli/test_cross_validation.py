@@ -140,3 +140,15 @@ def test_runs_are_logged_and_timed(caplog, capsys):
     assert f"{result.method} ends after {result.nit} iterations: TOLERANCE" in end
     assert result.seconds == result.state.elapsed >= 0
     assert capsys.readouterr() == ("", "")
+
+
+def test_radii_and_time_are_limited(run, folder):
+    code, output, error = run("solve", *CLASSES, "--cv", 3, "--radii", "0.01,0.02", "--json")
+    assert code == 0
+    assert [row["radius"] for row in json.loads(output)["path"]] == [0.01, 0.02]
+    assert error == "warning: 0.02 is at the end of the radii that were tried; give other --radii\n"
+    code, output, error = run("solve", *CLASSES, "--cv", 3, "--max-time", 1e-6)
+    assert code == 3
+    assert "is at the end of the radii that were tried; raise --max-time" in error
+    assert output.lstrip().startswith("held out: logistic loss ")
+    assert " without columns\n" in output

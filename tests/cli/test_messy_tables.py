@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fwflow as fw
+from fwflow import cli
 from fwflow.tables.model_files import FittedModel
 from fwflow.tables.problem import read_problem
 from tests.cli.test_cli import fails
@@ -245,3 +247,64 @@ def test_a_column_called_intercept_differs_from_the_constant(run, tmp_path):
     assert run("path", path, "--target", "y", "--radii", 3, "--out", out)[0] == 0
     header = out.read_text().splitlines()[0].split(",")
     assert header == ["radius", "constant term", "intercept", "prediction"]
+
+
+def test_a_column_that_tells_the_target_is_named(run, folder):
+    table = messy(600)
+    table["paid"] = np.where(table["bought"] == "yes", "card", None)
+    table["bill"] = 2 * table["spent"] + 1
+    table.to_csv("leak.csv", index=False)
+    code, _, error = run("solve", "leak.csv", *CLASSES, "--drop", "bill")
+    assert (code, error.count("\n")) == (0, 1)
+    assert "warning: 'paid' alone explains 100 % of the rows of the target; leave it out (--drop)" in error
+    error = run("solve", "leak.csv", "--target", "spent", "--drop", "bought", "--set", "l1:9")[2]
+    assert "warning: 'bill' alone explains 100 % of the variance of the target" in error
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile"])
+@pytest.mark.parametrize("value", [3, 0.1])
+def test_a_constant_target_is_certified(run, folder, loss, value):
+    table = messy(100)
+    table["bought"] = value
+    table.to_csv("constant.csv", index=False)
+    for options in (("--set", "l1:4"), ("--set", "l1", "--cv", 3)):
+        code, output, _ = run("solve", "constant.csv", "--target", "bought", "--loss", loss, *options)
+        assert code == 0
+        assert "certified: yes" in output
+
+
+def test_a_target_that_cannot_be_scored_is_said(run, folder):
+    assert run("solve", "table.csv", *CLASSES, "--out", "m.npz")[0] == 0
+    new = pd.read_csv("new.csv")
+    for value, why in (("maybe", "it holds 'maybe', which is no class of the model"), ("", "no row has both")):
+        new.assign(bought=value).to_csv("other.csv", index=False)
+        error = run("predict", "m.npz", "other.csv", "--out", "p.csv")[2]
+        assert f"the predictions are not compared with the target 'bought': {why}" in error
+    assert run("solve", "table.csv", "--target", "spent", "--drop", "bought", "--set", "l1:4", "--out", "n.npz")[0] == 0
+    new.assign(spent="much").to_csv("other.csv", index=False)
+    assert (
+        "it holds 'much', and the model predicts numbers" in run("predict", "n.npz", "other.csv", "--out", "p.csv")[2]
+    )
+
+
+def test_messages_are_short_and_name_what_is_near(capsys, monkeypatch, folder):
+    def message(*arguments):
+        return fails(capsys, monkeypatch, *arguments)
+
+    fit = ("solve", "table.csv", "--target", "spent", "--set", "l1")
+    assert message(*fit, "--cv", 1) == "error: Invalid value for '--cv': 1 is not at least 2"
+    assert message("solve") == "error: Missing argument 'DATA'."
+    assert len(message(*fit, "--cv", 3, "--score", "foo")) < 200
+    assert "--missing 'x' is not known" in message(*fit, "--cv", 3, "--missing", "x")
+    assert "--plot a.gif: unknown figure format 'gif'; " in message(*fit, "--cv", 3, "--plot", "a.gif")
+    os.mkfifo("pipe.npz")
+    for out in ("/dev/full", "pipe.npz"):
+        assert f"--out {out} is a device or a pipe" in message(*fit, "--cv", 3, "--out", out)
+    cli.app(["solve", "table.csv", *CLASSES, "--out", "m.npz"], standalone_mode=False)
+    new = pd.read_csv("new.csv").rename(columns={"age": "Age"})
+    new.to_csv("other.csv", index=False)
+    assert "lacks column 'age'; did you mean 'Age'? it has columns" in message("predict", "m.npz", "other.csv")
+    new[["booking"]].to_csv("other.csv", index=False)
+    assert "'city'" in message("predict", "m.npz", "other.csv")
+    message_of_device = message("predict", "m.npz", "new.csv", "--out", "/dev/full")
+    assert message_of_device == "error: /dev/full: No space left on device"

@@ -217,8 +217,8 @@ def test_regression_is_predicted_and_judged(run, shop, tmp_path):
 @pytest.mark.parametrize(
     ("rename", "message"),
     [
-        ({"age": "Age"}, "lacks column 'age'; it has columns 'visits', "),
-        ({"age": "Age", "visits": "v"}, "lacks columns 'age', 'visits'; it has columns 'größe', "),
+        ({"age": "Age"}, "lacks column 'age'; did you mean 'Age'? it has columns 'visits', "),
+        ({"age": "Age", "visits": "v"}, "lacks columns 'age', 'visits'; did you mean 'Age'? it has columns 'größe', "),
     ],
 )
 def test_columns_that_do_not_match_are_named(capsys, monkeypatch, model, tmp_path, rename, message):

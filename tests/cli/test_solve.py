@@ -213,7 +213,7 @@ def test_traces_and_figures(run, shop, tmp_path):
         (("--set", "l1:1", "--target", "y", "--raw"), "column 'bought' holds no numbers"),
         (("--set", "l1:1", "--target", "y", "--raw", "--missing", "drop"), "--raw and --missing exclude each other"),
         (("--set", "l1:1", "--target", "y", "--raw", "--no-scale"), "--raw and --no-scale exclude each other"),
-        (("--set", "l1:1", "--target", "y", "--missing", "no"), "missing='no' is not known; accepted: 'impute'"),
+        (("--set", "l1:1", "--target", "y", "--missing", "no"), "--missing 'no' is not known; accepted: 'impute'"),
         (("--set", "l1:1", "--target", "y", "--date", "age"), "column 'age' must hold a date such as 2024-03-01"),
         (("--set", "l1:1", "--target", "y", "--numeric", "bought"), "line 2: column 'bought' must hold a finite numb"),
         (("--set", "l1:1", "--target", "y", "--categorical", "Age"), "no column 'Age' (--categorical); did you"),

@@ -102,3 +102,8 @@ def test_it_is_an_estimator_like_others():
     assert cross_val_score(model, PAIRS, VALUES, cv=3).shape == (3,)
     with pytest.raises(ValueError, match="X has 3 features; the row and the column of each observation make 2"):
         model.fit(np.ones((4, 3)), np.ones(4))
+
+
+def test_sparse_pairs_are_dense_pairs():
+    dense, sparse = (NuclearCompletion(2.0).fit(kind(PAIRS), VALUES) for kind in (np.asarray, sp.csr_array))
+    np.testing.assert_array_equal(sparse.predict(sp.csr_array(PAIRS)), dense.predict(PAIRS))

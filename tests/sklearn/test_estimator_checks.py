@@ -77,6 +77,8 @@ NO_PAIRS = dict.fromkeys(
         "check_dtype_object",
         "check_estimator_sparse_tag",
         "check_estimators_dtypes",
+        "check_estimator_sparse_array",
+        "check_estimator_sparse_matrix",
         "check_estimators_nan_inf",
         "check_estimators_pickle",
         "check_f_contiguous_array_estimator",

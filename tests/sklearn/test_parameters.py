@@ -26,7 +26,7 @@ GROUPS = {"groups": None, "p": 2.0}
 CLASSES = {"class_weight": None}
 COMPLETION = {"biases": True, "damping": 5.0, "tol": 1e-4}
 RADIUS = {"radius": 1.0}
-SEARCH = {"radii": "auto", "n_radii": 30, "eps": None, "cv": None, "rule": "min", "n_jobs": None, "progress": False}
+SEARCH = {"radii": "auto", "n_radii": 30, "eps": None, "cv": None, "rule": "best", "n_jobs": None, "progress": False}
 DEVICE = {"backend": "numpy"}
 #: Names and defaults of the parameters of each estimator. Users rely on them.
 DEFAULTS = {

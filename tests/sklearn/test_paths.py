@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import fwflow.sklearn
 import sklearn
@@ -109,5 +111,19 @@ def test_searches_choose_the_least_held_out_loss(search, y):
 def test_folds_of_ones_own():
     splits = list(GroupKFold(3).split(X, Y, np.arange(M) // 10))
     assert L1RegressionCV(n_radii=3, cv=splits, tol=1e-6).fit(X, Y).losses_.shape == (3, 3)
-    with pytest.raises(ValueError, match="rule='best' is not known; accepted: 'min', '1se'"):
-        L1RegressionCV(rule="best").fit(X, Y)
+    with pytest.raises(ValueError, match="rule='min' is not known; accepted: 'best', '1se'"):
+        L1RegressionCV(rule="min").fit(X, Y)
+
+
+@pytest.mark.parametrize("search", [L1RegressionCV(n_radii=3, cv=3), L1ClassifierCV(n_radii=3, cv=3, eps=0.1)])
+def test_groups_are_not_divided(search, monkeypatch):
+    groups, seen = np.arange(M) // 10, []
+    fold = fwflow.sklearn.paths._fold
+    monkeypatch.setattr(fwflow.sklearn.paths, "_fold", lambda *a: seen.append((a[4], a[5])) or fold(*a))
+    y = LABELS if sklearn.base.is_classifier(search) else Y
+    sklearn.clone(search).fit(X, y, groups=groups)
+    sklearn.clone(search).set_params(cv=GroupKFold(2)).fit(X, y, groups=groups)
+    with sklearn.config_context(enable_metadata_routing=True):
+        make_pipeline(StandardScaler(), sklearn.clone(search).set_fit_request(groups=True)).fit(X, y, groups=groups)
+    assert len(seen) == 3 + 2 + 3
+    assert all(not set(groups[train]) & set(groups[test]) for train, test in seen)

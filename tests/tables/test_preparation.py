@@ -456,7 +456,7 @@ def test_choices_are_checked():
         Preparation.fit(table, numeric=["b"])
     with pytest.raises(ValueError, match="row 1: column 'b' must hold a date such as 2024-03-01"):
         Preparation.fit(table, dates=["b"])
-    with pytest.raises(ValueError, match="missing='none' is not known; accepted: 'impute'"):
+    with pytest.raises(ValueError, match="--missing 'none' is not known; accepted: 'impute'"):
         Preparation.fit(table, missing="none")
     with pytest.raises(ValueError, match="rare must be an integer of at least 1; got int 0"):
         Preparation.fit(table, rare=0)
@@ -623,3 +623,48 @@ def test_missing_cells_of_a_column_that_is_left_out_are_used():
     assert problem.on(rows).names == problem.names
     model = problem.model(fw.minimize(problem.f, fw.L1Ball(5.0), tol=1e-10))
     np.testing.assert_allclose(model.predict({"cabin": ["D9", None], "x": [0.0, 0.0]}), [0.0, 1.0], atol=1e-4)
+
+
+def csv_of(path, cells):
+    path.write_text("a,y\n" + "\n".join(f"{cell},{i}.5" for i, cell in enumerate(cells)) + "\n")
+    return path
+
+
+NUMBERS = [f"{value:.3f}" for value in np.random.default_rng(3).standard_normal(60)]
+
+
+@pytest.mark.parametrize(
+    "token", ["None", "#N/A", "<NA>", "-", "--", ".", "Unknown", "#DIV/0!", "NaN", "null", "n/a", "?", "(blank)", "NIL"]
+)
+def test_placeholders_among_numbers_are_missing_cells(tmp_path, token):
+    path = csv_of(tmp_path / "a.csv", [*NUMBERS, *[token] * 20])
+    problem = read_problem(path, "y", intercept=False)
+    assert problem.names == ("a", "a is missing")
+    cells = [*map(float, NUMBERS), *[token] * 20]
+    again = read_problem({"a": cells, "y": np.arange(80.0) + 0.5}, "y", intercept=False)
+    np.testing.assert_array_equal(again.X, problem.X)
+    new = read_frame(csv_of(tmp_path / "b.csv", [token, "0.5"]), "y", known=("a",), only=True, numbers=("a",))
+    np.testing.assert_array_equal(problem.preparation.apply(new)[:, 1], [1, 0])
+    levels = read_problem(csv_of(tmp_path / "c.csv", ["x", "z", token] * 20), "y")  # Among text it is a level.
+    assert len(levels.names) == (2 if token.lower() in ("nan", "null", "n/a", "?") else 3) + (
+        "a is missing" in levels.names
+    )
+
+
+def test_tokens_of_the_user_are_missing_cells(tmp_path):
+    cells = [*NUMBERS, *["n.v."] * 10]
+    path = csv_of(tmp_path / "a.csv", cells)
+    with pytest.warns(UserWarning, match=r"86 % of a are numbers, but 'n.v.' is not; treated as text"):
+        assert "a is missing" not in read_problem(path, "y").names
+    for na in (["N.V."], ["n.v.", NUMBERS[0]]):
+        problem = read_problem(path, "y", na=na)
+        assert problem.names == ("a", "a is missing")
+        assert problem.X[:, 1].sum() == 9 + len(na)
+        assert problem.preparation.na == tuple(na)
+    np.testing.assert_array_equal(problem.preparation.apply({"a": [float(NUMBERS[0])]})[:, 1], [1])
+    other = [f"e{i}" for i in range(8)]  # Text that differs in all rows is no identifier among numbers.
+    with (
+        pytest.warns(UserWarning, match=r"88 % of a are numbers, but 'e0' is not"),
+        pytest.raises(ValueError, match="no column"),
+    ):
+        read_problem(csv_of(path, [*NUMBERS, *other]), "y")

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -121,9 +122,7 @@ def test_the_rule_is_that_of_the_estimators(rule):
     y = np.where(X[:, 0] - X[:, 1] + np.random.default_rng(2).logistic(size=150) > 0, "b", "a")
     problem = read_problem({f"x{j}": X[:, j] for j in range(12)} | {"y": y}, "y", loss="logistic", raw=True)
     chosen = select(problem, "l1", rule=rule, rtol=1e-10)
-    other = L1ClassifierCV(
-        radii=chosen.held_out.radii, cv=PredefinedSplit(chosen.fold), rule="min" if rule == "best" else rule, tol=1e-10
-    ).fit(X, y)
+    other = L1ClassifierCV(radii=chosen.held_out.radii, cv=PredefinedSplit(chosen.fold), rule=rule, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(chosen.scores, other.losses_, rtol=1e-4)
     assert chosen.held_out.radius == other.radius_
     np.testing.assert_allclose(chosen.model().coefficients, other.coef_[0], atol=1e-3)
@@ -332,16 +331,41 @@ def test_automatic_radii_are_refined_next_to_the_chosen_one(rule):
     rng = np.random.default_rng(8)
     table = {f"x{j}": rng.standard_normal(200) for j in range(6)}
     problem = read_problem(table | {"y": table["x0"] - 0.5 * table["x1"] + rng.standard_normal(200)}, "y")
-    coarse = select(problem, radii=problem.radii("l1", n_radii=8), rule=rule)
     fine = select(problem, n_radii=8, rule=rule)
-    assert len(fine.held_out.radii) == 18
-    assert (np.diff(fine.held_out.radii) > 1e-3 * fine.held_out.radii[:-1]).all()
-    assert set(coarse.held_out.radii) <= set(fine.held_out.radii)
+    steps = np.diff(np.log(fine.held_out.radii)) / np.log(1e3)
+    assert (np.isclose(steps, 1 / 8)).sum() == len(steps) - 8  # six radii between three neighbours divide two steps
+    coarse = select(problem, radii=fine.held_out.radii[:: len(steps)], rule=rule)
+    assert coarse.at_end
+    assert not fine.at_end
     assert fine.held_out.means.min() <= coarse.held_out.means.min()
-    place = int((coarse.held_out.radii == coarse.held_out.radius).argmax())
-    near = coarse.held_out.radii[max(place - 1, 0)], coarse.held_out.radii[min(place + 1, 7)]
-    further = np.setdiff1d(fine.held_out.radii, coarse.held_out.radii)
-    assert ((further > near[0]) & (further < near[1])).all()
+
+
+def sparse_classes(rows, columns, used):
+    rng = np.random.default_rng(2)
+    X = scipy.sparse.random(rows, columns, 0.01, random_state=rng, format="csc", data_rvs=rng.standard_normal)
+    score = X[:, :used] @ (2 * rng.standard_normal(used)) + 0.5 * rng.standard_normal(rows)
+    return X, np.where(score > 0, "yes", "no")
+
+
+def test_radii_do_not_grow_when_held_out_losses_rise():
+    X, y = sparse_classes(2000, 600, 20)
+    problem = read_problem({f"x{j}": X[:, [j]].toarray()[:, 0] for j in range(600)} | {"y": y}, "y", loss="logistic")
+    seen = []
+    chosen = select(problem, step=lambda done, total: seen.append((done, total)))
+    scores = chosen.held_out
+    assert scores.radii[-1] < 5 * scores.radius
+    assert scores.means[-1] < 2 * scores.means.min()
+    assert scores.means.min() < scores.baseline == pytest.approx(np.log(2), rel=0.01)
+    assert seen[-1] == (len(seen) - 1, len(seen)) == (6 * len(scores.radii) - 1, 6 * len(scores.radii))
+
+
+def test_a_time_limit_ends_the_search_with_a_model():
+    problem = read_problem(table(600)[[*FEATURES, "grade"]], "grade", loss="logistic")
+    chosen = select(problem, max_time=1e-6)
+    assert chosen.at_end
+    assert len(chosen.held_out.radii) == 1
+    assert chosen.result.status is fw.Status.TIME
+    assert np.isfinite(chosen.model().coefficients).all()
 
 
 def test_scores_of_folds_do_not_depend_on_how_many_are_kept(monkeypatch):

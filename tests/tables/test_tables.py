@@ -151,7 +151,8 @@ def test_headers_can_be_told(tmp_path):
         ("p,q,y\nx,u,3\nx,u,6\n", "columns 'p', 'q' hold no numbers ('p': line 2 is 'x'); drop them"),
         ('a,b,y\n1,2,"3\n' + 50_000 * "4,5,6\n", "line "),
         (b"a,b,y\n1,2,3\n4,5,\xe9\n", "line 3 is not UTF-8"),
-        ("a,b,y\n1,2,3\n".encode("utf-16"), "line 1 is not UTF-8"),
+        ("a,b,y\n1,2,3\n".encode("utf-16"), "is not UTF-8, but perhaps UTF-16: save the file in UTF-8"),
+        ("a,b,y\n1,2,3\n".encode("utf-16-le"), "is not UTF-8, but perhaps UTF-16: save the file in UTF-8"),
     ],
 )
 def test_what_is_wrong_in_csv_is_named(tmp_path, content, message):

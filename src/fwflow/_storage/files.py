@@ -36,8 +36,11 @@ def replacing(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     named, path = str(path), Path(os.path.realpath(path))
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     if path.exists() and not path.is_file():
-        with open(path, mode, **text) as file:
-            yield file
+        try:
+            with open(path, mode, **text) as file:
+                yield file
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), error.filename or named) from error
         return
     temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:

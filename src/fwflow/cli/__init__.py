@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from typing import Annotated
+from typing import Annotated, Any
 
 try:
     import typer
@@ -27,6 +27,9 @@ from fwflow._validation import InputError
 from fwflow.datasets import DataError
 
 __all__ = ["app", "console", "main"]
+
+# Class of all errors about options and arguments. It belongs to Click, or to the copy of Click within newer Typer.
+_WrongUse: Any = typer.BadParameter.__base__
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
 data_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -83,7 +86,15 @@ def main() -> None:
     """
     arguments = sys.argv[1:]
     try:
-        app([argument for argument in arguments if argument != "--debug"])
+        sys.exit(app([argument for argument in arguments if argument != "--debug"], standalone_mode=False))
+    except _WrongUse as error:
+        lines = error.format_message().splitlines()
+        typer.echo(
+            f"error: {lines[0]}" if len(lines) == 1 else "\n".join(lines), err=True
+        )  # Several lines are the help.
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(130)
     except Exception as error:
         if "--debug" in arguments:
             traceback.print_exc()

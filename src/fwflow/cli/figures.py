@@ -19,17 +19,16 @@ if TYPE_CHECKING:
 
 # Number of coefficients of a path that the legend names, chosen without tuning.
 _LEGEND_SIZE = 10
+# Formats of figures, by the suffixes that the help texts name.
+_FORMATS = ("svg", "png", "pdf")
 
 
 def check(path: Path | None) -> None:
     """Refuse a figure file of an unknown format."""
     if path is None:
         return
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    accepted = sorted(FigureCanvasBase.get_supported_filetypes())
-    if (suffix := path.suffix.removeprefix(".").lower()) not in accepted:
-        raise InputError(f"--plot {path}: unknown figure format {suffix!r}; {suggest(suffix, accepted)}")
+    if (suffix := path.suffix.removeprefix(".").lower()) not in _FORMATS:
+        raise InputError(f"--plot {path}: unknown figure format {suffix!r}; {suggest(suffix, _FORMATS)}")
 
 
 def save(figure: Figure, path: Path) -> None:

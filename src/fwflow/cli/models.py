@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import sys
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,12 +23,14 @@ from fwflow.cli.screen import (
     counting,
     interrupt_check,
     note,
+    noted_warnings,
     on_interrupt,
     print_json,
     print_table,
     progress,
     uninterrupted,
 )
+from fwflow.run.paths import gap_thresholds
 from fwflow.run.result import Status
 from fwflow.tables import read, read_frame
 from fwflow.tables.constraints import Constraint
@@ -45,6 +46,8 @@ _MESSAGES = {
     Status.INTERRUPTED: "The run was interrupted; this is the best point so far.",
 }
 
+# Default time limit of cross-validation, so that it ends within three minutes on tables of 200 000 rows.
+_SEARCH_SECONDS = 150.0
 # Panel of the help text.
 _CHECKPOINTS = "Checkpoints"
 
@@ -87,8 +90,18 @@ def solve(
     numeric: options.NumericOption = None,
     dates: options.DateOption = None,
     missing: options.MissingOption = "impute",
+    na: options.NaOption = None,
     scale: options.ScaleOption = True,
     cv: options.CvOption = None,
+    radii: Annotated[
+        str | None,
+        typer.Option(
+            help="Radii to choose from, such as 0.5,1,2, or the number of automatic radii in a range whose ends differ "
+            "by a factor of 1000. Default: 25.",
+            metavar="RADII",
+            rich_help_panel=options.SELECTION,
+        ),
+    ] = None,
     rule: options.RuleOption = None,
     score: options.ScoreOption = None,
     groups: options.GroupsOption = None,
@@ -106,7 +119,12 @@ def solve(
     ] = 10_000,
     max_time: Annotated[
         float | None,
-        typer.Option(help="Maximum time of this run, in seconds.", rich_help_panel=METHOD, **plain(float)),
+        typer.Option(
+            help="Maximum time of this run, in seconds, without the time to read the data. With --cv, the default is "
+            "150, and no further radius is tried after 60 % of it.",
+            rich_help_panel=METHOD,
+            **plain(float),
+        ),
     ] = None,
     out: Annotated[Path | None, file_option("File for the model (.npz).", "--out", "-o")] = None,
     trace: Annotated[
@@ -148,9 +166,10 @@ def solve(
     _check_selection(
         constraint,
         cv,
-        needed={"--rule": rule, "--score": score, "--groups": groups, "--seed": seed},
-        excluded={"--checkpoint": checkpoint, "--resume": resume, "--trace": trace, "--max-time": max_time},
+        needed={"--radii": radii, "--rule": rule, "--score": score, "--groups": groups, "--seed": seed},
+        excluded={"--checkpoint": checkpoint, "--resume": resume, "--trace": trace},
     )
+    candidates = {} if radii is None else _parse_radii(radii)
     asked = Constraint.parse(constraint, lower or (), upper or (), radius=cv is None)
     options.check_names(loss, method)
     figures.check(plot)
@@ -161,7 +180,7 @@ def solve(
         rtol = 1e-6  # A relative default suits data in any unit.
     tol, rtol = tol or 0.0, rtol or 0.0
     state = _resumed(checkpoint, resume)
-    with on_interrupt("there was no model yet, so none is written"), interrupt_check() as check:
+    with on_interrupt("there was no model yet, so none is written"), noted_warnings(), interrupt_check() as check:
         problem = read_problem(
             data,
             target,
@@ -177,61 +196,69 @@ def solve(
             numeric=numeric or (),
             dates=dates or (),
             missing=missing,
+            na=na or (),
             scale=scale,
             groups=groups,
         )
         saved, chosen = Checkpoints(checkpoint, every), None
-        with warnings.catch_warnings(record=True, action="always") as warned:
-            if cv is not None:
-                # The import of scikit-learn takes about a second.
-                from fwflow.tables.selection import select
+        if cv is not None:
+            # The import of scikit-learn takes about a second.
+            from fwflow.tables.selection import select
 
-                with counting("models of cross-validation") as count:
+            with counting("models of cross-validation") as count:
 
-                    def refresh(state: fw.State) -> None:
-                        check()
-                        count.refresh()
+                def refresh(state: fw.State) -> None:
+                    check()
+                    count.refresh()
 
-                    chosen = select(
-                        problem,
-                        asked,
-                        folds=cv,
-                        rule=rule or "best",
-                        score=score,
-                        seed=seed or 0,
-                        step=count,
-                        method=method,
-                        max_iter=max_iter,
-                        callback=refresh,
-                        tol=tol,
-                        rtol=rtol,
-                    )
-                result = chosen.result
-            else:
-                C = problem.set_of(asked)
-                with progress(tol, rtol) as show:
+                chosen = select(
+                    problem,
+                    asked,
+                    folds=cv,
+                    rule=rule or "best",
+                    score=score,
+                    seed=seed or 0,
+                    step=count,
+                    method=method,
+                    max_iter=max_iter,
+                    max_time=_SEARCH_SECONDS if max_time is None else max_time,
+                    callback=refresh,
+                    tol=tol,
+                    rtol=rtol,
+                    **candidates,
+                )
+            result = chosen.result
+        else:
+            C = problem.set_of(asked)
+            with progress(tol, rtol) as show:
 
-                    def watch(state: fw.State) -> None:
-                        saved(state)
-                        show(state)
-                        check()
+                def watch(state: fw.State) -> None:
+                    saved(state)
+                    show(state)
+                    check()
 
-                    result = fw.minimize(
-                        problem.f,
-                        C,
-                        method=method,
-                        max_iter=max_iter if state is None else max(0, max_iter - state.k),
-                        max_time=max_time,
-                        callback=watch,
-                        state=state,
-                        tol=tol,
-                        rtol=rtol,
-                    )
+                # A fraction of the gap at the start cannot be reached if zero is optimal, as for a constant target.
+                threshold = gap_thresholds(problem.f, tol, rtol)(C)
+                result = fw.minimize(
+                    problem.f,
+                    C,
+                    method=method,
+                    max_iter=max_iter if state is None else max(0, max_iter - state.k),
+                    max_time=max_time,
+                    callback=watch,
+                    state=state,
+                    tol=threshold,
+                )
     consequence = f"the model is in {out}" if out else "without --out, the model is not saved"
     with on_interrupt(consequence), uninterrupted():
-        for message in dict.fromkeys(str(warning.message) for warning in warned):
-            note(f"warning: {message}")
         message = _MESSAGES.get(result.status, result.message)
+        if chosen is not None:
+            message = message.removesuffix(_CONTINUE)  # Checkpoints are for one radius.
+        if chosen is not None and chosen.at_end:
+            others = "raise --max-time" if radii is None else "give other --radii"
+            note(f"warning: {chosen.held_out.radius:.6g} is at the end of the radii that were tried; {others}")
+        if leak := problem.leak(result.x):
+            note(f"warning: {leak}")
         if chosen is None:
             model = problem.model(result, asked.text, message=message)
             saved.save(result.state)
@@ -272,8 +299,10 @@ def _check_selection(constraint: str, cv: int | None, needed: Mapping[str, Any],
 
 
 def _check_replaceable(out: Path | None) -> None:
-    """Refuse to overwrite a file that is not a model."""
+    """Refuse to overwrite a file that is not a model, and devices and pipes."""
     if out is not None and out.exists():
+        if not out.is_file():
+            raise InputError(f"--out {out} is a device or a pipe; a model needs a regular file")
         try:
             FittedModel.load(out)
         except ValueError:
@@ -355,6 +384,7 @@ def path(
     numeric: options.NumericOption = None,
     dates: options.DateOption = None,
     missing: options.MissingOption = "impute",
+    na: options.NaOption = None,
     scale: options.ScaleOption = True,
     method: options.MethodOption = "auto",
     rtol: Annotated[
@@ -390,7 +420,7 @@ def path(
     options.check_writable({"--out": out, "--plot": plot}, (data, target_file))
     if as_model:
         _check_replaceable(out)
-    with on_interrupt("no path is written"), interrupt_check() as interrupt:
+    with on_interrupt("no path is written"), noted_warnings(), interrupt_check() as interrupt:
         problem = read_problem(
             data,
             target,
@@ -406,6 +436,7 @@ def path(
             numeric=numeric or (),
             dates=dates or (),
             missing=missing,
+            na=na or (),
             scale=scale,
         )
         with counting("models of the path") as count:
@@ -572,13 +603,13 @@ def _show_model(
         print_json(stored | sizes | (fields or {}))
         return
     shown = {
+        **({} if model.held_out is None else {"held out": model.held_out.text, "radius": _choice(model.held_out)}),
         "result": model.message,
         "certified": "yes" if model.certified else "no",
         "objective": f"{model.fun:.10g}",
         "gap": f"{model.gap:.3e}",
         "method": model.method,
         **lines,
-        **({} if model.held_out is None else {"held out": model.held_out.text, "radius": _choice(model.held_out)}),
         "cost": f"{model.iterations} iterations, {model.passes:g} passes over the data, {model.seconds:.2f} s",
         "data": f"{model.data}, {model.rows} x {len(model.inputs)}",
         "model": f"{model.loss} loss, {model.constraint}",
@@ -673,8 +704,8 @@ def predict(
             note(line)
         if fitted.preparation.missing == "drop" and (gone := int((~fitted.preparation.complete(rows)).sum())):
             note(f"{gone} of {len(predicted)} rows have missing cells; their predictions are empty")
-    if target is not None and (accuracy := _accuracy(fitted, predicted, target)):
-        note(accuracy)
+    if target is not None:
+        note(_accuracy(fitted, predicted, target))
 
 
 def _new_rows(
@@ -695,28 +726,29 @@ def _new_rows(
         target = None if table.target is None else np.asarray(table.target, dtype=object)
         return table.columns(model.names), target, table.ignored
     texts, numbers = model.preparation.text_inputs, model.preparation.number_inputs
-    frame = read_frame(data, **wanted, text=texts, numbers=numbers)
+    frame = read_frame(data, **wanted, text=texts, numbers=numbers, na=model.preparation.na)
     return frame, frame.target, frame.ignored
 
 
 def _accuracy(model: FittedModel, predicted: Any, target: Array) -> str:
-    """Describe how well the target is predicted; return no text for a target that the model cannot predict."""
+    """Describe how well the target is predicted, or why this cannot be said."""
     labels = target.tolist()
     pairs = [
         (found, label)
         for found, label in zip(predicted.tolist(), labels, strict=True)
         if found == found and found != "" and label == label and label != ""
     ]
+    unscored = f"the predictions are not compared with the target {model.target!r}"
     if not pairs:
-        return ""
+        return f"{unscored}: no row has both"
     if model.classes is None:
-        if any(isinstance(label, str) for _, label in pairs):
-            return ""
+        if text := next((label for _, label in pairs if isinstance(label, str)), ""):
+            return f"{unscored}: it holds {text!r}, and the model predicts numbers"
         errors = np.subtract(*np.array(pairs, dtype=float).T)
         return f"mean squared error: {float(np.mean(errors**2)):.6g} over {len(pairs)} rows"
     texts = [as_text(label) for _, label in pairs]
-    if not set(texts) <= set(model.classes):
-        return ""
+    if unknown := sorted(set(texts) - set(model.classes)):
+        return f"{unscored}: it holds {unknown[0]!r}, which is no class of the model"
     correct = sum(found == text for (found, _), text in zip(pairs, texts, strict=True))
     return f"correct: {correct} of {len(pairs)} rows ({correct / len(pairs):.1%})"
 

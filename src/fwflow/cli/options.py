@@ -14,10 +14,10 @@ import fwflow as fw
 from fwflow._validation import InputError, is_plain
 from fwflow.methods import methods
 from fwflow.objectives.losses import find_loss, losses
+from fwflow.run.selection import RULES
 from fwflow.tableau.catalogue import find_tableau
 from fwflow.tables import column_names
 from fwflow.tables.constraints import FAMILIES, SETS, usage
-from fwflow.tables.model_files import RULES
 from fwflow.tables.preparation import MISSING_CHOICES
 
 #: Panels of the help texts.
@@ -242,6 +242,16 @@ MissingOption = Annotated[
         MISSING_CHOICES,
         PREPARATION,
         "--missing",
+    ),
+]
+NaOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Cell that means a missing value, in upper or lower case, such as -999. Repeat the option for more. Empty "
+        "cells, NA, N/A, NaN, null and ? are always missing, and among numbers also placeholders such as -, none, "
+        "unknown and #DIV/0!.",
+        metavar="TOKEN",
+        rich_help_panel=PREPARATION,
     ),
 ]
 ScaleOption = Annotated[

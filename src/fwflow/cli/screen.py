@@ -6,6 +6,7 @@ import json
 import math
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,15 @@ _UPDATE_SECONDS, _DELAY_SECONDS = 0.1, 2.0
 def note(text: str) -> None:
     """Print a line on the standard error."""
     typer.echo(text, err=True)
+
+
+@contextmanager
+def noted_warnings() -> Iterator[None]:
+    """Print each different warning of the block as a line on the standard error, at its end."""
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in warned):
+        note(f"warning: {message}")
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], text: int = 2) -> None:
@@ -139,7 +149,7 @@ class Count:
 
     def _described(self) -> tuple[float, str]:
         if not self._total:
-            return 0.0, f"choosing the radii of the {self._what}"
+            return 0.0, f"{self._done} {self._what}" if self._done else f"choosing the radii of the {self._what}"
         return self._done / self._total, f"{self._done} of {self._total} {self._what}"
 
 

@@ -49,7 +49,7 @@ _log.addHandler(logging.NullHandler())
 # so errors hardly accumulate; one pass over the data in 200 is a cheap safeguard.
 _REFRESH_EVERY = 200
 # Multiple of the estimated rounding up to which a gap counts as rounding. Chosen without tuning, as are the others.
-_GAP_ROUNDING = 1e3
+GAP_ROUNDING = 1e3
 # Share of the first gap below which every iterate is checked for rounding; above it, iterates 1, 2, 4, 8, ...
 _CHECK_SHARE = 1e-4
 # Increase of f since the best iterate, as a share of its decrease from the start, from which the message mentions it.
@@ -417,7 +417,7 @@ def _ended(problem: Evaluator, checks: Checks, state: State, known: Evaluation) 
     if not ended and not known.gap <= rounding:
         return None
     verified = checks.verify(state, state.point, known)
-    if verified.gap <= _GAP_ROUNDING * rounding:
+    if verified.gap <= GAP_ROUNDING * rounding:
         least = max(rounding, verified.gap)
         return Status.PRECISION, verified, f" For this problem the smallest possible gap is about {least:.0e}."
     return (Status.FINISHED, verified, "") if ended else None  # None: the oracle of the run was inexact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from fwflow.objectives.base import Objective
 from fwflow.points.gradients import Gradient, as_gradient
 from fwflow.points.lowrank import LowRank
 from fwflow.points.point import Point
-from fwflow.run.loop import minimize
+from fwflow.run.loop import GAP_ROUNDING, minimize
 from fwflow.run.result import Result, Status
 from fwflow.run.verification import slack
 from fwflow.sets import ConstraintSet
@@ -160,25 +160,11 @@ def path(
     """
     f = f.for_path()
     chosen, lower = chosen_radii(f, ball, radii, n_radii, eps, **options)
-    # Start of the radius before, its gradient, and whether it is a minimiser; balls share their centre.
-    known: list[tuple[Point, Gradient, bool]] = []
-
-    def relative_tolerance(C: ConstraintSet) -> float:
-        point, problem = f.point(C.start(f.shape, f.dtype)), Problem(f, C, Counts())
-        if known and not point.factored and np.array_equal(point.x, known[0][0].x):
-            start = problem.evaluate(point, gradient=known[0][1])
-        else:
-            start = problem.evaluate(point)
-            known[:] = [(point, start.gradient, start.gap <= problem.rounding(point, start))]
-        if not known[0][2]:
-            return rtol * start.gap
-        # The gap of a minimiser is rounding error, and no run can reach a fraction of it.
-        return max(problem.rounding(point, start), float(np.finfo(f.dtype or float).tiny))
+    threshold = gap_thresholds(f, tol, rtol)
 
     def fit(radius: float, starts: tuple[Any, ...]) -> Result:
         C = as_set(ball(radius))
-        threshold = max(tol, relative_tolerance(C)) if rtol else tol
-        return minimised(f, C, *starts, tol=threshold, **options)
+        return minimised(f, C, *starts, tol=threshold(C), **options)
 
     results: list[Result] = []
     try:
@@ -191,23 +177,50 @@ def path(
     return PathResult(chosen, tuple(results), max(lower, last.lowest(last.radius, HORIZON * last.radius)))
 
 
-def followed(radii: Array, fit: Callable[[float, tuple[Any, ...]], Result]) -> Iterator[Result]:
+def gap_thresholds(f: Objective, tol: float, rtol: float) -> Callable[[ConstraintSet], float]:
+    """Return the largest gap of a run as a function of its set: ``max(tol, rtol * gap at the start of the set)``."""
+    # Start of the set before, its gradient, and whether it is a minimiser; balls share their centre.
+    known: list[tuple[Point, Gradient, bool]] = []
+
+    def threshold(C: ConstraintSet) -> float:
+        if not rtol:
+            return tol
+        point, problem = f.point(C.start(f.shape, f.dtype)), Problem(f, C, Counts())
+        if known and not point.factored and np.array_equal(point.x, known[0][0].x):
+            start = problem.evaluate(point, gradient=known[0][1])
+        else:
+            start = problem.evaluate(point)
+            known[:] = [(point, start.gradient, start.gap <= GAP_ROUNDING * problem.rounding(point, start))]
+        if not known[0][2]:
+            return max(tol, rtol * start.gap)
+        # The gap of a minimiser is rounding error, and no run can reach a fraction of it.
+        return max(tol, start.gap, problem.rounding(point, start), float(np.finfo(f.dtype or float).tiny))
+
+    return threshold
+
+
+def followed(
+    radii: Array, fit: Callable[[float, tuple[Any, ...]], Result], before: Sequence[tuple[float, Any]] = ()
+) -> Iterator[Result]:
     """Yield the result of every radius; ``fit(radius, starts)`` starts at one of some points.
 
     They are the minimiser before, and the point on the line through the two minimisers before. Between two changes of
-    the nonzero coefficients a path is smooth, and for least squares it is this line.
+    the nonzero coefficients a path is smooth, and for least squares it is this line. `before` has the minimisers of
+    smaller radii that are known.
     """
-    before: tuple[float, Any] | None = None
-    starts: tuple[Any, ...] = ()
-    for radius, following in zip(radii.tolist(), [*radii[1:].tolist(), math.nan], strict=True):
+    known = list(before)
+    for radius in radii.tolist():
+        starts: tuple[Any, ...] = ()
+        if known:
+            last, x = known[-1]
+            starts = (x,)
+            if isinstance(x, np.ndarray):
+                last0, x0 = known[-2] if len(known) > 1 else (0.0, np.zeros_like(x))
+                starts += (x + (radius - last) / (last - last0) * (x - x0),)
         result = fit(radius, starts)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        starts = (result.x,)
-        if isinstance(result.x, np.ndarray) and not math.isnan(following):
-            radius0, x0 = (0.0, np.zeros_like(result.x)) if before is None else before
-            starts += (result.x + (following - radius) / (radius - radius0) * (result.x - x0),)
-        before = radius, result.x
+        known = [*known[-1:], (radius, result.x)]
         yield result
 
 
@@ -242,7 +255,7 @@ def chosen_radii(
     if radii != "auto":
         raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
     f = f.for_path()
-    first, slope, value0 = _first_radius(f, ball)
+    first, slope, value0 = first_radius(f, ball)
     if not first:
         return np.geomspace(1e-3, 1.0, n_radii), value0
     rounding = np.finfo(f.dtype or float)
@@ -349,7 +362,7 @@ def _reaching(eps: float, value0: float, lower: float, below: _Bound, above: _Bo
     return below.radius * math.exp(min(max(span * right + margin, margin), span - margin))
 
 
-def _first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
+def first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
     """Return the first radius, the slope of v at zero, and f(0); the radius is 0 if zero is a minimiser."""
     problem = Problem(f, as_set(ball(1.0)), Counts())
     shape = f.shape if f.shape is not None else problem.constraint.shape

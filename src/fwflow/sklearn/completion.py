@@ -31,20 +31,22 @@ class Completion(Regressor):
 
     _set = fw.NuclearBall
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
         """Fit the model; `NuclearCompletionCV` first chooses the radius by cross-validation.
 
         Parameters
         ----------
         X : (n_observations, 2) array or data frame, or sparse matrix
-            Name of the row and of the column of every observation, as numbers or text. For a sparse matrix the stored
-            entries are the observations, and `y` is omitted. Observations of the same entry are averaged.
+            Name of the row and of the column of every observation, as numbers or text. If `y` is omitted, X is a sparse
+            matrix whose stored entries are the observations. Observations of the same entry are averaged.
         y : (n_observations,) array
         sample_weight : (n_observations,) array, optional
+        options
+            For `NuclearCompletionCV` the ``groups`` of `L1RegressionCV`.
         """
-        if sp.issparse(X) and y is None:
-            X, y = _observations(X)
-        return super().fit(X, y, sample_weight)
+        if sp.issparse(X):
+            X, y = _observations(X) if y is None else (X.toarray(), y)
+        return super().fit(X, y, sample_weight, **options)
 
     def _task(self, X: Any, y: Any, sample_weight: Any) -> Samples:
         """Return the indices of the distinct entries and their residuals after the biases."""
@@ -101,6 +103,7 @@ class Completion(Regressor):
     def predict(self, X: Any) -> Array:
         """Return the predictions for pairs of a row and a column."""
         check_is_fitted(self)
+        X = X.toarray() if sp.issparse(X) else X
         row_names, col_names = _columns(validate_data(self, X, reset=False, dtype=None))
         rows, old_rows = _places(row_names, self.row_ids_)
         cols, old_cols = _places(col_names, self.col_ids_)

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from tqdm.auto import tqdm
 
-from fwflow._validation import Array, describe, number, whole
+from fwflow._validation import Array, describe, number, suggest, whole
 from fwflow.run import paths
+from fwflow.run.selection import RULES, best_radius
 from fwflow.sklearn.completion import Completion
 from fwflow.sklearn.linear import (
     BallEstimator,
@@ -205,27 +206,34 @@ class RadiusSearch(BallEstimator):
     n_radii: int = 30
     eps: float | None = None
     cv: Any = None
-    rule: str = "min"
+    rule: str = "best"
     n_jobs: int | None = None
     progress: bool = False
 
     #: A parameter of `DeviceSearch`.
     backend = "numpy"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Choose the radius by cross-validation, and fit the model with this radius to all data.
 
-        The parameters are those of `L1Regression.fit`. `sample_weight` is also used in held-out losses.
+        Parameters
+        ----------
+        X, y, sample_weight
+            The parameters of `L1Regression.fit`. The weights are also used in held-out losses.
+        groups : (n_samples,) array, optional
+            Group of each sample, for the splitter ``cv``. If ``cv`` is a number or None, no group is divided.
         """
-        if self.rule not in ("min", "1se"):
-            raise ValueError(f"rule={self.rule!r} is not known; accepted: 'min', '1se'")
+        if self.rule not in RULES:
+            raise ValueError(f"rule={self.rule!r} is not known; {suggest(self.rule, RULES)}")
         if self.n_jobs is not None:
             number(self.n_jobs, "n_jobs", "be None or an integer other than 0", lambda x: x != 0 and x % 1 == 0)
         fits = _Fits(self, X, y, sample_weight, self.backend)
         self.radii_ = fits.radii(self.radii, self.n_radii, self.eps)
         X, y = sp.csr_array(X) if sp.issparse(X) else np.asarray(X), np.asarray(y).reshape(-1)
         weights = checked_weights(sample_weight, len(y))
-        folds = [delayed(_fold)(self._for_fold(), X, y, weights, *split, self.radii_) for split in self._splits(X, y)]
+        folds = [
+            delayed(_fold)(self._for_fold(), X, y, weights, *split, self.radii_) for split in self._splits(X, y, groups)
+        ]
         jobs = 1 if self.backend == "jax" else self.n_jobs
         losses = Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds)
         self.losses_ = np.array(list(tqdm(losses, total=len(folds), unit=" folds") if self.progress else losses))
@@ -236,10 +244,13 @@ class RadiusSearch(BallEstimator):
             self.n_iter_ = sum(iterations)
         return self
 
-    def _splits(self, X: Any, y: Array) -> list[tuple[Array, Array]]:
+    def _splits(self, X: Any, y: Array, groups: Any) -> list[tuple[Array, Array]]:
         """Return the training and test indices of every fold."""
         try:
-            splits = [(train, test) for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(X, y)]
+            cv = check_cv(self.cv, y, classifier=is_classifier(self))
+            if groups is not None and isinstance(cv, KFold | StratifiedKFold) and cv is not self.cv:
+                cv = (StratifiedGroupKFold if is_classifier(self) else GroupKFold)(cv.n_splits)
+            splits = [(train, test) for train, test in cv.split(X, y, groups)]
         except TypeError as error:
             raise ValueError(f"cv must give pairs of training and test indices; got {describe(self.cv)}") from error
         if not splits:
@@ -257,29 +268,6 @@ class RadiusSearch(BallEstimator):
         ax.axvline(self.radius_, linestyle="--", color="grey")
         ax.set(xscale="log", xlabel="radius", ylabel="held-out loss")
         return ax
-
-
-def best_radius(losses: Array, rule: str) -> tuple[Array, Array, int]:
-    """Return the means over the folds, their standard errors, and the position of the radius that a rule chooses.
-
-    Parameters
-    ----------
-    losses : (n_folds, n_radii) array
-        Held-out losses. NaN stands for a fold without a loss.
-    rule : {"min", "1se"}
-        Smallest mean, or the smallest radius within one standard error of it.
-
-    Returns
-    -------
-    means, errors, best : (n_radii,) array, (n_radii,) array, int
-    """
-    means = np.nanmean(losses, axis=0)
-    counts = np.isfinite(losses).sum(axis=0)
-    errors = np.nanstd(losses, axis=0) / np.sqrt(np.maximum(counts - 1, 1))
-    best = int(means.argmin())
-    if rule == "1se":
-        best = int((means <= means[best] + errors[best]).argmax())
-    return means, errors, best
 
 
 def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, test: Array, radii: Array) -> list[float]:
@@ -313,7 +301,7 @@ class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
         as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
@@ -377,7 +365,7 @@ class SimplexRegressionCV(DeviceSearch, OverSimplex, LinearRegressor):
         as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
@@ -438,7 +426,7 @@ class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
         as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
@@ -503,7 +491,7 @@ class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
         as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
@@ -564,7 +552,7 @@ class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
         as in `radius_path`.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
@@ -626,7 +614,7 @@ class NuclearCompletionCV(Completion, RadiusSearch):
         as in `radius_path`, by default 0.1.
     cv : int, splitter or iterable, optional
         Folds; five by default.
-    rule : {"min", "1se"}
+    rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool

@@ -97,11 +97,13 @@ def read_frame(
     only: bool = False,
     text: Collection[str] = (),
     numbers: Collection[str] = (),
+    na: Collection[str] = (),
 ) -> Frame:
     """Read a data file as a frame, whose columns are numbers or text and may have missing cells.
 
     A column of a CSV file is text if more than 5 % of its cells are. Fewer cells of text are errors in a column of
-    numbers. Formats other than ``.csv``, ``.tsv`` and ``.parquet`` hold only numbers, none of them missing.
+    numbers. Placeholders such as "-", "none", "unknown" and "#DIV/0!" are missing cells among numbers. Formats other
+    than ``.csv``, ``.tsv`` and ``.parquet`` hold only numbers, none of them missing.
 
     Parameters
     ----------
@@ -119,6 +121,8 @@ def read_frame(
     text, numbers : collections of str
         Columns of a CSV file whose cells stay text, also if they are numbers; and columns in which text is kept as it
         is, for an error later.
+    na : collection of str
+        Further cells that mean a missing value, in upper or lower case.
 
     Returns
     -------
@@ -149,10 +153,10 @@ def read_frame(
         only=only,
         text=frozenset(text),
         numbers=frozenset(numbers),
+        na=frozenset(text.strip().lower() for text in na),
     )
-    if is_tabular(path):
-        return _read(Path(path), wanted, TABULAR)
-    return _read(Path(path), wanted, FORMATS).frame()
+    frame = _read(Path(path), wanted, TABULAR) if is_tabular(path) else _read(Path(path), wanted, FORMATS).frame()
+    return frame.without(na)
 
 
 def is_tabular(path: str | Path) -> bool:

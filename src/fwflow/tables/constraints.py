@@ -12,8 +12,8 @@ import numpy as np
 
 import fwflow as fw
 from fwflow._validation import Array, InputError, parsed, positive, suggest
+from fwflow.tables.frames import near
 from fwflow.tables.parts import Made
-from fwflow.tables.readers import near
 
 #: Sets by name: the constructor and the names of its arguments. The radius is the last argument.
 SETS: Mapping[str, tuple[Callable[..., fw.ConstraintSet], tuple[str, ...]]] = MappingProxyType(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 
-from fwflow._validation import Array, InputError, describe, one_line
+from fwflow._validation import Array, InputError, describe, one_line, parsed
 
 #: Texts that mean a missing value, in lower case. "none" and "-" are not among them, as both are usual class labels.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "?"})
+#: Further texts that mean a missing value among numbers, in lower case.
+PLACEHOLDERS = frozenset(
+    {"none", "nil", "nat", "unknown", "missing", "n.a.", "not available", "not applicable", "<na>", "(null)", "(blank)"}
+    | {"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*", "\\n", "-nan", "1.#ind", "-1.#ind", "1.#qnan"}
+    | {"#n/a", "#na", "#n/a n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!"}
+)
 #: White space that may surround a cell. str.strip() removes more, such as no-break spaces and record separators.
 BLANKS = " \t\r\n"
 
@@ -94,10 +101,25 @@ class Frame:
             place=lambda i: place(int(kept[i])),
         )
 
+    def without(self, na: Collection[str]) -> Frame:
+        """Return the frame with missing cells where a cell is one of some texts, in upper or lower case."""
+        if not na:
+            return self
+        gone = {text.strip(BLANKS).lower() for text in na}
+        numbers = [number for number in map(parsed, gone) if number is not None]
+
+        def cleared(column: Array) -> Array:
+            if column.dtype == object:
+                return text_column(["" if cell.lower() in gone else cell for cell in column.tolist()])
+            return np.where(np.isin(column, numbers), np.nan, column)
+
+        columns = {name: cleared(column) for name, column in self.columns.items()}
+        return replace(self, columns=columns, target=None if self.target is None else cleared(self.target))
+
     def with_target(self, name: str) -> Frame:
         """Return the frame with one of its columns as the target."""
         if name not in self.columns:
-            raise InputError(f"{self.source} has no column {name!r} to predict; it has {listed(self.names)}")
+            raise InputError(f"{self.source} has no column {name!r} to predict; {near(name, self.names)}")
         others = {other: column for other, column in self.columns.items() if other != name}
         return replace(self, columns=others, target=self.columns[name], target_name=name)
 
@@ -109,7 +131,7 @@ class Frame:
         ----------
         data : Frame, pandas or polars DataFrame, pyarrow Table, mapping, or array_like
             An array has one row per sample. Missing cells are None, NaN or one of the texts "", "NA", "N/A", "NaN",
-            "null" and "?".
+            "null" and "?", and among numbers also texts such as "-", "none", "unknown" and "#DIV/0!".
         names : sequence of str
             Names of the columns of an array.
 
@@ -132,6 +154,8 @@ class Frame:
 
 def listed(names: Sequence[str], shown: int = _SHOWN) -> str:
     """Return the first few names as text."""
+    if not names:
+        return "no columns"
     few = ", ".join(map(repr, list(names)[:shown]))
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return f"column{'s' if len(names) != 1 else ''} {few}{more}"
@@ -141,7 +165,15 @@ def check_columns(source: str, names: Sequence[str], needed: Sequence[str], igno
     """Refuse a table that lacks some of the needed columns, with one error that names them."""
     have = set(names)
     if missing := [name for name in needed if name not in have]:
-        raise InputError(f"{source} lacks {listed(missing, _MOST_SHOWN)}; it has {listed([*names, *ignored])}")
+        raise InputError(f"{source} lacks {listed(missing, _MOST_SHOWN)}; {near(missing[0], [*names, *ignored])}")
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """Return the end of an error message for a column that does not exist."""
+    # The search for similar names is limited to 2000, because it is slow.
+    same = [other for other in names if other.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, names[:2000], n=1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed(names)}"
 
 
 def as_column(values: Any, name: str) -> Array:
@@ -155,9 +187,11 @@ def as_column(values: Any, name: str) -> Array:
         return text_column(np.where(np.isnat(cells), "", cells.astype(str)) if cells.dtype.kind == "M" else cells)
     if cells.dtype.kind != "O":
         raise InputError(f"column {name!r} must hold numbers or text; it holds {cells.dtype}")
-    present = [cell for cell in cells.tolist() if not _absent(cell)]
-    if all(isinstance(cell, int | float | np.number) and not isinstance(cell, bool) for cell in present):
-        return np.array([np.nan if _absent(cell) else float(cell) for cell in cells.tolist()])
+    given = [None if _absent(cell) else cell for cell in cells.tolist()]
+    present = [cell for cell in given if cell is not None and not _placeholder(cell)]
+    # A column that holds only placeholders is text.
+    if all(isinstance(cell, int | float | np.number) and not isinstance(cell, bool) for cell in present or given):
+        return np.array([np.nan if cell is None or _placeholder(cell) else float(cell) for cell in given])
     return text_column(["" if _absent(cell) else cell for cell in cells.tolist()])
 
 
@@ -188,6 +222,11 @@ def as_text(label: Any) -> str:
 def _absent(cell: Any) -> bool:
     """Return whether a Python object stands for a missing cell. pandas.NA and NaT are known by their text."""
     return cell is None or (isinstance(cell, float) and cell != cell) or str(cell) in ("<NA>", "NaT")
+
+
+def _placeholder(cell: Any) -> bool:
+    """Return whether a cell is a text that means a missing value among numbers."""
+    return isinstance(cell, str) and cell.strip(BLANKS).lower() in MISSING | PLACEHOLDERS
 
 
 def _from_array(data: Any, names: Sequence[str]) -> dict[str, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from fwflow._storage import storable
 from fwflow._validation import Array, InputError
 from fwflow.objectives.losses import losses
 from fwflow.run.result import Result
+from fwflow.run.selection import RULES
 from fwflow.tables.frames import ArrowStream, Frame
 from fwflow.tables.parts import numbers_of, unprepared
 from fwflow.tables.preparation import Preparation
@@ -29,8 +31,8 @@ _VERSION_1 = (
     *("method", "message", "certified", "fun", "gap", "iterations", "passes", "seconds", "written"),
 )
 _VERSION_2 = (*_VERSION_1, "preparation")
-#: Rules that choose a radius by its score.
-RULES = ("best", "1se")
+# Fields of the scores in files of version 3 without the baseline.
+_SCORES_1 = ("score", "rule", "folds", "seed", "groups", "radii", "means", "errors", "radius")
 # Number of radii that an error message shows, chosen without tuning.
 _RADII_SHOWN = 100
 
@@ -118,7 +120,8 @@ class ModelPath:
         return shown.index(asked)
 
 
-@storable("held-out-scores", valid=lambda scores: scores._consistent)
+@storable("held-out-scores-2", valid=lambda scores: scores._consistent)
+@storable("held-out-scores", *_SCORES_1, valid=lambda scores: scores._consistent)
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Scores of rows that were not used for the fit, from cross-validation.
@@ -138,6 +141,8 @@ class HeldOut:
         Radii, the mean score over the folds, and the standard error of this mean.
     radius : float
         Chosen radius.
+    baseline : float
+        Mean score of the model without columns, whose coefficients are all zero; NaN if it is not known.
 
     See Also
     --------
@@ -147,8 +152,8 @@ class HeldOut:
     Examples
     --------
     >>> radii, means, errors = np.array([1.0, 2.0]), np.array([0.5, 0.25]), np.array([0.125, 0.125])
-    >>> HeldOut("squared loss", "best", 5, 0, "", radii, means, errors, 2.0).text
-    'squared loss 0.25 +- 0.12 (mean of 5 folds, standard error)'
+    >>> HeldOut("squared loss", "best", 5, 0, "", radii, means, errors, 2.0, baseline=2.5).text
+    'squared loss 0.25 +- 0.12 (mean of 5 folds, standard error), 2.5 without columns'
     """
 
     score: str
@@ -160,6 +165,7 @@ class HeldOut:
     means: Array
     errors: Array
     radius: float
+    baseline: float = math.nan
 
     @property
     def _consistent(self) -> bool:
@@ -179,7 +185,8 @@ class HeldOut:
     def text(self) -> str:
         """Score of the chosen radius, in words."""
         mean, error = self.means[self.place], self.errors[self.place]
-        return f"{self.score} {mean:.6g} +- {error:.2g} (mean of {self.folds} folds, standard error)"
+        compared = "" if math.isnan(self.baseline) else f", {self.baseline:.6g} without columns"
+        return f"{self.score} {mean:.6g} +- {error:.2g} (mean of {self.folds} folds, standard error){compared}"
 
 
 class Coefficient(NamedTuple):

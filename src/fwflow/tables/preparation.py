@@ -31,7 +31,8 @@ _SPARSE_SHARE = 0.15
 _NAMED = 6
 
 
-@storable("table-preparation", valid=lambda preparation: preparation._consistent)
+@storable("table-preparation-2", valid=lambda preparation: preparation._consistent)
+@storable("table-preparation", "parts", "missing", "done", valid=lambda preparation: preparation._consistent)
 @dataclass(frozen=True, eq=False)
 class Preparation:
     """Conversion of a table to a matrix of numbers, stored as numbers and text.
@@ -44,6 +45,8 @@ class Preparation:
         What is done about missing cells.
     done : tuple of str
         Lines that describe the preparation.
+    na : tuple of str
+        Further cells that mean a missing value, in upper or lower case.
 
     See Also
     --------
@@ -68,6 +71,7 @@ class Preparation:
     parts: tuple[NumberPart | CategoryPart | IndicatorPart, ...]
     missing: str
     done: tuple[str, ...]
+    na: tuple[str, ...] = ()
 
     @staticmethod
     def fit(
@@ -79,6 +83,7 @@ class Preparation:
         missing: str = "impute",
         scale: bool = True,
         rare: int | None = None,
+        na: Collection[str] = (),
     ) -> Preparation:
         """Return the preparation that suits the columns of a table.
 
@@ -102,14 +107,16 @@ class Preparation:
         rare : int, optional
             Levels in fewer rows than this are joined as one level, "other". Default: 10, or one row in 100 in tables
             of fewer than 1000 rows.
+        na : collection of str
+            Further cells that mean a missing value, in upper or lower case.
 
         Returns
         -------
         Preparation
         """
-        frame = Frame.of(data)
+        frame = Frame.of(data).without(na)
         if missing not in MISSING_CHOICES:
-            raise InputError(f"missing={missing!r} is not known; {suggest(missing, MISSING_CHOICES)}")
+            raise InputError(f"--missing {missing!r} is not known; {suggest(missing, MISSING_CHOICES)}")
         chosen = chosen_kinds(frame, categorical=categorical, numeric=numeric, date=dates)
         if not len(frame):
             raise InputError(f"{frame.source} has no rows")
@@ -122,7 +129,7 @@ class Preparation:
             raise InputError(f"{frame.source} has no column to predict from: {reasons}")
         if len(kept) < len(frame):
             lines.rows.append(f"{_count(len(frame) - len(kept), 'row')} with missing cells left out")
-        return Preparation(tuple(parts), missing, tuple(lines.all()))
+        return Preparation(tuple(parts), missing, tuple(lines.all()), tuple(na))
 
     @cached_property
     def made(self) -> tuple[Made, ...]:
@@ -235,7 +242,7 @@ class Preparation:
         return found + _few(filled, f"{len(filled)} columns have missing cells, which are replaced: ", replaced)
 
     def _frame(self, data: Any) -> Frame:
-        frame = Frame.of(data, self.inputs)
+        frame = Frame.of(data, self.inputs).without(self.na)
         check_columns(frame.source, frame.names, self.inputs, frame.ignored)
         return frame
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fwflow as fw
+from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, parsed
 from fwflow.objectives.losses import find_loss, losses
-from fwflow.run.paths import chosen_radii
+from fwflow.run.paths import chosen_radii, first_radius
 from fwflow.tables import TABULAR, is_tabular, read, read_frame, read_target
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import Frame, as_text, check_columns, listed, text_column
@@ -24,6 +25,9 @@ from fwflow.tables.readers import Target, as_target, missing_target
 # A target is refused as classes if it has more values than the first number, and fewer rows per value than the second,
 # or if all of its values differ. Both chosen without tuning.
 _MOST_CLASSES, _ROWS_PER_CLASS = 20, 5
+# Share of errors up to which a column is said to hold the target, and the smallest number of rows for that. Both chosen
+# without tuning.
+_LEAK, _LEAK_ROWS = 1e-3, 100
 # Relative tolerance of the run that finds the largest radius of a set with bounds, chosen without tuning.
 _END_ACCURACY = 1e-6
 
@@ -149,6 +153,32 @@ class TableProblem:
             return whole.X[rows]
         return self.preparation.apply(whole.frame.take(rows))
 
+    def leak(self, x: Any) -> str:
+        """Return a sentence if the column with the largest coefficients predicts nearly all rows alone, else no text.
+
+        Parameters
+        ----------
+        x : array
+            Coefficients, in the shape of the points of `f`.
+        """
+        sizes = np.abs(np.atleast_2d(x)).sum(axis=0) * np.nan_to_num([made.standard for made in self.made], nan=1.0)
+        name = self.made[int(sizes.argmax())].source
+        columns = np.array([made.source == name for made in self.made])
+        z = np.asarray(dot(self.X[:, columns], x[..., columns].T))
+        if self.rows < _LEAK_ROWS or not np.ptp(z) > 0:
+            return ""
+        if self.classes is None:
+            with np.errstate(all="ignore"):  # The correlation is NaN if the target is constant or squares overflow.
+                errors, baseline = 1 - np.corrcoef(z, self.y)[0, 1] ** 2, 1.0
+        else:
+            counts = np.bincount(self.y)
+            baseline = 1 - counts.max() / self.rows
+            errors = _threshold_errors(z, self.y) if z.ndim == 1 else np.mean(z.argmax(axis=1) != self.y)
+        if not errors <= _LEAK * min(1.0, 20 * baseline):
+            return ""
+        share = f"{100 * (1 - errors):.4g} % of the " + ("variance" if self.classes is None else "rows")
+        return f"{name!r} alone explains {share} of the target; leave it out (--drop) if it is not known in advance"
+
     def lines(self) -> list[str]:
         """Return a description of the preparation, in a few lines."""
         return [] if self.preparation is None else self.preparation.lines()
@@ -233,6 +263,11 @@ class TableProblem:
         size = float(np.abs(x).max() if chosen.name == "linf" else np.abs(x).sum())
         return np.geomspace(found[0], size, len(found)) if size > found[0] else found[:1]
 
+    def first_radius(self, constraint: str | Constraint) -> float:
+        """Return the first radius of a path; 0.001 if zero is a minimiser. Bounds of the set do not change it."""
+        free = replace(as_constraint(constraint), lower={}, upper={})
+        return first_radius(self.f.for_path(), self.ball(free))[0] or 1e-3
+
     def path(
         self,
         constraint: str | Constraint = "l1",
@@ -295,6 +330,7 @@ def read_problem(
     missing: str = "impute",
     scale: bool = True,
     rare: int | None = None,
+    na: Sequence[str] = (),
 ) -> TableProblem:
     """Return the objective of a linear model for a table. The arguments are options of the command line.
 
@@ -322,7 +358,7 @@ def read_problem(
         Column of a table with the group of each row. It is used by cross-validation and not for predictions.
     raw : bool
         Whether a table is used without preparation. All its columns must then be numbers, none of them missing.
-    categorical, numeric, dates, missing, scale, rare
+    categorical, numeric, dates, missing, scale, rare, na
         Choices of `fwflow.tables.preparation.Preparation.fit`. With ``missing="error"``, a row without a target is an
         error.
 
@@ -361,6 +397,7 @@ def read_problem(
             "--numeric": numeric,
             "--date": dates,
             "--missing": missing != "impute",
+            "--na": na,
             "--no-scale": not scale,
         },
     )
@@ -368,6 +405,7 @@ def read_problem(
         _check_groups(groups, data, as_matrix, target, (*categorical, *numeric, *dates), drop)
     dropped = tuple(drop) if groups is None else (*drop, groups)
     choices = {"categorical": categorical, "numeric": numeric, "dates": dates, "scale": scale, "rare": rare}
+    choices["na"] = na
     if as_matrix or (raw and isinstance(data, str | Path)):
         used = _as_it_is(data, target, target_file, dropped, header)
         if groups is not None:
@@ -376,7 +414,7 @@ def read_problem(
             used = used._replace(groups=_group_labels(frame, groups))
     else:
         text = (*categorical, *dates, *(() if groups is None else (groups,)))
-        frame = _frame(data, target, target_file, drop, header, text, numeric)
+        frame = _frame(data, target, target_file, drop, header, text, numeric, na)
         used = _prepared(frame, None if raw else choices, missing, groups)
     y, classes = _codes(used.target, used.name, data, loss) if labels else (_numbers(used, loss, intercept), None)
     chosen = _default_rho(loss, y) if rho is None else rho
@@ -398,6 +436,15 @@ def read_problem(
         intercept,
         {**choices, "missing": missing},
     )
+
+
+def _threshold_errors(z: Array, y: Array) -> float:
+    """Return the share of errors of the best threshold on z that divides two classes, 0 and 1."""
+    order = np.argsort(z)
+    ones = np.concatenate([[0], np.cumsum(y[order])])
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(z[order])) + 1])
+    errors = ones[cuts] + (len(y) - cuts) - (ones[-1] - ones[cuts])  # ones below a cut, and zeros above
+    return float(np.minimum(errors, len(y) - errors).min() / len(y))
 
 
 def _many(classes: Sequence[str] | None) -> bool:
@@ -498,13 +545,14 @@ def _frame(
     header: bool | None,
     text: Sequence[str],
     numbers: Sequence[str],
+    na: Sequence[str],
 ) -> Frame:
     """Return the table with its target."""
     if isinstance(data, str | Path):
         labelled = target_file is None
-        frame = read_frame(data, target, drop=drop, header=header, labelled=labelled, text=text, numbers=numbers)
+        frame = read_frame(data, target, drop=drop, header=header, labelled=labelled, text=text, numbers=numbers, na=na)
     else:
-        frame = Frame.of(data)
+        frame = Frame.of(data).without(na)
         check_columns(frame.source, frame.names, drop)
         frame = replace(frame, columns={name: c for name, c in frame.columns.items() if name not in drop})
         if target is not None:

@@ -6,7 +6,6 @@ Errors name the line of a text file, and the row of other files.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
 from array import array
@@ -25,7 +24,18 @@ import scipy.sparse as sp
 
 from fwflow._storage.files import check_unpacked, load_arrays, opened, seekable
 from fwflow._validation import Array, InputError, float_array, is_plain, parsed
-from fwflow.tables.frames import BLANKS, MISSING, Frame, arrow_column, check_columns, listed, row_number, text_column
+from fwflow.tables.frames import (
+    BLANKS,
+    MISSING,
+    PLACEHOLDERS,
+    Frame,
+    arrow_column,
+    check_columns,
+    listed,
+    near,
+    row_number,
+    text_column,
+)
 
 #: A number per row; or a text per row, if some rows do not hold numbers.
 Target = Array | tuple[str, ...]
@@ -95,6 +105,7 @@ class Wanted:
     only: bool = False  # Whether columns that are not in `known` are ignored.
     text: frozenset[str] = frozenset()  # Columns whose cells stay text in a frame, also if all of them are numbers.
     numbers: frozenset[str] = frozenset()  # Columns of numbers, in which a frame keeps text as it is.
+    na: frozenset[str] = frozenset()  # Cells of a CSV file that mean a missing value, in lower case.
 
     def divide(self, path: Path, names: Sequence[str], own_target: bool = False) -> Division:
         """Return the positions of the columns of X, and that of the target if it is one of the columns."""
@@ -179,14 +190,6 @@ def _column_text(j: int, names: Sequence[str]) -> str:
     return f"column {j + 1}" + (f" ({names[j]!r})" if names[j] != str(j + 1) else "")
 
 
-def near(name: str, names: Sequence[str]) -> str:
-    """Return the end of an error message for a column that does not exist."""
-    # The search for similar names is limited to 2000, because it is slow.
-    same = [other for other in names if other.casefold() == name.casefold()]
-    close = same or difflib.get_close_matches(name, names[:2000], n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"it has {listed(names)}"
-
-
 def as_target(path: str | Path, values: Sequence[str] | Array, name: str, place: Callable[[int], str]) -> Target:
     """Return a target of numbers, or of text if not all values are numbers; refuse missing and infinite values."""
     if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
@@ -236,8 +239,11 @@ def _refuse_text(path: Path, found: Iterable[tuple[str, str]]) -> InputError:
 def _text(path: Path) -> Iterator[TextIO]:
     """Open a file as text; refuse a file that is not UTF-8 with the number of the line."""
     try:
-        with opened(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-            yield text
+        with opened(path) as file:
+            if b"\0" in file.peek(1):  # type: ignore[attr-defined]
+                raise InputError(f"{path} is not UTF-8, but perhaps UTF-16: save the file in UTF-8")
+            with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+                yield text
     except UnicodeDecodeError as error:
         with opened(path) as file:
             number = next(i for i, line in enumerate(file, 1) if line.decode("utf-8", "ignore").encode() != line)
@@ -279,7 +285,7 @@ def frame_of_csv(path: Path, wanted: Wanted) -> Frame:
             features, target, ignored = wanted.divide(path, names)
             wide = features if target is None else [*features, target]
             text |= {j for j in wide if names[j] in wanted.text}
-            columns = {j: _GrowingColumn(j in text) for j in wide}
+            columns = {j: _GrowingColumn(j in text, MISSING if j == target else MISSING | PLACEHOLDERS) for j in wide}
             lines = array("q")
             for block in blocks:
                 lines.extend(line for line, _ in block)
@@ -314,7 +320,7 @@ def frame_of_csv(path: Path, wanted: Wanted) -> Frame:
 
 def _with_commas(cells: Array) -> str | None:
     """Return the first number with a comma of a column of text, or None if not all of its cells are numbers."""
-    present = [cell for cell in cells.tolist() if cell]
+    present = [cell for cell in cells.tolist() if cell and cell.lower() not in PLACEHOLDERS]
     if not all(map(_WITH_COMMA.fullmatch, present)):
         return None
     return next((cell for cell in present if "," in cell), None)
@@ -323,18 +329,19 @@ def _with_commas(cells: Array) -> str | None:
 class _GrowingColumn:
     """Cells of one column of a CSV file, as numbers or as text, which grow by blocks."""
 
-    def __init__(self, text: bool) -> None:
-        self.text = text  # Whether the cells are kept as text.
+    def __init__(self, text: bool, missing: frozenset[str]) -> None:
+        self.text, self._missing = text, missing  # Whether cells are kept as text, and texts of missing numbers.
         self._blocks: list[Array] = []
         self._present = 0  # Cells that are not missing.
         self._texts = 0  # Cells that are neither missing nor numbers.
+        self._placeholders = 0  # Cells that are missing only among numbers.
         self._first: tuple[int, str] | None = None  # Row and content of the first cell of text.
         self._length = 0
 
     def extend(self, cells: list[str], first: bool) -> None:
         """Add a block of cells. The first one decides whether the cells are kept as text."""
         numbers = None if self.text else self._as_numbers(cells)
-        if first and not self.text and self.is_text(False):
+        if first and not self.text and self._mostly_text():
             self.text, self._blocks = True, []
         self._blocks.append(text_column(cells) if self.text or numbers is None else numbers)
         if numbers is None:
@@ -350,11 +357,15 @@ class _GrowingColumn:
         except ValueError:
             pass
         self._count(cells)
-        values = (None if cell.lower() in MISSING else parsed(cell) for cell in cells)
+        values = (None if cell.lower() in self._missing else parsed(cell) for cell in cells)
         return np.array([np.nan if value is None else value for value in values])
 
     def _count(self, cells: list[str]) -> None:
-        present = {cell: count for cell, count in Counter(cells).items() if cell.lower() not in MISSING}
+        counts = Counter(cells)
+        present = {cell: count for cell, count in counts.items() if cell.lower() not in self._missing}
+        self._placeholders += sum(
+            n for cell, n in counts.items() if cell not in present and cell.lower() not in MISSING
+        )
         texts = [cell for cell in present if parsed(cell) is None]
         self._present += sum(present.values())
         self._texts += sum(present[cell] for cell in texts)
@@ -363,7 +374,12 @@ class _GrowingColumn:
 
     def is_text(self, chosen: bool) -> bool:
         """Return whether the column is text. A chosen column is text if any cell is."""
-        return self._texts > (0 if chosen else _TEXT_SHARE * self._present)
+        if chosen:
+            return self._texts > 0
+        return self._mostly_text() or (self._placeholders > 0 and not self._present)
+
+    def _mostly_text(self) -> bool:
+        return self._texts > _TEXT_SHARE * self._present
 
     def fault(self, chosen: bool) -> tuple[int, str] | None:
         """Return row and content of the first cell of text in a column of numbers."""
@@ -385,6 +401,8 @@ def _blocks(path: Path, file: TextIO, wanted: Wanted) -> tuple[list[str], bool, 
             for line, row in block:
                 if len(row) != len(names):
                     raise InputError(f"{path}, line {line} has {len(row)} cells, where the first row has {len(names)}")
+            if wanted.na:
+                block = [(line, ["" if cell.lower() in wanted.na else cell for cell in row]) for line, row in block]
             count += len(block)
             yield block
         if not count:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from fwflow._validation import Array, InputError
-from fwflow.tables.frames import Frame
+from fwflow._validation import Array, InputError, parsed
+from fwflow.tables.frames import Frame, near
 from fwflow.tables.parts import Cells, as_date
-from fwflow.tables.readers import near
 
 #: Share of missing cells from which on a column that indicates them is added, chosen without tuning.
 OFTEN = 0.05
 # Levels in fewer rows are joined as one level, chosen without tuning. In tables of fewer than 1000 rows the limit is
 # one row in 100.
 _RARE_ROWS, _RARE_SHARE = 10, 0.01
+# Share of numbers in a column of text from which on a warning is given, chosen without tuning.
+_MOSTLY = 0.75
 # Rows from which on integers that all differ are identifiers, chosen without tuning: integers of a measurement of fewer
 # rows may differ by chance. Consecutive integers are identifiers in tables of at least the second number of rows.
 _IDENTIFIER_ROWS, _NUMBERED_ROWS = 1000, 20
@@ -111,6 +113,8 @@ def _role(cells: Cells, chosen: str | None, rare: int | None) -> Role:
         return Role("number")
     if len(cells.levels) == 1:
         return _left_out(cells, "is constant")
+    if chosen is None:
+        _warn_of_numbers(cells)
     other = chosen is None and all(map(_OTHER_DATE.fullmatch, cells.levels))
     dates = f"holds dates such as {next(iter(cells.levels))!r}; only those such as '2024-03-01' are expanded" * other
     if chosen is None and len(cells.levels) == len(present):
@@ -118,6 +122,18 @@ def _role(cells: Cells, chosen: str | None, rare: int | None) -> Role:
     if max(cells.levels.values()) < rare_rows(cells.frame, rare):
         return _left_out(cells, dates or f"has {len(cells.levels)} levels, all of them rare")
     return Role("category", dates and f"{dates}, so they are encoded as categories")
+
+
+def _warn_of_numbers(cells: Cells) -> None:
+    """Warn of a column of text in which most cells are numbers."""
+    numbers = sum(count for text, count in cells.levels.items() if parsed(text) is not None)
+    other = next((text for text in cells.levels if parsed(text) is None), None)
+    if other is not None and numbers >= _MOSTLY * len(cells.present):
+        warnings.warn(
+            f"{100 * numbers / len(cells.present):.2g} % of {cells.name} are numbers, but {other!r} is not; treated as "
+            f"text: correct these cells, or use --na {other!r} if it means a missing value",
+            stacklevel=2,
+        )
 
 
 def _left_out(cells: Cells, reason: str) -> Role:

@@ -5,13 +5,18 @@ The preparation of the table is fitted inside each fold, so that held-out rows h
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -19,26 +24,29 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 
 import fwflow as fw
 from fwflow._numerics import dot
-from fwflow._validation import Array, InputError, one_line, suggest, whole
+from fwflow._validation import Array, InputError, one_line, positive, suggest, whole
 from fwflow.objectives.losses import find_loss
-from fwflow.sklearn.paths import best_radius
+from fwflow.run.paths import checked_radii, followed, gap_thresholds, minimised
+from fwflow.run.selection import RULES, best_radius, still_falls
+from fwflow.sets.callables import as_set
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import as_text
-from fwflow.tables.model_files import RULES, FittedModel, HeldOut
+from fwflow.tables.model_files import FittedModel, HeldOut
 from fwflow.tables.problem import TableProblem
-
-# Sets as a function of their radius.
-_Ball = Callable[[float], fw.ConstraintSet]
 
 # Tolerance of the models of folds, as a multiple of that of the models of all rows. With 20 000 rows, it changes mean
 # scores by less than a hundredth of their standard errors.
 _LOOSER = 100.0
-# Number of radii that are tried between the neighbours of the best one. With 25 automatic radii, neighbours differ by a
-# factor of about 1.3, and the further ones by about 1.05. Chosen without tuning.
-_REFINED = 10
-# Largest number of entries of the matrices of all folds together that are kept for the second round: 512 MB. Of larger
-# tables, one fold is in memory at a time. Chosen without tuning.
-_MOST_ENTRIES = 2**26
+# Number of radii that are tried between the neighbours of the best one. Chosen without tuning.
+_REFINED = 6
+# Automatic radii increase by the first factor within ``n_radii`` radii, and at most by its power of the second number.
+# Chosen without tuning.
+_FACTOR, _MOST = 1e3, 4
+# Largest number of entries of the matrices of all folds together that are kept: 512 MB. Of larger tables, one fold is
+# in memory at a time, for the second number of radii. Both chosen without tuning.
+_MOST_ENTRIES, _BLOCK = 2**26, 8
+# Share of the time limit for the models of the folds, and time limit of a run in seconds after the end.
+_FOLDS_TIME, _SHORTEST = 0.6, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +65,9 @@ class Selected:
         Fold in which each row is held out.
     path : PathResult
         Runs with all rows, for all radii.
+    at_end : bool
+        Whether the chosen radius is the first or the last one of given radii, or the last one within the time limit, so
+        that other radii may be better.
     result : Result
         Run with all rows, for the chosen radius.
 
@@ -80,6 +91,7 @@ class Selected:
     scores: Array
     fold: Array
     path: fw.PathResult = field(repr=False)
+    at_end: bool = False
 
     @property
     def result(self) -> fw.Result:
@@ -112,6 +124,7 @@ def select(
     seed: int = 0,
     radii: Any = "auto",
     n_radii: int = 25,
+    max_time: float | None = None,
     rtol: float = 1e-6,
     step: Callable[[int, int], None] = lambda done, total: None,
     **options: Any,
@@ -140,9 +153,13 @@ def select(
     seed : int
         Seed of the random division; 0 by default.
     radii : "auto" or array_like
-        Radii. "auto" takes those of `fwflow.path` for all rows, and then further ones next to the best one.
+        Radii. "auto" tries growing radii as long as the loss or the score of some fold improves, from the first radius
+        of `fwflow.path` for all rows, and then six further ones next to the best one.
     n_radii : int
-        Number of automatic radii; 25 by default. Ten more radii are tried between the neighbours of the best one.
+        Number of automatic radii in a range whose ends differ by a factor of 1000; 25 by default.
+    max_time : float, optional
+        Time limit in seconds. After 60 % of it no further radius is tried, and the models of all rows that are then not
+        finished in time do not reach the tolerance. No limit by default.
     rtol : float
         Tolerance of each model, as a fraction of the duality gap at the centre of its set. The tolerance of the models
         of folds is 100 times as large, because their scores are needed to a few digits only.
@@ -171,7 +188,7 @@ def select(
     >>> table["spent"] = 2 * table["age"] + 5 * (table["city"] == "Oslo") + rng.normal(size=90)
     >>> chosen = select(read_problem(table, "spent"), "l1", folds=5)
     >>> 20 < chosen.held_out.radius < 30, chosen.scores.shape
-    (True, (5, 35))
+    (True, (5, 22))
     >>> model = chosen.model()
     >>> model.predict({"age": [40.0], "city": ["Rome"]}).round()
     array([80.])
@@ -182,44 +199,84 @@ def select(
         raise InputError(f"--rule {rule!r} is not known; {suggest(rule, RULES)}")
     scorer = _Score(problem, score)
     fold = divided(problem, folds, seed)
+    automatic = isinstance(radii, str)
+    if automatic and radii != "auto":
+        raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
+    n_radii = whole(n_radii, "n_radii", 1)
+    ladder = _ladder(problem, constraint, n_radii) if automatic else np.unique(checked_radii(radii))
+    begin, limit = time.monotonic(), math.inf if max_time is None else positive(max_time, "--max-time")
+    folds_end = begin + _FOLDS_TIME * limit
     options = {"tol": 0.0, "rtol": rtol, **options}
-    chosen = problem.radii(constraint, radii, n_radii, **options)
-    refined = _REFINED if isinstance(radii, str) and len(chosen) > 1 else 0
-    total, done = (folds + 1) * (len(chosen) + refined), 0
+    looser = options | {name: _LOOSER * options[name] for name in ("tol", "rtol")}
+    # The number of models is not known before the search ends.
+    done, total = 0, 0 if automatic else (folds + 1) * len(ladder)
 
-    def counted(ball: _Ball) -> _Ball:
-        """Return sets as a function of the radius, which is called once for each model."""
+    def counted() -> None:
+        nonlocal done
+        step(done, total)
+        done += 1
 
-        def called(radius: float) -> fw.ConstraintSet:
-            nonlocal done
-            step(done, total)
-            done += 1
-            return ball(radius)
+    stored = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
+    kept = folds * stored <= _MOST_ENTRIES
+    baselines = np.full(folds, math.nan)
+    trails: list[list[tuple[float, Any]]] = [[] for _ in range(folds)]
 
-        return called
-
-    entries = folds * problem.rows * len(problem.names)
-
-    @lru_cache(maxsize=folds if entries <= _MOST_ENTRIES else 1)
+    @lru_cache(maxsize=folds if kept else 1)
     def part(k: int) -> _Fold:
-        return _Fold(problem, constraint, fold == k, scorer, options)
+        inside = np.flatnonzero(fold == k)
+        rows = problem.on(np.flatnonzero(fold != k))
+        runs = _Runs(rows, rows.ball(constraint, of=problem), looser, counted, folds_end)
+        made = _Fold(rows, runs, rows.matrix_of(problem, inside), problem.y[inside], scorer)
+        baselines[k] = made.scores_at(np.zeros(rows.f.shape))[0]
+        return made
 
     def scored(radii: Array) -> Array:
-        return np.array([part(k).scores(radii, counted) for k in range(folds)])
+        """Return score and loss of each fold for each radius."""
+        return np.array([part(k).scores(radii, trails[k]) for k in range(folds)])
 
-    scores = scored(chosen)
-    if refined:
-        further = _next_to(chosen, _best(scorer, scores, rule)[2])
-        both = np.concatenate([chosen, further])
-        order = np.argsort(both)
-        chosen, scores = both[order], np.hstack([scores, scored(further)])[:, order]
-    path = _complete(fw.path(problem.f, counted(ball), chosen, **options))
+    found, tried, falls = np.zeros((folds, 0, 2)), 0, True
+    while tried < len(ladder) and falls:
+        if tried == found.shape[1]:
+            new = scored(ladder[tried : tried + (1 if kept else _BLOCK)])
+            if tried and time.monotonic() > folds_end:
+                break  # The last models may be unfinished.
+            found = np.concatenate([found, new], axis=1)
+        tried += 1
+        measures = found[:, :tried, 1], scorer.sign * found[:, :tried, 0]
+        falls = not automatic or any(still_falls(ladder[:tried], measure) for measure in measures)
+    chosen, found = ladder[:tried], found[:, :tried]
+    if not falls and tried > 1:
+        further = _next_to(chosen, _best(scorer, found[..., 0], rule)[2])
+        total = done + (folds + 1) * len(further) + len(chosen)
+        new = scored(further)
+        if time.monotonic() < folds_end:
+            both = np.concatenate([chosen, further])
+            chosen, found = np.sort(both), np.concatenate([found, new], axis=1)[:, np.argsort(both)]
+    scores = found[..., 0]
     means, errors, best = _best(scorer, scores, rule)
-    dropped = problem.dropped[-1] if problem.groups is not None else ""
+    runs = _Runs(problem, ball, options, counted, begin + limit)
+    path = fw.PathResult(chosen, tuple(runs.along(chosen)), problem.f.lower_bound)
     held_out = HeldOut(
-        scorer.name, rule, folds, seed, dropped, chosen, scorer.sign * means, errors, float(chosen[best])
+        scorer.name,
+        rule,
+        folds,
+        seed,
+        problem.dropped[-1] if problem.groups is not None else "",
+        chosen,
+        scorer.sign * means,
+        errors,
+        float(chosen[best]),
+        float(baselines.mean()),
     )
-    return Selected(problem, constraint, held_out, scores, fold, path)
+    last = len(chosen) - 1
+    at_end = falls and (best == last if automatic else last > 0 and best in (0, last))
+    return Selected(problem, constraint, held_out, scores, fold, path, at_end)
+
+
+def _ladder(problem: TableProblem, constraint: Constraint, n_radii: int) -> Array:
+    """Return automatic radii, of which only the first ones are tried if larger ones do not help."""
+    radii = problem.first_radius(constraint) * np.geomspace(1.0, _FACTOR**_MOST, _MOST * n_radii + 1)
+    return radii[np.isfinite(radii)]
 
 
 def _next_to(radii: Array, best: int) -> Array:
@@ -228,26 +285,50 @@ def _next_to(radii: Array, best: int) -> Array:
     return np.concatenate([np.geomspace(radii[i], radii[j], _REFINED // len(sides) + 2)[1:-1] for i, j in sides])
 
 
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """Runs on the objective of some rows, for growing radii."""
+
+    problem: TableProblem
+    ball: Callable[[float], fw.ConstraintSet]
+    options: dict[str, Any]
+    step: Callable[[], None]
+    end: float  # Time at which all runs end, as a value of time.monotonic().
+
+    def along(self, radii: Array, before: Sequence[tuple[float, Any]] = ()) -> Iterator[fw.Result]:
+        """Yield the result of each radius. The arguments are those of `fwflow.run.paths.followed`."""
+        f, options = self.problem.f.for_path(), dict(self.options)
+        threshold = gap_thresholds(f, options.pop("tol"), options.pop("rtol"))
+
+        def fit(radius: float, starts: tuple[Any, ...]) -> fw.Result:
+            self.step()
+            C, left = as_set(self.ball(radius)), max(self.end - time.monotonic(), _SHORTEST)
+            limit = None if math.isinf(left) else left
+            return minimised(f, C, *starts, tol=threshold(C), max_time=limit, **options)
+
+        return followed(radii, fit, before)
+
+
+@dataclass(frozen=True, eq=False)
 class _Fold:
-    """Models of the rows outside of a fold, and scores of the rows inside."""
+    """Models of the rows outside of a fold, and scores of the rows inside, with the columns X and the target y."""
 
-    def __init__(
-        self, problem: TableProblem, constraint: Constraint, held_out: Array, scorer: _Score, options: dict[str, Any]
-    ) -> None:
-        inside = np.flatnonzero(held_out)
-        self._part, self._scorer = problem.on(np.flatnonzero(~held_out)), scorer
-        self._X, self._y = self._part.matrix_of(problem, inside), problem.y[inside]
-        self._ball = self._part.ball(constraint, of=problem)
-        self._options = options | {name: _LOOSER * options[name] for name in ("tol", "rtol")}
+    part: TableProblem
+    runs: _Runs
+    X: Any
+    y: Array
+    scorer: _Score
 
-    def scores(self, radii: Array, counted: Callable[[_Ball], _Ball]) -> list[float]:
-        """Return the score of the held-out rows for each radius."""
-        found = _complete(fw.path(self._part.f, counted(self._ball), radii, **self._options))
-        return [self._score(result.x) for result in found.results]
+    def scores(self, radii: Array, trail: list[tuple[float, Any]]) -> list[tuple[float, float]]:
+        """Return score and loss for each radius. The minimisers are added to those of other radii."""
+        before = [known for known in sorted(trail, key=itemgetter(0)) if known[0] < radii[0]]
+        results = list(self.runs.along(radii, before))
+        trail += [(radius, result.x) for radius, result in zip(radii.tolist(), results, strict=True)]
+        return [self.scores_at(result.x) for result in results]
 
-    def _score(self, x: Array) -> float:
-        z = np.asarray(dot(self._X, x.T) + np.asarray(self._part.intercept_at(x)))
-        return self._scorer(z, self._y)
+    def scores_at(self, x: Any) -> tuple[float, float]:
+        """Return score and mean loss for some coefficients."""
+        return self.scorer(np.asarray(dot(self.X, x.T) + np.asarray(self.part.intercept_at(x))), self.y)
 
 
 def _best(scorer: _Score, scores: Array, rule: str) -> tuple[Array, Array, int]:
@@ -256,14 +337,7 @@ def _best(scorer: _Score, scores: Array, rule: str) -> tuple[Array, Array, int]:
         raise InputError(
             f"--score {scorer.name} is not defined for the held-out rows; choose another score, or fewer folds"
         )
-    return best_radius(scorer.sign * scores, "1se" if rule == "1se" else "min")
-
-
-def _complete(path: fw.PathResult) -> fw.PathResult:
-    """Return a path that was not interrupted."""
-    if len(path.results) < len(path.radii):
-        raise KeyboardInterrupt
-    return path
+    return best_radius(scorer.sign * scores, rule)
 
 
 def divided(problem: TableProblem, folds: int, seed: int) -> Array:
@@ -343,18 +417,25 @@ class _Score:
         self._asked, self._scorer = name, None
         if name is not None:
             if name not in get_scorer_names():
-                raise InputError(f"--score {name!r} is no scorer of scikit-learn; {suggest(name, get_scorer_names())}")
+                close = get_close_matches(name, get_scorer_names(), n=1)
+                hint = f"did you mean {close[0]!r}? " if close else ""
+                raise InputError(
+                    f"--score {name!r} is no scorer of scikit-learn; {hint}its documentation lists them, for example "
+                    "'accuracy', 'roc_auc' and 'r2'"
+                )
             self._scorer = get_scorer(name)
         self.name = f"{problem.loss} loss" if name is None else name
         self._loss = find_loss(problem.loss, problem.rho, problem.quantile)
 
-    def __call__(self, z: Array, y: Array) -> float:
+    def __call__(self, z: Array, y: Array) -> tuple[float, float]:
+        """Return the score and the mean loss."""
+        loss = float(self._losses(z, y).mean())
         if self._scorer is None:
-            return float(self._losses(z, y).mean())
+            return loss, loss
         known = _Numbers(self._loss.mean(z)) if self._problem.classes is None else _Classes(z)
         try:
             with warnings.catch_warnings(action="ignore"):
-                return float(self._scorer(known, np.arange(len(y)), y))
+                return float(self._scorer(known, np.arange(len(y)), y)), loss
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(f"--score {self._asked} does not suit this target: {one_line(error)}") from error
 
