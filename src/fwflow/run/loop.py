@@ -336,71 +336,22 @@ def run(
     check_every: int,
 ) -> Ending:
     """Repeat the steps of a method from a state, which is changed, until a stopping criterion holds."""
-    started = time.perf_counter() - state.elapsed
-    time_end, k_end = state.elapsed + limits.max_time, state.k + limits.max_iter
-    failed = again = 0  # iteration of the first failed verification, and of the next attempt
-    verified: Verified | None = None
-    detail = ""
-    uses_iterate, lifts, wanted, comparable = method.uses_iterate, method.lifts, limits.wanted, method.comparable
-    threshold = limits.threshold(problem.scale(state.first_gap, state.fun, state.gap))
+    loop = _Loop(problem, checks, method, state, limits, callback, check_every)
     # tqdm starts a thread even for a bar that is disabled, so there is none unless it is shown.
     with tqdm(total=limits.max_iter) if progress else nullcontext() as bar:
         try:
-            while True:
-                known, untrue = state.known, False
-                due = uses_iterate or state.k % check_every == 0 or state.k == k_end
-                if known is None and (due or state.gap_estimate <= 2 * threshold):
-                    known = problem.evaluate(state.point, state.hint, lifts)
-                state.gap = math.nan if known is None else known.gap
-                new = _record(problem, state, time.perf_counter() - started, comparable)
-                if new and known is not None:
-                    state.progress = state.progress.seen(known.gap)
+            ended = None
+            while ended is None:
+                ended = loop.iterate()
                 if bar is not None:
                     bar.set_postfix(fun=f"{state.fun:.6g}", gap=f"{state.gap:.2e}", refresh=False)
-
-                stopped = new and callback is not None and bool(with_all_threads(callback, state))
-                # The first gap may have just become known.
-                threshold = limits.threshold(problem.scale(state.first_gap, state.fun, state.gap))
-                limited = stopped or state.k >= k_end or state.elapsed >= time_end
-                iterate = Iterate(state.k, state.point, state.fun, known, threshold)
-                proposal, check = None, False
-                if known is not None and wanted and known.gap <= threshold and state.k >= again:
-                    verified = checks.verify(state, state.point, known)
-                    if verified.within(threshold):
-                        # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
-                        proposal = None if limited or _rise(state) else method.escape(problem, iterate)
-                        if proposal is None:
-                            status = Status.TOLERANCE
-                            break
-                    else:
-                        failed, untrue = failed or state.k, True  # the image may have drifted
-                        again = max(state.k + 1, 2 * state.k - failed)  # doubles the distance to the first failure
-                    verified = None
-                if limited:
-                    limit = Status.ITERATIONS if state.k >= k_end else Status.TIME
-                    status = Status.CALLBACK if stopped else limit
-                    break
-                if proposal is None and known is not None and wanted:
-                    check = known.gap <= _CHECK_SHARE * state.first_gap or state.k & (state.k - 1) == 0
-                    if check and (ended := _ended(problem, checks, state, known)):
-                        status, verified, detail = ended
-                        break
-
-                proposal = proposal or method.step(problem, iterate, state.memory)
-                if proposal.finished:
-                    status = Status.FINISHED
-                    break
-                point = proposal.point
-                if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
-                    point = problem.refresh(point)
-                state.advance(proposal, point, state.hint if known is None else known.vertex, check)
-                if bar is not None:
-                    bar.update()
-            verified = verified or checks.verify(state, state.point, known)
+                    bar.update(ended is None)
+            status, verified, detail = ended
+            verified = verified or checks.verify(state, state.point, loop.known)
             judged = _judged(problem, checks, method, state, limits, status, verified, detail)
             return _finish(problem, checks, state, limits, *judged)
         except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+            status, detail = Status.INTERRUPTED, ""
         except NumericalTrouble as trouble:
             status, detail = Status.NUMERICAL, f" At iteration {state.k}: {trouble}."
         except DataLost as lost:
@@ -408,8 +359,108 @@ def run(
     return _finish(problem, checks, state, limits, status, None, detail)
 
 
-def _ended(problem: Evaluator, checks: Checks, state: State, known: Evaluation) -> tuple[Status, Verified, str] | None:
+#: Status at the end of the iterations, the verified point if there is one, and a detail for the message.
+_Ended = tuple[Status, Verified | None, str]
+
+
+class _Loop:
+    """Iterations of one run."""
+
+    def __init__(
+        self,
+        problem: Evaluator,
+        checks: Checks,
+        method: Stepper,
+        state: State,
+        limits: Limits,
+        callback: Callable[[State], Any] | None,
+        check_every: int,
+    ) -> None:
+        self.problem, self.checks, self.method, self.state, self.limits = problem, checks, method, state, limits
+        self.callback, self.check_every = callback, check_every
+        self.started = time.perf_counter() - state.elapsed
+        self.time_end, self.k_end = state.elapsed + limits.max_time, state.k + limits.max_iter
+        self.uses_iterate, self.lifts, self.comparable = method.uses_iterate, method.lifts, method.comparable
+        #: Iteration of the first failed verification, and of the next attempt.
+        self.failed = self.again = 0
+        #: Evaluation at the iterate, if it is known.
+        self.known: Evaluation | None = None
+        self.threshold = self._threshold()
+
+    def _threshold(self) -> float:
+        state = self.state
+        return self.limits.threshold(self.problem.scale(state.first_gap, state.fun, state.gap))
+
+    def iterate(self) -> _Ended | None:
+        """Evaluate the iterate and make a step from it; or return how the iterations end."""
+        state, method = self.state, self.method
+        new = self._evaluate()
+        stopped = new and self.callback is not None and bool(with_all_threads(self.callback, state))
+        self.threshold = self._threshold()  # the first gap may have just become known
+        limited = stopped or state.k >= self.k_end or state.elapsed >= self.time_end
+        iterate = Iterate(state.k, state.point, state.fun, self.known, self.threshold)
+        proposal, untrue = None, False
+        if self._within() and state.k >= self.again:
+            verified = self._verified()
+            untrue = verified is None  # the image may have drifted
+            # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
+            if verified is not None and not limited and not _rise(state):
+                proposal = method.escape(self.problem, iterate)
+            if verified is not None and proposal is None:
+                return Status.TOLERANCE, verified, ""
+        if limited:
+            limit = Status.ITERATIONS if state.k >= self.k_end else Status.TIME
+            return Status.CALLBACK if stopped else limit, None, ""
+        check = False
+        if proposal is None:
+            check = self._checked()
+            if check and (ended := _ended(self.problem, self.checks, state, self.known)):
+                return ended
+            proposal = method.step(self.problem, iterate, state.memory)
+        if proposal.finished:
+            return Status.FINISHED, None, ""
+        point = proposal.point
+        if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
+            point = self.problem.refresh(point)
+        state.advance(proposal, point, state.hint if self.known is None else self.known.vertex, check)
+        return None
+
+    def _evaluate(self) -> bool:
+        """Evaluate the iterate and write its row of the trace; return whether the row is new."""
+        state = self.state
+        self.known = state.known
+        due = self.uses_iterate or state.k % self.check_every == 0 or state.k == self.k_end
+        if self.known is None and (due or state.gap_estimate <= 2 * self.threshold):
+            self.known = self.problem.evaluate(state.point, state.hint, self.lifts)
+        state.gap = math.nan if self.known is None else self.known.gap
+        new = _record(self.problem, state, time.perf_counter() - self.started, self.comparable)
+        if new and self.known is not None:
+            state.progress = state.progress.seen(self.known.gap)
+        return new
+
+    def _within(self) -> bool:
+        """Return whether the gap at the iterate is within the tolerance."""
+        return self.known is not None and self.limits.wanted and self.known.gap <= self.threshold
+
+    def _verified(self) -> Verified | None:
+        """Return the verified iterate, or None if its verified gap is not within the tolerance."""
+        state, verified = self.state, self.checks.verify(self.state, self.state.point, self.known)
+        if verified.within(self.threshold):
+            return verified
+        self.failed = self.failed or state.k
+        self.again = max(state.k + 1, 2 * state.k - self.failed)  # doubles the distance to the first failure
+        return None
+
+    def _checked(self) -> bool:
+        """Return whether the iterate is checked for rounding."""
+        if self.known is None or not self.limits.wanted:
+            return False
+        return self.known.gap <= _CHECK_SHARE * self.state.first_gap or self.state.k & (self.state.k - 1) == 0
+
+
+def _ended(problem: Evaluator, checks: Checks, state: State, known: Evaluation | None) -> _Ended | None:
     """Return how a run above its tolerance ends by rounding or without progress; None if it continues."""
+    assert known is not None
     ended = state.progress.still >= MAX_STILL or flat(state.trace, float(np.finfo(state.point.x.dtype).eps))
     if not ended and state.progress.idle < MAX_IDLE:
         return None
