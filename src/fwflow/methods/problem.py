@@ -369,6 +369,8 @@ class Problem(Evaluator):
             lower = not search.descends or end <= value or (tolerant and self._rounded(end, x, value, gradient))
             if math.isfinite(end) and lower:
                 return point, length, limit, following
+            if not math.isfinite(end) and not np.isfinite(point.x).all():
+                raise NumericalTrouble("the next point has NaN or infinite entries")
             # A direction of ascent must not become a series of small steps uphill.
             tolerant = tolerant and not math.isfinite(end)
             limit = min(limit, length) / 2
