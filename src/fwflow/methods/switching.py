@@ -216,13 +216,15 @@ class Switching(Method):
         if self.once:
             return self._polished(problem, iterate.k, proposal)
         over = trial.steps >= _LEAST_STEPS and trial.spent >= trial.budget
-        if not (over or proposal.stalled or trial.still >= _STILL):
+        stuck = trial.still >= _STILL
+        if not (over or stuck or proposal.stalled):
             return proposal
         if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
             return proposal
         progress = _progress(trial.before, trial.best)
-        memory = memory.with_candidate(trial.current, rate=0.0 if trial.still >= _STILL else progress / trial.spent)
-        following = self._following(memory, proposal.stalled or progress < self.candidates[trial.current].slow)
+        memory = memory.with_candidate(trial.current, rate=0.0 if stuck else progress / trial.spent)
+        slow = stuck or proposal.stalled or progress < self.candidates[trial.current].slow
+        following = self._following(memory, slow)
         if following == trial.current:
             again = Trial(trial.current, memory.spent / 2, before=trial.best, best=trial.best)
             return proposal._replace(memory=replace(memory, trial=again))
