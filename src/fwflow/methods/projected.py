@@ -74,7 +74,28 @@ class AcceleratedProjectedGradient(Method):
         first = low_smoothness(problem, y, value, g, vertex) if memory.first is None else memory.first
         relax = _RELAX_QUADRATIC if problem.objective.quadratic else _RELAX
         L = first if memory.smoothness is None else max(relax * memory.smoothness, _LEAST * first)
-        rounding = 4 * float(np.finfo(y.x.dtype).eps)
+        moved, L = self._projected(problem, y, value, g, L, MOST_SMOOTHNESS * first)
+        if moved is None:  # the time is over
+            return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known, mixture=True)
+        if y is not x and not problem.objective.convex:
+            if problem.late:
+                return Proposal(x, 0.0, memory, known=known, mixture=True)
+            if problem.value(moved) > iterate.fun + _rounding(y) * abs(iterate.fun):
+                # A step from x itself decreases f.
+                return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
+        restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
+        reached = gradient.inner(moved)
+        problem.agreed(reached, Evaluation(gradient, answer, 0.0), "project")
+        once = memory.first is None and problem.objective.quadratic  # one step may reach the solution
+        estimate = 0.0 if once else reached - gradient.dot(vertex)
+        # A step that only changes x by rounding errors gives no information about the smoothness.
+        kept = (memory.smoothness, memory.first) if _still(y, moved) else (L, first)
+        return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
+
+    def _projected(
+        self, problem: Problem, y: Point, value: float, g: Array, L: float, most: float
+    ) -> tuple[Point | None, float]:
+        """Return the projected step from y and its smoothness constant, at least L; None if the time is over."""
         while True:
             target = _descended(y.x, g, L)
             if np.isfinite(target).all():
@@ -82,31 +103,15 @@ class AcceleratedProjectedGradient(Method):
                 assert member is not None  # `init` has checked it
                 moved = problem.objective.refresh(Point(member))
                 d = moved.x - y.x
-                still = bool((np.abs(d) <= rounding * np.abs(y.x)).all())
                 if problem.defined_at(moved) and (
-                    still or self._holds(problem, y, moved, value, g, L * float(np.vdot(d, d)))
+                    _still(y, moved) or self._holds(problem, y, moved, value, g, L * float(np.vdot(d, d)))
                 ):
-                    break
+                    return moved, L
             L *= 2
-            if not MOST_SMOOTHNESS * first > L:
+            if not most > L:
                 raise NumericalTrouble("backtracking found no step that decreases f")
             if problem.late:
-                return Proposal(x, 0.0, replace(memory, smoothness=L, first=first), known=known, mixture=True)
-        careful = y is not x and not problem.objective.convex
-        if careful and problem.late:
-            return Proposal(x, 0.0, memory, known=known, mixture=True)
-        if careful and problem.value(moved) > iterate.fun + rounding * abs(
-            iterate.fun
-        ):  # a step from x itself decreases f
-            return self.step(problem, iterate, replace(memory, previous=x, t=1.0))
-        restart = float(np.vdot(y.x - moved.x, moved.x - x.x)) > 0
-        reached = gradient.inner(moved)
-        problem.agreed(reached, Evaluation(gradient, answer, 0.0), "project")
-        once = memory.first is None and problem.objective.quadratic  # one step may reach the solution
-        estimate = 0.0 if once else reached - gradient.dot(vertex)
-        # A step that only changes x by rounding errors gives no information about the smoothness.
-        kept = (memory.smoothness, memory.first) if still else (L, first)
-        return Proposal(moved, 1 / L, ProjectionMemory(x, 1.0 if restart else t, *kept), estimate)
+                return None, L
 
     def _holds(self, problem: Problem, y: Point, moved: Point, value: float, g: Array, bound: float) -> bool:
         """Return whether f is below its quadratic model; curvature or slopes decide where values are too imprecise."""
@@ -120,6 +125,15 @@ class AcceleratedProjectedGradient(Method):
         if line.curvature is None and 0.5 * bound <= rounding:
             return line.slope(1.0) - line.slope0 <= bound
         return end - value - line.slope0 <= 0.5 * bound
+
+
+def _rounding(y: Point) -> float:
+    return 4 * float(np.finfo(y.x.dtype).eps)
+
+
+def _still(y: Point, moved: Point) -> bool:
+    """Return whether a step changes every entry by rounding only."""
+    return bool((np.abs(moved.x - y.x) <= _rounding(y) * np.abs(y.x)).all())
 
 
 def value_or_infinity(problem: Problem, point: Point) -> float:

@@ -219,13 +219,8 @@ def minimize(
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be callable; got {callback!r}")
     request = Request.checked(method, schedule, line_search, momentum)
-    if state is not None and x0 is not None:
-        raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
-    if not isinstance(state, State | None):
-        raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
     starts, seed = whole(starts, "starts", 1), whole(seed, "seed", 0)
-    if starts > 1 and state is not None:
-        raise InputError("starts and state exclude each other: a state continues one run; give one of them")
+    _check_state(state, x0, starts)
     if starts > 1:
         options: dict[str, Any] = {"schedule": schedule, "line_search": line_search, "momentum": momentum}
         options |= {"tol": tol, "rtol": rtol, "max_iter": max_iter, "callback": callback, "progress": progress}
@@ -279,6 +274,16 @@ def minimize(
     if black_box and result.status in (Status.ITERATIONS, Status.TIME) and slow(result.trace):
         result = replace(result, message=f"{result.message} {advice(problem, state.point, result.method)}")
     return result
+
+
+def _check_state(state: Any, x0: Any, starts: int) -> None:
+    """Raise an error if a state is no state, or excludes other arguments."""
+    if not isinstance(state, State | None):
+        raise InputError(f"state must be a State, for example result.state; got {type(state).__name__}")
+    if state is not None and x0 is not None:
+        raise InputError("x0 and state exclude each other: a state has its own point; give one of them")
+    if state is not None and starts > 1:
+        raise InputError("starts and state exclude each other: a state continues one run; give one of them")
 
 
 def _begin(problem: Problem, x0: Any, origin: Origin) -> State:
@@ -399,18 +404,19 @@ class _Loop:
         self.threshold = self._threshold()  # the first gap may have just become known
         limited = stopped or state.k >= self.k_end or state.elapsed >= self.time_end
         iterate = Iterate(state.k, state.point, state.fun, self.known, self.threshold)
-        proposal, untrue = None, False
+        proposal, drifted = None, False
         if self._within() and state.k >= self.again:
             verified = self._verified()
-            untrue = verified is None  # the image may have drifted
-            # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
-            if verified is not None and not limited and not _rise(state):
-                proposal = method.escape(self.problem, iterate)
-            if verified is not None and proposal is None:
-                return Status.TOLERANCE, verified, ""
+            drifted = verified is None  # the image may have drifted
+            if verified is not None:
+                # A run that comes back to a higher value has a wrong gradient or oracle, which is reported.
+                proposal = None if limited or _rise(state) else method.escape(self.problem, iterate)
+                if proposal is None:
+                    return Status.TOLERANCE, verified, ""
+        if stopped:
+            return Status.CALLBACK, None, ""
         if limited:
-            limit = Status.ITERATIONS if state.k >= self.k_end else Status.TIME
-            return Status.CALLBACK if stopped else limit, None, ""
+            return Status.ITERATIONS if state.k >= self.k_end else Status.TIME, None, ""
         check = False
         if proposal is None:
             check = self._checked()
@@ -420,7 +426,7 @@ class _Loop:
         if proposal.finished:
             return Status.FINISHED, None, ""
         point = proposal.point
-        if (state.k + 1) % _REFRESH_EVERY == 0 or untrue:
+        if (state.k + 1) % _REFRESH_EVERY == 0 or drifted:
             point = self.problem.refresh(point)
         state.advance(proposal, point, state.hint if self.known is None else self.known.vertex, check)
         return None
@@ -489,10 +495,9 @@ def _judged(
     detail: str,
 ) -> tuple[Status, Verified | None, str]:
     """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
-    threshold, best = _threshold(problem, state, limits, verified), None
-    rise, eps = _rise(state), float(np.finfo(state.point.x.dtype).eps)
-    if state.best is not state.point and rise:
-        best = state.best
+    threshold, rise = _threshold(problem, state, limits, verified), _rise(state)
+    eps = float(np.finfo(state.point.x.dtype).eps)
+    best = state.best if state.best is not state.point and rise else None
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
         member = best is None or checks.feasible(state, best) is not False
@@ -501,22 +506,37 @@ def _judged(
         better = best is not None and checks.feasible(state, best) is not False
         return Status.INCONSISTENT, None if better else verified, verified.doubt
     convex, start = problem.convex, state.trace.first_fun
-    noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
-    if solved and method.comparable and verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding:
+    if solved and method.comparable and _uphill(verified, start, threshold, eps):
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
         status, reason = (Status.PRECISION, _ROUNDED_AWAY) if convex else (Status.FINISHED, _STATIONARY[convex])
         return status, None if method.descends else verified, verified.doubt + reason
     if solved and limits.wanted and status is not Status.CALLBACK:
         return Status.TOLERANCE, verified, _STATIONARY[convex]
-    if best is not None and not solved:
-        if method.descends:
-            if not convex or rise > verified.rounding:
-                return status, None, detail
-            # Values that differ by no more than their rounding do not order the two points; their gaps do.
-            return status, min(verified, checks.verify(state, best, None), key=lambda point: point.gap), detail
-        if rise > _NOTABLE_RISE * abs(start - state.best_fun):
+    if best is None or solved:
+        return status, verified, detail
+    return status, *_best_or_last(problem, checks, method, state, verified, detail)
+
+
+def _best_or_last(
+    problem: Evaluator, checks: Checks, method: Stepper, state: State, verified: Verified, detail: str
+) -> tuple[Verified | None, str]:
+    """Return the point of a run whose best iterate is not the last one, None for the best one, and a detail."""
+    rise = _rise(state)
+    if not method.descends:
+        if rise > _NOTABLE_RISE * abs(state.trace.first_fun - state.best_fun):
             detail += f" The best iterate had f = {state.best_fun:.6g}; the returned last one has {state.fun:.6g}."
-    return status, verified, detail
+        return verified, detail
+    if not problem.convex or rise > verified.rounding:
+        return None, detail
+    # Values that differ by no more than their rounding do not order the two points; their gaps do.
+    assert state.best is not None
+    return min(verified, checks.verify(state, state.best, None), key=lambda point: point.gap), detail
+
+
+def _uphill(verified: Verified, start: float, threshold: float, eps: float) -> bool:
+    """Return whether f is above its value at the start by more than the gap and rounding."""
+    noise = VALUE_ULPS * eps * max(abs(start), abs(verified.fun))
+    return verified.fun - start > max(verified.gap, threshold) + noise + verified.rounding
 
 
 def _rise(state: State) -> float:

@@ -155,15 +155,7 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
     inner, size = known.gradient.inner(x), exact.size(x, known)
     claimed = max(threshold, verified.gap)
     with np.errstate(all="ignore"):  # f may be infinite at members that are not iterates
-        members = []
-        if best is not None:
-            same = exact.objective.dtype in (None, best.x.dtype)
-            members.append(("the best iterate", best if same else exact.objective.point(best.x)))
-        # The image of the start would cost a pass over the data.
-        if not C.trusted and not x.factored and not C.start_calls_oracle and f.image_map is None:
-            members.append(("C.start()", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
-        if not f.trusted and not x.factored:
-            members.append((_RANDOM, _random_member(exact, x, known.vertex.vertex)))
+        members = _members(problem, exact, x, known, best)
         answers = [(known.gradient.as_oracle_input(), known.vertex.vertex)]
         if not C.trusted or not members:
             answers += _probes(exact, x, known)
@@ -176,20 +168,45 @@ def _contradiction(problem: Problem, verified: Verified, threshold: float, best:
             score = known.gradient.inner(end)
             if inner - score > claimed + _TERM_SHARE * (size + abs(score)):
                 return _wrong_oracle(score, known.gradient.dot(known.vertex.vertex), name)
-            if not f.trusted:
-                found = _compare(exact, x, end, verified.fun, score - inner, size, known, name == _RANDOM)
-                if found is not None:
-                    return (
-                        f" Between the last iterate and {name}, the gradient predicts a change of f by "
-                        f"{found[0]:.6g}; function values show {found[1]:.6g}. "
-                        "Check the gradient with fw.checks.gradient_error(f, x)."
-                    )
-                lowest = verified.fun + score - inner  # of a convex function
-                if f.convex and (value := _lower(exact, end, lowest, size + abs(score))) is not None:
-                    return (
-                        f" f is {value:.6g} at {name}. If f were convex, as its attribute `convex` states, it would be "
-                        f"at least {lowest:.6g} there."
-                    )
+            if not f.trusted and (text := _wrong_gradient(verified, name, end, score - inner, size)):
+                return text
+    return ""
+
+
+def _members(
+    problem: Problem, exact: Problem, x: Point, known: Evaluation, best: Point | None
+) -> list[tuple[str, Point]]:
+    """Return members with which the returned point is compared, with their names in messages."""
+    f, C, members = problem.objective, problem.constraint, []
+    if best is not None:
+        same = exact.objective.dtype in (None, best.x.dtype)
+        members.append(("the best iterate", best if same else exact.objective.point(best.x)))
+    # The image of the start would cost a pass over the data.
+    if not C.trusted and not x.factored and not C.start_calls_oracle and f.image_map is None:
+        members.append(("C.start()", exact.objective.point(C.start(x.x.shape, x.x.dtype))))
+    if not f.trusted and not x.factored:
+        members.append((_RANDOM, _random_member(exact, x, known.vertex.vertex)))
+    return members
+
+
+def _wrong_gradient(verified: Verified, name: str, end: Point, change: float, size: float) -> str:
+    """Return a sentence if values of f contradict the change that its gradient predicts, or its convexity."""
+    assert verified.exact is not None
+    exact, x, known = verified.exact
+    found = _compare(exact, x, end, verified.fun, change, size, known, name == _RANDOM)
+    if found is not None:
+        return (
+            f" Between the last iterate and {name}, the gradient predicts a change of f by "
+            f"{found[0]:.6g}; function values show {found[1]:.6g}. "
+            "Check the gradient with fw.checks.gradient_error(f, x)."
+        )
+    lowest = verified.fun + change  # of a convex function
+    score = change + known.gradient.inner(x)
+    if exact.objective.convex and (value := _lower(exact, end, lowest, size + abs(score))) is not None:
+        return (
+            f" f is {value:.6g} at {name}. If f were convex, as its attribute `convex` states, it would be "
+            f"at least {lowest:.6g} there."
+        )
     return ""
 
 

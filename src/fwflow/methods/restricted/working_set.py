@@ -209,36 +209,18 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
             return before[1]
         if gap <= tol or late():
             break
-        try:
-            if working.starts is not None:
-                enough = 0.0 if f.quadratic else max(tol / 2, _MODEL_ACCURACY * gap)
-                K = Factored(left, model.second, right)
-                target = minimise_on_simplices(K, slopes, values, working.starts, enough, late=late)
-                if dot(slopes, target - values) >= 0 and not f.quadratic:
-                    raise NumericalTrouble
-            elif f.quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
-                target = minimise_quadratic(gram(left * model.second, right), working, values, slopes, late)
-            else:
-                target = minimise_model(model, working, stack, fixed[1], values, slopes, late)
-            if f.quadratic:  # the model is f itself
-                return target
-        except NumericalTrouble:  # f is not convex here
-            target = working.downhill(slopes, values)
+        enough = 0.0 if f.quadratic else max(tol / 2, _MODEL_ACCURACY * gap)
+        found = _minimum_of_model(model, working, (stack, fixed), values, slopes, f.quadratic, enough, late)
+        if found is not None and f.quadratic:  # the model is f itself
+            return found
+        target = working.downhill(slopes, values) if found is None else found
         end = model.point(fixed[0] + dot(target, left), fixed[1] + dot(target, right), x.x.shape)
         if at.x.shape != end.x.shape:  # points of models in the image have no coordinates
             at = Point(end.x, at.image)
         limit = problem.segment_inside(at, [(1.0, end)], 1.0)
         if late():  # compare one value instead of the many of a line search
             return target if limit == 1.0 and problem.raw_value(end) < f.value(at) else values
-        line = problem.along(at, end, f.value(at), None)
-        length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
-        slope_limit = min(line.slope0 / 2, -_SLOPE_NOISE * abs(line.value0))
-        if length == limit == 1.0 and not late() and line.slope(1.0) < slope_limit:
-            # Piecewise linear parts of a loss have less curvature than the model, so search up to the first bound.
-            # There is none if rounding alone makes the slope negative at the end of a step of length zero.
-            longest = working.reach(values, target - values)
-            limit = problem.segment_inside(at, [(1.0, end)], longest if 1 < longest < math.inf else 1.0)
-            length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
+        length, limit = _searched(problem, at, end, limit, working.reach(values, target - values))
         if length == 0 and late():
             break
         # Slopes are of the order of the squared gap, so near the minimum rounding hides them before it hides the gap.
@@ -247,6 +229,46 @@ def minimise_on(problem: Problem, x: Point, working: WorkingSet, tol: float) -> 
         values = np.clip(values + length * (target - values), working.lower, working.upper)
         at = model.point(fixed[0] + dot(values, left), fixed[1] + dot(values, right), x.x.shape)
     return values
+
+
+def _searched(problem: Problem, at: Point, end: Point, limit: float, longest: float) -> tuple[float, float]:
+    """Return the length of a step towards `end` by an exact search, and its limit, which is `longest` if that helps."""
+    line = problem.along(at, end, problem.objective.value(at), None)
+    length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
+    slope_limit = min(line.slope0 / 2, -_SLOPE_NOISE * abs(line.value0))
+    if length == limit == 1.0 and not problem.late and line.slope(1.0) < slope_limit:
+        # Piecewise linear parts of a loss have less curvature than the model, so search up to the first bound.
+        # There is none if rounding alone makes the slope negative at the end of a step of length zero.
+        limit = problem.segment_inside(at, [(1.0, end)], longest if 1 < longest < math.inf else 1.0)
+        length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
+    return length, limit
+
+
+def _minimum_of_model(
+    model: Model,
+    working: WorkingSet,
+    sides: tuple[Sides, Sides],
+    values: Array,
+    slopes: Array,
+    quadratic: bool,
+    enough: float,
+    late: Late,
+) -> Array | None:
+    """Return the values that minimise a model of f, which is `quadratic` or not; None if the model is not convex.
+
+    Over several blocks, a gap of the model of at most `enough` suffices.
+    """
+    (left, right), fixed = sides
+    try:
+        if working.starts is not None:
+            K = Factored(left, model.second, right)
+            target = minimise_on_simplices(K, slopes, values, working.starts, enough, late=late)
+            return target if quadratic or dot(slopes, target - values) < 0 else None
+        if quadratic or not isinstance(right, np.ndarray):  # a small quadratic program in the values alone
+            return minimise_quadratic(gram(left * model.second, right), working, values, slopes, late)
+        return minimise_model(model, working, (left, right), fixed[1], values, slopes, late)
+    except NumericalTrouble:
+        return None
 
 
 class QuasiNewtonState(NamedTuple):
