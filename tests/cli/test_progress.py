@@ -13,7 +13,7 @@ __all__ = ["run"]
 
 COMMANDS = {
     "run": (("solve", "--set", "l1:3"), r"\d+ iterations, gap .* passes over the data"),
-    "cross-validation": (("solve", "--set", "l1", "--cv", 3), r"\d+ of 140 models of cross-validation"),
+    "cross-validation": (("solve", "--set", "l1", "--cv", 3), r"\d+ of \d+ models of cross-validation"),
     "path": (("path", "--radii", 7), r"[0-6] of 7 models of the path"),
 }
 

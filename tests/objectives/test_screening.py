@@ -247,7 +247,7 @@ def test_a_design_without_columns_is_not_screened():
 def test_methods_that_need_every_entry_get_it(method):
     A, b = data()
     watched = Watched(fw.L1Ball(5.0))
-    watched.project = watched.inner.project
+    watched.projection = watched.inner.projection
     fw.minimize(fw.LinearModel(A, b), watched, method=method, max_iter=5)
     assert watched.answers
     assert watched.lazy == 0

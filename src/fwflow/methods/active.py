@@ -341,7 +341,7 @@ class Corrective(KeepsAtoms):
         """Return weights whose gap is at most `tol`, by projected steps if they converge, or else by Newton steps."""
         f, plain = problem.objective, len(active.starts) == 1 and problem.objective.domain is None
         chart = f.on_atoms(active.atoms) if plain and not f.quadratic else None
-        if chart is not None and len(active) <= chart.rank:
+        if chart is not None and chart.bounded and len(active) <= chart.rank:
             steps = ProjectedSteps(replace(problem, counts=Counts()), chart, Simplex(1.0), active.weights.shape)
             try:
                 ended = steps.run(Place(active.weights), tol, _PROJECTED)

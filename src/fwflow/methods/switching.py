@@ -34,11 +34,15 @@ from fwflow.points.vertices import Vertex
 # Work of the first trial, in the unit of methods/work.py. One core needs about 10 ms for it. A run that ends within it
 # needs no other method.
 _FIRST = 3e7
-# Least number of steps of a trial, unless its method reports that its steps stall.
+# Least number of steps of a trial, unless its method reports that its steps stall while another one has had no trial.
 _LEAST_STEPS = 10
 # Factor by which a run is to reduce the gap, as a power of ten. It does not depend on the tolerance, so that two runs
 # with different tolerances take the same steps until the larger tolerance is reached.
 _TARGET = 6.0
+# Progress below which a trial did not reduce the gap. A run ends if no method reduces it.
+_LEAST_PROGRESS = 1e-3
+# Progress of a run beyond which steps that stall are regarded as stopped by rounding.
+_FAR = 10.0
 # A method is replaced by another one with a trial if that one was more than this many times as fast.
 _MARGIN = 1.5
 # Number of successive steps without any change of x that end a trial.
@@ -217,13 +221,16 @@ class Switching(Method):
             return self._polished(problem, iterate.k, proposal)
         over = trial.steps >= _LEAST_STEPS and trial.spent >= trial.budget
         stuck = trial.still >= _STILL
-        if not (over or stuck or proposal.stalled):
+        stalled = proposal.stalled and _progress(memory.first, trial.best) < _FAR
+        stalled = stalled and any(math.isnan(candidate.rate) for candidate in memory.candidates)
+        if not (over or stuck or stalled):
             return proposal
         if known is not None and known.gap <= _ROUNDING * problem.rounding(iterate.point, known):
             return proposal
         progress = _progress(trial.before, trial.best)
+        progress = progress if progress > _LEAST_PROGRESS else 0.0
         memory = memory.with_candidate(trial.current, rate=0.0 if stuck else progress / trial.spent)
-        slow = stuck or proposal.stalled or progress < self.candidates[trial.current].slow
+        slow = stuck or stalled or progress < self.candidates[trial.current].slow
         following = self._following(memory, slow)
         if following == trial.current:
             again = Trial(trial.current, memory.spent / 2, before=trial.best, best=trial.best)
@@ -234,7 +241,7 @@ class Switching(Method):
         return self._switched(problem, iterate.k, proposal._replace(memory=memory), following, why)
 
     def _following(self, memory: SwitchingMemory, slow: bool) -> int:
-        """Return the method after a trial: after a slow one a method without a trial, or else the fastest one.
+        """Return the method after a trial. After a slow one, that is a method without a trial, or else another one.
 
         Methods without a trial are left out if the fastest one is expected to need no more work than they would get.
         """
@@ -244,7 +251,11 @@ class Switching(Method):
         untried = [i for i, rate in enumerate(rates) if math.isnan(rate)]
         if slow and untried and needed > rates[fastest] * memory.spent / 2:
             return untried[0]
-        return fastest if rates[fastest] > _MARGIN * rates[current] else current
+        if rates[fastest] > _MARGIN * rates[current]:
+            return fastest
+        if slow and not untried and rates[current] > 0:  # the others may be faster from here
+            return max((i for i in range(len(rates)) if i != current), key=lambda i: rates[i])
+        return current
 
     def _polished(self, problem: Problem, k: int, proposal: Proposal) -> Proposal:
         """Switch to the last method when x is sparse and the set can decompose it."""

@@ -96,16 +96,15 @@ class LossOnColumns(Restriction):
         return self._transposed(self.model._slopes(self._shifted(z)))
 
     def curvature(self, d: Array, start: Array, end: Array) -> float:
-        model, dz = self.model, end - start
-        if model.intercept:
+        model, dz, z = self.model, end - start, self._shifted(start)
+        if model.intercept and self.bounded:
             # Any intercept at the end gives an upper bound. This one is optimal up to second order, without a search.
-            w = model.weights if model.quadratic else model.seconds(self._shifted(start))
+            w = model.weights if model.quadratic else model.seconds(z)
             dz = dz - average(dz, w if w is None or w.any() else model.weights)
         bound = model.steepest * float(np.vdot(dz, dz)) if self.bounded else math.inf
         if model.quadratic and model.weights is None:
             return bound
-        begin = self._shifted(start)
-        change = model._slopes(begin + dz) - model._slopes(begin)
+        change = model._slopes(z + dz if self.bounded else self._shifted(end)) - model._slopes(z)
         # On a short segment the change of the slopes is rounding error; the bound limits its effect.
         return min(bound, float(np.vdot(change, dz)))
 

@@ -193,11 +193,12 @@ class _Affine(NamedTuple):
 
 
 class _Composed(NamedTuple):
-    """Atom of CVXPY with its arguments, and the derivatives by each of them if they are constant."""
+    """Atom of CVXPY with its arguments, their derivatives if these are constant, and whether no value is negative."""
 
     atom: Any
     args: tuple[_Affine | _Composed, ...]
     slopes: list[Any] | None
+    nonneg: bool
 
     @property
     def shape(self) -> Shape:
@@ -213,7 +214,10 @@ class _Composed(NamedTuple):
 
     def at(self, z: Array) -> _At:
         parts = tuple(arg.at(z) for arg in self.args)
-        return _At(self.atom.numeric([part.value for part in parts]), parts)
+        value = self.atom.numeric([part.value for part in parts])
+        # CVXPY computes numbers for some points outside of the domain, for example inverses of indefinite matrices.
+        outside = self.nonneg and np.min(value) < 0
+        return _At(np.full(np.shape(value), np.nan) if outside else value, parts)
 
     def pull(self, at: _At, weights: Array) -> Array:
         """Return the derivative of the weighted sum of the entries by the chain rule; NaN outside of the domain."""
@@ -248,13 +252,13 @@ def _compiled(cp: Any, expression: Any, places: dict[int, int], n: int) -> _Affi
         return _compiled(cp, known, places, n)
     args = tuple(_compiled(cp, arg, places, n) for arg in expression.args)
     if not isinstance(expression, cp.atoms.affine.affine_atom.AffAtom):
-        return _Composed(expression, args, None)
+        return _Composed(expression, args, None, bool(expression.is_nonneg()))
     with np.errstate(all="ignore"):
         values = [arg.at(np.zeros(n)).value for arg in args]
     slopes = expression._grad(values)
     affine = [arg for arg in args if isinstance(arg, _Affine)]
     if len(affine) < len(args):
-        return _Composed(expression, args, slopes)
+        return _Composed(expression, args, slopes, False)
     J = sp.csr_array((expression.size, n))
     for arg, slope in zip(affine, slopes, strict=True):
         if arg.J is not None:

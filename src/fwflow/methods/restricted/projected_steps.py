@@ -65,10 +65,11 @@ _CG_ACCURACY, _CG_STEPS, _CG_EXPECTED = 0.1, 60, 10.0
 # Number of multiplications in a product of two matrices that take as long as one in a product with a vector, and the
 # fixed cost of a factorisation in projected steps. Measured with 500 to 2000 rows and 100 to 400 columns.
 _BLAS3, _SETUP = 4.0, 5.0
-# Largest number of quadratic models with a kept Hessian in one iteration; the gap of a model at which its steps end, as
-# a share of the gap of f; and the share of the gap above which a model was poor, so that a new Hessian is computed. The
-# values 0.1, 0.3 and 0.5 of the last number were compared on paths of logistic regression with 20 000 rows.
-_MOST_MODELS, _MODEL_SHARE, _MODEL_USEFUL = 30, 0.1, 0.5
+# Largest number of quadratic models with a kept Hessian in one iteration, and of steps on each of them; the gap of a
+# model at which its steps end, as a share of the gap of f; and the share of the gap above which a model was poor, so
+# that a new Hessian is computed. The values 0.1, 0.3 and 0.5 of the last number were compared on paths of logistic
+# regression with 20 000 rows.
+_MOST_MODELS, _MODEL_STEPS, _MODEL_SHARE, _MODEL_USEFUL = 30, 300, 0.1, 0.5
 # Share of the predicted decrease that a Newton step must reach (Armijo's rule).
 _DECREASE = 1e-4
 # Multiple of the rounding error of its terms up to which a gap counts as zero.
@@ -105,7 +106,7 @@ class Ended(NamedTuple):
 
     place: Place
     known: Evaluation | None
-    #: Whether the largest number of steps was made before the gap was small enough.
+    #: Whether the largest number of steps was made before the gap was small enough, with a known smoothness constant.
     stalled: bool = False
 
 
@@ -226,7 +227,8 @@ class ProjectedSteps:
             found = self._newton_evaluated(walk, estimate)
             if found is not None and found.gap <= target:
                 return Ended(walk.place, found)
-        return Ended(walk.place, self._evaluated(walk.v, walk.z), stalled=True)
+        # Steps whose smoothness constant still falls as fast as it can have not found it yet.
+        return Ended(walk.place, self._evaluated(walk.v, walk.z), stalled=walk.relax > _FASTEST)
 
     def _projected(self, walk: _Walk) -> _Step | None:
         """Return a projected step from the extrapolated point, with backtracking; None if the time is over."""
@@ -295,7 +297,7 @@ class ProjectedSteps:
             model = QuadraticOnEntries(kept.matrix, dot(kept.matrix, v) - g, convex=True)
             own = ProjectedSteps(replace(problem, counts=Counts()), model, self.C, self.shape)
             start = Place(v, gradient=g, memory=StepMemory(kept.smoothness))
-            ended = own.run(start, _MODEL_SHARE * max(known.gap, target))
+            ended = own.run(start, _MODEL_SHARE * max(known.gap, target), _MODEL_STEPS)
             problem.counts.n_lmo += own.problem.counts.n_lmo
             kept.smoothness, end = ended.place.memory.smoothness, ended.place.v
             zn, slope = f.image(end), float(np.vdot(g, end - v))
