@@ -63,7 +63,7 @@ def offers(C: fw.ConstraintSet, shape: tuple[int, ...]) -> list[str]:
     known = C.known_vertices
     g, x = np.random.default_rng(0).random(shape), np.asarray(C.start(shape))  # costs of paths are not negative
     offered = {
-        "projection": C.project(x) is not None,
+        "projection": C.projection(shape) is not None,
         "ranking": known is not None and len(known.best_vertices(g, 2, C.lmo(g))) > 1,
         "faces": C.faces is not None,
         "mixtures": known is not None and known.decomposed(x) is not None,

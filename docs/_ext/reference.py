@@ -153,7 +153,8 @@ def page(cls: type) -> Page:
         mixed_in = [name for kind in MIXINS if issubclass(cls, kind) for name in _with_words(kind)]
         named = [*_with_words(cls), *mixed_in]
         entries += [name for name in named if name not in for_methods and name not in inherited]
-        linked = [name for name in CALLED[root] if name in inherited and name not in OPTIONAL]
+        lacking = {*OPTIONAL} - ({"project"} if "projection" in defined else set())
+        linked = [name for name in CALLED[root] if name in inherited and name not in lacking]
         between = [kind for kind in public if kind is not root]
         linked += [name for kind in between for name in _with_words(kind) if name not in for_methods]
     entries = [name for name in entries if _documented(cls, name)]

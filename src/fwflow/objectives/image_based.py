@@ -265,6 +265,8 @@ class LossOfImage(Objective):
     intercept: bool = False
     #: Whether the loss can be computed for some predictions only.
     _limited: bool = False
+    #: Calls a function of the loss: ``_computed(function, *arguments)``.
+    _computed: Callable[..., Any]
     #: Whether a run computes the loss and its derivative together. A class of a user may override one of them only.
     joint: bool = False
     convex = True
@@ -274,6 +276,8 @@ class LossOfImage(Objective):
         self.loss, self.b = loss, b
         self.loss.check(b)
         self._limited = loss.inside(b[:1]) is not None
+        # Overflow in a loss of the library gives a value or slope that is not finite, which the loop sees.
+        self._computed = quietly(_called) if loss.trusted else _called
         self.quadratic, self.lower_bound = self.loss.quadratic, 0.0 if self.loss.nonnegative else -np.inf
         total = float(len(b))
         if weights is not None:
@@ -317,22 +321,22 @@ class LossOfImage(Objective):
 
     def value_and_dual(self, point: Point) -> tuple[float, Array]:
         """Return the value and the derivative in the image, for a model without weights."""
-        value, slopes = self.loss.value_and_derivative(self._shifted(image_of(point)), self.b)
+        value, slopes = self._computed(self.loss.value_and_derivative, self._shifted(image_of(point)), self.b)
         return self.factor * value, self.factor * slopes
 
     def _value(self, z: Array) -> float:
         if self.weights is None:
-            return self.factor * self.loss.value(z, self.b)
-        values = self.loss.values(z, self.b)
+            return self.factor * float(self._computed(self.loss.value, z, self.b))
+        values = self._computed(self.loss.values, z, self.b)
         assert values is not None  # Weights are refused for losses without `values`.
         return self.factor * float(dot(self.weights, values))
 
     def _slopes(self, z: Array) -> Array:
-        return self._weighed(self.loss.derivative(z, self.b))
+        return self._weighed(self._computed(self.loss.derivative, z, self.b))
 
     def seconds(self, z: Array) -> Array:
         """Return the second derivatives in the image, entry by entry, for a fixed intercept."""
-        return self._weighed(self.loss.second(z, self.b))
+        return self._weighed(self._computed(self.loss.second, z, self.b))
 
     @property
     def steepest(self) -> float:
@@ -434,6 +438,10 @@ class LossOfImage(Objective):
         twin = copy.copy(self)
         twin.loss = Ahead(self.loss, (1 - share) * image_of(point), share)
         return twin
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def average(entries: Array, weights: Array | None) -> float:
