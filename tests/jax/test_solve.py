@@ -165,7 +165,7 @@ def test_limits_and_failures_have_their_status():
         ({"method": "rk4"}, "did you mean 'rk44'"),
         ({"method": "apg", "momentum": "nesterov"}, "momentum belongs to tableaus"),
         ({"method": "apg", "line_search": "exact"}, "method='apg' takes none"),
-        ({"method": "pairwise", "C": fwj.L2Ball(1.0)}, "needs an L1Ball or a Simplex"),
+        ({"method": "pairwise", "C": fwj.L2Ball(1.0)}, "needs an L1Ball, a Simplex or a UnitSimplex"),
         ({"method": "apg", "C": fwj.LpBall(3.0)}, "needs a set with a projection"),
         ({"method": "apg", "schedule": fw.OpenLoop(3.0)}, "schedule belongs to tableaus"),
         ({"method": "away"}, "method='away' is not known"),
