@@ -105,6 +105,36 @@ def test_users_functions_are_verified_in_double_precision():
         assert 0 < float(verified.rounding) < 1e-8 * float(verified.resolution)
 
 
+BATCHES = {
+    "products": lambda S, b: fwj.Smooth(lambda x, S, b: 0.5 * x @ (S.T @ (S @ x)) - x @ (S.T @ b), S, b),
+    "quadratic": lambda S, b: fwj.Smooth(lambda x, S, b: 0.5 * jnp.einsum("i,ji,jk,k", x, S, S, x) - b @ S @ x, S, b),
+    "closure": lambda S, b: fwj.Smooth(lambda x: 0.5 * jnp.vdot(jnp.dot(S, x), S @ x) - jnp.inner(b, S @ x)),
+    "linear model": lambda S, b: fwj.LinearModel(S, b, scale="sum"),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["float32", "float64"])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_are_verified_in_double_precision(name, shared, wide):
+    """All compute half the square of Sx - b, under two vmaps."""
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(wide):
+        S, b = jnp.asarray(rng.standard_normal((2, 6, 6))), jnp.asarray(rng.standard_normal((2, 3, 6)))
+        S = S[:1] if shared else S
+
+        def fit(S, b):
+            return fwj.minimize(BATCHES[name](S, b), fwj.Simplex(), jnp.full(6, 1 / 6), tol=1e-5)
+
+        axes = None if shared else 0
+        r = jax.vmap(jax.vmap(fit, (None, 0)), (axes, 0))(S[0] if shared else S, b)
+        assert r.success.all()
+        assert float(r.rounding.max()) < 1e-12
+    S, b, x, gap = (np.asarray(part, np.float64) for part in (S, b, r.x, r.gap))
+    g = (x @ S.transpose(0, 2, 1) - b) @ S  # S has a leading axis of length 1 or 2, which is that of b.
+    np.testing.assert_allclose(gap, np.abs((g * x).sum(-1) - g.min(-1)), rtol=1e-5, atol=1e-13)
+
+
 @pytest.mark.parametrize(
     "fun",
     [

@@ -5,7 +5,6 @@ Every run ends: each round but the first makes at least one step, and no step is
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from fwflow.jax.methods import Evaluation, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, computes_in_double, either, epsilon, inner, pytree
+from fwflow.jax.trees import Array, computes_in_double, either, epsilon, in_double, inner, pytree, widened
 from fwflow.run.result import Status
 
 #: A status is its index here in compiled code. RUNNING is the status of a run that has not ended.
@@ -153,25 +152,32 @@ def slack(dtype: Any) -> float:
 
 def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array | None]:
     """Return x with a new image, its verification, and whether a user's oracle contradicts itself."""
+    double = x.dtype != jnp.float64 and C.computes_in_double(x) and computes_in_double(partial(_gradient, f), x)
+    return in_double(partial(_verified, jnp.float64))(f, C, x) if double else _verified(x.dtype, f, C, x)
+
+
+def _gradient(f: Objective, x: Array) -> Array:
+    f = widened(f, x.dtype)
+    return f.gradient(f.point(x))
+
+
+def _verified(kind: Any, f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array | None]:
+    """Return `verify`, computed in a floating type."""
     dtype, eps = x.dtype, epsilon(x.dtype)
-    double = dtype == jnp.float64 or (
-        C.computes_in_double(x) and computes_in_double(lambda x: f.gradient(f.point(x)), x)
-    )
-    with jax.enable_x64(True) if double else nullcontext():
-        wide = x.astype(jnp.float64) if double else x
-        point = f.point(wide)
-        g = f.gradient(point)
-        bound = C.lower_bound(g)
-        size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(bound)
-        gap = inner(g, wide) - bound
-        terms = size + f.noise(point)
-        resolution, rounding = 4 * eps * terms, 4 * epsilon(wide.dtype) * terms
-        # The gap of a member is negative only by rounding, and its absolute value then measures that rounding.
-        gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
-        numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
-        excess = C.excess(wide)
-        verified = Verification(None if excess is None else excess <= slack(dtype), *numbers)
-        return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
+    f, wide = widened(f, kind), x.astype(kind)
+    point = f.point(wide)
+    g = f.gradient(point)
+    bound = C.lower_bound(g)
+    size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(bound)
+    gap = inner(g, wide) - bound
+    terms = size + f.noise(point)
+    resolution, rounding = 4 * eps * terms, 4 * epsilon(kind) * terms
+    # The gap of a member is negative only by rounding, and its absolute value then measures that rounding.
+    gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if kind == jnp.float64 else 2 * eps * size))
+    numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
+    excess = C.excess(wide)
+    verified = Verification(None if excess is None else excess <= slack(dtype), *numbers)
+    return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
 
 
 def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, rows: int) -> Carry:
