@@ -10,6 +10,7 @@ from jax.experimental import sparse
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow.jax import loop
+from fwflow.jax.methods import evaluate
 from fwflow.objectives.losses import find_loss, losses
 
 RNG = np.random.default_rng(0)
@@ -120,7 +121,8 @@ def test_single_precision_is_verified_in_double():
     S = (rng.standard_normal((200, 10)) + 100).astype(np.float32)  # with much in common, so that products cancel
     b = (S @ np.full(10, 0.1) + rng.standard_normal(200)).astype(np.float32)
     f, x = fwj.LinearModel(S, b), np.full(10, 0.1, np.float32)
-    _, verified, _ = loop.verify(f, fwj.Simplex(), jnp.asarray(x))
+    known = evaluate(f, fwj.Simplex(), f.point(jnp.asarray(x)), None, lift=False)
+    _, verified, _ = loop.verify(f, fwj.Simplex(), jnp.asarray(x), known)
     wide, point = S.astype(np.float64), x.astype(np.float64)
     g = wide.T @ (wide @ point - b) / 200
     true = g @ point - g.min()
