@@ -91,12 +91,14 @@ def precisions(jaxpr):
                 yield from precisions(inner if hasattr(inner, "eqns") else inner.jaxpr)
 
 
+@pytest.mark.parametrize("kind", ["model", "function"])
 @pytest.mark.parametrize("method", ["fw", "apg", "blended-pairwise"])
-def test_every_product_asks_for_the_highest_precision(method):
+def test_every_product_asks_for_the_highest_precision(method, kind):
     f = fwj.LinearModel(A.astype(np.float32), LABELS, "logistic")
+    f = f if kind == "model" else fwj.Smooth(lambda x, S: x @ (S @ x), (A.T @ A).astype(np.float32))
 
     def solve(f):
-        return fwj.minimize(f, fwj.L1Ball(1.0), method=method).x
+        return fwj.minimize(f, fwj.L1Ball(1.0), jnp.zeros(7), method=method).x
 
     found = list(precisions(jax.make_jaxpr(solve)(f).jaxpr))
     assert len(found) >= 4
