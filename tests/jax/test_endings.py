@@ -13,6 +13,7 @@ import fwflow as fw
 import fwflow.jax as fwj
 from fwflow import Status
 from fwflow.jax import loop
+from fwflow.jax.methods import evaluate
 from tests.jax import hostile
 
 SECONDS = 240
@@ -99,10 +100,41 @@ def test_users_functions_are_verified_in_double_precision():
     for scale in (0.0, 1e-2, 1e-3, 1e-4):
         x = np.full(10, 0.1, np.float32) + (scale * rng.standard_normal(10)).astype(np.float32)
         g = wide.T @ (wide @ x.astype(np.float64) - target) / 200
-        _, verified, _ = jax.jit(lambda f, x: loop.verify(f, fwj.L1Ball(2.0), x))(f, x)
+        known = evaluate(f, fwj.L1Ball(2.0), f.point(x), None, lift=False)
+        _, verified, _ = jax.jit(lambda f, x, known: loop.verify(f, fwj.L1Ball(2.0), x, known))(f, x, known)
         assert verified.gap.dtype == np.float32
         assert float(verified.gap) == pytest.approx(g @ x + 2 * np.abs(g).max(), rel=1e-6)
         assert 0 < float(verified.rounding) < 1e-8 * float(verified.resolution)
+
+
+BATCHES = {
+    "products": lambda S, b: fwj.Smooth(lambda x, S, b: 0.5 * x @ (S.T @ (S @ x)) - x @ (S.T @ b), S, b),
+    "quadratic": lambda S, b: fwj.Smooth(lambda x, S, b: 0.5 * jnp.einsum("i,ji,jk,k", x, S, S, x) - b @ S @ x, S, b),
+    "closure": lambda S, b: fwj.Smooth(lambda x: 0.5 * jnp.vdot(jnp.dot(S, x), S @ x) - jnp.inner(b, S @ x)),
+    "linear model": lambda S, b: fwj.LinearModel(S, b, scale="sum"),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["float32", "float64"])
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_are_verified_in_double_precision(name, shared, wide):
+    """All compute half the square of Sx - b, under two vmaps."""
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(wide):
+        S, b = jnp.asarray(rng.standard_normal((2, 6, 6))), jnp.asarray(rng.standard_normal((2, 3, 6)))
+        S = S[:1] if shared else S
+
+        def fit(S, b):
+            return fwj.minimize(BATCHES[name](S, b), fwj.Simplex(), jnp.full(6, 1 / 6), tol=1e-5)
+
+        axes = None if shared else 0
+        r = jax.vmap(jax.vmap(fit, (None, 0)), (axes, 0))(S[0] if shared else S, b)
+        assert r.success.all()
+        assert float(r.rounding.max()) < 1e-12
+    S, b, x, gap = (np.asarray(part, np.float64) for part in (S, b, r.x, r.gap))
+    g = (x @ S.transpose(0, 2, 1) - b) @ S  # S has a leading axis of length 1 or 2, which is that of b.
+    np.testing.assert_allclose(gap, np.abs((g * x).sum(-1) - g.min(-1)), rtol=1e-5, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +168,9 @@ def test_success_needs_rounding_below_the_tolerance():
         assert easy.rounding < 1e-8
 
 
-@pytest.mark.parametrize("shape", ["variance", "utility"])
+@pytest.mark.parametrize("shape", ["variance", "utility", "cancelling terms"])
 def test_a_tolerance_below_rounding_does_not_hold_the_batch(shape):
-    """Portfolios, whose accelerated steps in single precision wander about the optimum."""
+    """Portfolios, whose accelerated steps in single precision wander about the optimum. The best point is returned."""
     rng = np.random.default_rng(1)
     returns = 0.01 * (rng.standard_normal((150, 60)) + rng.standard_normal((150, 1)))
     S = jnp.asarray(252 * np.cov(returns.T) + 1e-4 * np.eye(60), np.float32)
@@ -146,12 +178,14 @@ def test_a_tolerance_below_rounding_does_not_hold_the_batch(shape):
     def fit(mu):
         def fun(x, S, mu):
             y, gain = (x * (1 + 0.1 * mu), 0.0) if shape == "variance" else (x, (mu * x).sum())
-            return 5 * (y * (S * y).sum(axis=1)).sum() - gain
+            zero = ((x + 1) ** 2).sum() - (x**2 + 2 * x).sum() if shape == "cancelling terms" else 0.0
+            return 5 * (y * (S * y).sum(axis=1)).sum() - gain + 10 * zero
 
         return fwj.minimize(fwj.Smooth(fun, S, mu), fwj.Simplex(), np.full(60, 1 / 60), tol=1e-12, max_iter=4000)
 
     r = jax.jit(jax.vmap(fit))(0.1 * rng.standard_normal((32, 60)).astype(np.float32))
     assert {status.name for status in r.statuses} <= {"PRECISION", "TOLERANCE"}
+    assert np.median(r.gap / r.resolution) <= 2
 
 
 @pytest.mark.parametrize(
@@ -166,6 +200,24 @@ def test_slow_progress_is_not_rounding(options):
     r = jax.jit(jax.vmap(lambda A, b: fwj.minimize(fwj.LinearModel(A, b), fwj.L1Ball(2.0), tol=tol, **limits)))(A, b)
     assert tol > float(r.resolution.max())
     assert "PRECISION" not in {status.name for status in r.statuses}
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "fw"}, {"method": "fw", "line_search": "exact"}], ids=["plain", "exact"]
+)
+def test_an_inexact_oracle_is_not_rounding(options):
+    """Its gap may be far too small, even negative, and the largest singular values of the gradient become equal."""
+    rng = np.random.default_rng(0)
+    T, observed = rng.standard_normal((2, 8, 12, 12)).astype(np.float32)
+    C, limits = fwj.NuclearBall(8.0, steps=1, width=1), {"tol": 1e-5, "max_iter": 3000, **options}
+
+    def fit(T, observed):
+        f = fwj.Smooth(lambda X, T, observed: (0.5 * observed * (X - T) ** 2).mean(), T, observed)
+        return fwj.minimize(f, C, jnp.zeros((12, 12)), **limits)
+
+    r = jax.jit(jax.vmap(fit))(T, np.where(observed > 0, 1, 0).astype(np.float32))
+    assert 10 * float(r.resolution.max()) < float(r.gap.min())
+    assert {status.name for status in r.statuses} <= {"ITERATIONS"}
 
 
 def test_sets_on_the_host_are_not_asked_about_what_is_not_a_number():

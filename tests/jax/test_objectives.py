@@ -10,6 +10,7 @@ from jax.experimental import sparse
 import fwflow as fw
 import fwflow.jax as fwj
 from fwflow.jax import loop
+from fwflow.jax.methods import evaluate
 from fwflow.objectives.losses import find_loss, losses
 
 RNG = np.random.default_rng(0)
@@ -90,12 +91,14 @@ def precisions(jaxpr):
                 yield from precisions(inner if hasattr(inner, "eqns") else inner.jaxpr)
 
 
+@pytest.mark.parametrize("kind", ["model", "function"])
 @pytest.mark.parametrize("method", ["fw", "apg", "blended-pairwise"])
-def test_every_product_asks_for_the_highest_precision(method):
+def test_every_product_asks_for_the_highest_precision(method, kind):
     f = fwj.LinearModel(A.astype(np.float32), LABELS, "logistic")
+    f = f if kind == "model" else fwj.Smooth(lambda x, S: x @ (S @ x), (A.T @ A).astype(np.float32))
 
     def solve(f):
-        return fwj.minimize(f, fwj.L1Ball(1.0), method=method).x
+        return fwj.minimize(f, fwj.L1Ball(1.0), jnp.zeros(7), method=method).x
 
     found = list(precisions(jax.make_jaxpr(solve)(f).jaxpr))
     assert len(found) >= 4
@@ -120,7 +123,8 @@ def test_single_precision_is_verified_in_double():
     S = (rng.standard_normal((200, 10)) + 100).astype(np.float32)  # with much in common, so that products cancel
     b = (S @ np.full(10, 0.1) + rng.standard_normal(200)).astype(np.float32)
     f, x = fwj.LinearModel(S, b), np.full(10, 0.1, np.float32)
-    _, verified, _ = loop.verify(f, fwj.Simplex(), jnp.asarray(x))
+    known = evaluate(f, fwj.Simplex(), f.point(jnp.asarray(x)), None, lift=False)
+    _, verified, _ = loop.verify(f, fwj.Simplex(), jnp.asarray(x), known)
     wide, point = S.astype(np.float64), x.astype(np.float64)
     g = wide.T @ (wide @ point - b) / 200
     true = g @ point - g.min()

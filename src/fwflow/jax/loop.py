@@ -5,7 +5,6 @@ Every run ends: each round but the first makes at least one step, and no step is
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from fwflow.jax.methods import Evaluation, Method, evaluate
 from fwflow.jax.objectives import Objective
 from fwflow.jax.points import Point
 from fwflow.jax.sets import Set
-from fwflow.jax.trees import Array, computes_in_double, either, epsilon, inner, pytree
+from fwflow.jax.trees import Array, computes_in_double, either, epsilon, in_double, inner, pytree, widened
 from fwflow.run.result import Status
 
 #: A status is its index here in compiled code. RUNNING is the status of a run that has not ended.
@@ -43,7 +42,7 @@ _FLAT = 1 / 4
 class Result:
     """Result of `minimize` and `path`: fields of `fwflow.Result` as arrays, with a leading axis for a batch.
 
-    After a failure, x is the last verified point.
+    After a failure, x is the last verified point. After PRECISION, it may be an earlier iterate with a smaller gap.
 
     Attributes
     ----------
@@ -56,7 +55,8 @@ class Result:
         of x, and `rounding` equals `resolution`. A gap that is negative by more than `resolution` shows that x is not
         in the set or that the oracle is wrong.
     resolution, rounding : array
-        Rounding error of a gap that is computed in the type of x, and of this gap in the precision of its computation.
+        Rounding error of a gap that is computed in the type of x, estimated or, if that is larger, observed; and
+        estimated error of this gap in the precision of its computation.
     nit, n_grad, n_lmo : array of int
         Numbers of iterations, gradients and oracle calls.
     status : array of int
@@ -123,8 +123,8 @@ class Carry(NamedTuple):
     """State of a run between two iterations.
 
     A round ends when the gap is at most `aim`, but not before `wait` iterations. `idle` counts verifications in a row
-    without a gap clearly below `best_gap`. The verification at iteration `improved` was the last one to find an iterate
-    with a gap clearly below all earlier ones; that gap is `least`.
+    without a gap clearly below `best_gap`. `best` is the iterate with the smallest gap in the loop, which was `least`
+    when it last fell clearly. The verification at iteration `improved` was the last one to find that either gap did.
     """
 
     k: Array
@@ -136,6 +136,7 @@ class Carry(NamedTuple):
     aim: Array
     best_gap: Array
     idle: Array
+    best: tuple[Array, Evaluation]
     least: Array
     improved: Array
     wait: Array
@@ -151,27 +152,41 @@ def slack(dtype: Any) -> float:
     return max(1e-8, 1e3 * epsilon(dtype))
 
 
-def verify(f: Objective, C: Set, x: Array) -> tuple[Point, Verification, Array | None]:
-    """Return x with a new image, its verification, and whether a user's oracle contradicts itself."""
+def verify(f: Objective, C: Set, x: Array, known: Evaluation) -> tuple[Point, Verification, Array | None]:
+    """Return x with a new image, its verification, and whether a user's oracle contradicts itself.
+
+    `known` is the evaluation of x in the loop. Its gradient shows rounding errors that the estimate misses: those of
+    terms that cancel inside of a user's function, and of products in less than single precision on a GPU.
+    """
+    double = x.dtype != jnp.float64 and C.computes_in_double(x) and computes_in_double(partial(_gradient, f), x)
+    return in_double(partial(_verified, jnp.float64))(f, C, x, known) if double else _verified(x.dtype, f, C, x, known)
+
+
+def _gradient(f: Objective, x: Array) -> Array:
+    f = widened(f, x.dtype)
+    return f.gradient(f.point(x))
+
+
+def _verified(kind: Any, f: Objective, C: Set, x: Array, known: Evaluation) -> tuple[Point, Verification, Array | None]:
+    """Return `verify`, computed in a floating type."""
     dtype, eps = x.dtype, epsilon(x.dtype)
-    double = dtype == jnp.float64 or (
-        C.computes_in_double(x) and computes_in_double(lambda x: f.gradient(f.point(x)), x)
-    )
-    with jax.enable_x64(True) if double else nullcontext():
-        wide = x.astype(jnp.float64) if double else x
-        point = f.point(wide)
-        g = f.gradient(point)
-        bound = C.lower_bound(g)
-        size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(bound)
-        gap = inner(g, wide) - bound
-        terms = size + f.noise(point)
-        resolution, rounding = 4 * eps * terms, 4 * epsilon(wide.dtype) * terms
-        # The gap of a member is negative only by rounding, and its absolute value then measures that rounding.
-        gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if double else 2 * eps * size))
-        numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
-        excess = C.excess(wide)
-        verified = Verification(None if excess is None else excess <= slack(dtype), *numbers)
-        return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
+    f, wide = widened(f, kind), x.astype(kind)
+    point = f.point(wide)
+    g = f.gradient(point)
+    bound = C.lower_bound(g)
+    size = inner(jnp.abs(g), jnp.abs(wide)) + jnp.abs(bound)
+    gap = inner(g, wide) - bound
+    terms = size + f.noise(point)
+    resolution, rounding = 4 * eps * terms, 4 * epsilon(kind) * terms
+    if kind != dtype:
+        error = g - known.gradient
+        resolution = jnp.maximum(resolution, inner(jnp.abs(error), jnp.abs(wide)) + jnp.abs(known.vertex.dot(error)))
+    # The gap of a member is negative only by rounding, and its absolute value then measures that rounding.
+    gap = jnp.where(gap < -resolution, gap, jnp.abs(gap) + (0 if kind == jnp.float64 else 2 * eps * size))
+    numbers = (number.astype(dtype) for number in (f.value(point), gap, resolution, rounding))
+    excess = C.excess(wide)
+    verified = Verification(None if excess is None else excess <= slack(dtype), *numbers)
+    return jax.tree.map(lambda part: part.astype(dtype), point), verified, C.contradicts(g, bound)
 
 
 def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Array, max_iter: Array, rows: int) -> Carry:
@@ -192,6 +207,7 @@ def begin(f: Objective, C: Set, method: Method, x: Array, tol: Array, rtol: Arra
         aim=threshold,
         best_gap=jnp.full_like(known.gap, jnp.inf),
         idle=whole(0),
+        best=(x, known),
         least=known.gap,
         improved=whole(0),
         wait=whole(0),
@@ -231,7 +247,7 @@ def _advance(f: Objective, C: Set, method: Method, every: int, end: Array, state
         point=point,
         memory=memory,
         known=known,
-        least=jnp.minimum(state.least, known.gap),
+        best=either(known.gap < state.best[1].gap, (point.x, known), state.best),
         n_grad=state.n_grad + method.gradients * steps + 1,
         n_lmo=state.n_lmo + method.oracles * steps + 1,
     )
@@ -249,20 +265,27 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     )
     early = moved.k < end  # The gap seems small enough, or is not a number.
     whole = jnp.isfinite(moved.point.x).all() & jnp.isfinite(moved.known.gap)
-    point, verified, contradiction = verify(f, C, jnp.where(whole, moved.point.x, state.point.x))
+    wanted = state.threshold != -jnp.inf
+    smaller = moved.best[1].gap < 0.9 * state.least
+    late = moved.k - state.improved >= jnp.maximum(length, _FLAT * moved.k)
+    # Steps in rounding wander, so that the best iterate is verified in place of the last one.
+    flat = wanted & whole & late & ~early & ~smaller & (moved.best[1].gap <= state.verified.resolution)
+    last = either(whole, (moved.point.x, moved.known), (state.point.x, state.known))
+    point, verified, contradiction = verify(f, C, *either(flat, moved.best, last))
     finite = jnp.isfinite(verified.gap) & jnp.isfinite(verified.fun) & whole
     size = epsilon(point.x.dtype) * jnp.abs(point.x).max()
     unchanged = (jnp.abs(point.x - state.point.x).max() <= 4 * size) & (moved.k - state.k >= _UNCHANGED)
+    best = either(flat, last, moved.best)  # A best gap that is not due to rounding after all is forgotten.
     better = (verified.gap >= 0) & (verified.gap < 0.9 * state.best_gap)
-    smaller = moved.least < 0.9 * state.least
     checked = moved._replace(
         # After a failure, the run returns the point before this round, which was the last one to be verified.
         point=either(finite, point, state.point),
         verified=either(whole & ~finite, state.verified, verified),
         best_gap=jnp.where(better, verified.gap, state.best_gap),
         idle=jnp.where(better, 0, state.idle + 1),
-        least=jnp.where(smaller, jnp.maximum(moved.least, 0), state.least),
-        improved=jnp.where(smaller, moved.k, state.improved),
+        best=best,
+        least=jnp.where(smaller | flat, best[1].gap, state.least),
+        improved=jnp.where(smaller | better | flat, moved.k, state.improved),
         # The verified gap was larger than the gap of the loop: aim at a smaller one, and verify less often.
         aim=jnp.where(early, state.aim / 2, state.aim),
         wait=jnp.where(early, jnp.clip(2 * state.wait, 1, length), state.wait),
@@ -271,13 +294,11 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     )
     inside = True if verified.feasible is None else verified.feasible
     met = (verified.gap >= 0) & (verified.gap <= state.threshold) & (verified.rounding <= state.threshold) & inside
-    wanted = state.threshold != -jnp.inf
     stalled = wanted & (checked.idle >= _IDLE) & (jnp.abs(verified.gap) <= verified.resolution)
     stuck = wanted & unchanged
-    # The difference of the two gaps is a rounding error that the estimate may have missed.
-    within = moved.least <= jnp.maximum(verified.resolution, jnp.abs(moved.known.gap - verified.gap))
-    flat = wanted & within & (moved.k - checked.improved >= jnp.maximum(length, _FLAT * moved.k))
-    of_rounding = stalled | ((stuck | flat) & (jnp.abs(verified.gap) <= _ROUNDING_TIMES * verified.resolution))
+    # The gap in the loop and its error are at most the resolution, unless the oracle is inexact.
+    within = flat & (jnp.abs(verified.gap) <= 2 * verified.resolution)
+    of_rounding = stalled | within | (stuck & (jnp.abs(verified.gap) <= _ROUNDING_TIMES * verified.resolution))
     ends = [
         (~finite, Status.NUMERICAL),
         (False if contradiction is None else contradiction, Status.INCONSISTENT),
@@ -289,8 +310,11 @@ def play(f: Objective, C: Set, method: Method, every: int, length: int, state: C
     ]
     reasons, statuses = zip(*ends, strict=True)
     status = jnp.select(list(reasons), list(map(STATUSES.index, statuses)), RUNNING).astype(jnp.int32)
+    # If the best iterate does not end the run, the run goes on from the last one, which was not verified.
+    unknown = verified._replace(fun=jnp.full_like(verified.fun, jnp.nan), gap=jnp.full_like(verified.gap, jnp.nan))
+    point, verified = either(flat & (status == RUNNING), (moved.point, unknown), (checked.point, checked.verified))
     # A problem of a batch that has ended stays as it is.
-    return either(state.status == RUNNING, checked._replace(status=status), state)
+    return either(state.status == RUNNING, checked._replace(status=status, point=point, verified=verified), state)
 
 
 def run(

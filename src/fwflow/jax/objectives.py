@@ -261,4 +261,6 @@ class Smooth(Objective):
         return x if self.structure is None else jax.tree.unflatten(self.structure, blocks(x, self.shapes))
 
     def value(self, point: Point) -> Array:
-        return jnp.asarray(self.fun(self.tree(point.x), *self.args), point.x.dtype)
+        # A precision that the function asks for itself is kept.
+        with jax.default_matmul_precision("highest"):
+            return jnp.asarray(self.fun(self.tree(point.x), *self.args), point.x.dtype)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jax.extend.core import Jaxpr, check_jaxpr, jaxpr_as_fun, subjaxprs
 from jax.tree_util import register_pytree_node
 
@@ -126,6 +127,42 @@ def computes_in_double(fun: Callable[[Array], Any], x: Array) -> bool:
             return False
     wide = any(is_concrete(constant) and constant.dtype in _WIDE for constant in closed.consts)
     return not wide and not _narrows(closed.jaxpr)
+
+
+def widened(tree: Tree, kind: Any) -> Tree:
+    """Return a tree with its floating arrays in at least this type, so that products of two of them have it too."""
+
+    def wide(leaf: Any) -> Any:
+        floats = isinstance(leaf, jax.Array | np.ndarray) and jnp.issubdtype(leaf.dtype, jnp.floating)
+        return jnp.asarray(leaf, jnp.promote_types(leaf.dtype, kind)) if floats else leaf
+
+    return jax.tree.map(wide, tree)
+
+
+def in_double(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of pytrees that is computed in double precision, under ``vmap`` too.
+
+    Without a rule of its own, ``vmap`` would transform the function outside `jax.enable_x64`, and some products would
+    have results in single precision.
+    """
+
+    @custom_vmap
+    def wide(*args: Any) -> Any:
+        with jax.enable_x64(True):
+            return fun(*args)
+
+    @wide.def_vmap
+    def _(size: int, batched: Any, *args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        axes = [0 if each else None for each in jax.tree.leaves(batched)]
+
+        def on_leaves(*leaves: Any) -> Any:
+            return fun(*jax.tree.unflatten(structure, leaves))
+
+        value = in_double(jax.vmap(on_leaves, axes, axis_size=size))(*leaves)
+        return value, jax.tree.map(lambda _: True, value)
+
+    return wide
 
 
 def _narrows(jaxpr: Jaxpr) -> bool:
