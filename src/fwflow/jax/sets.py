@@ -608,6 +608,8 @@ class Oracle(Set):
     ----------
     oracle : callable
         Function ``g -> s`` that minimises ``<g, s>`` over the set.
+    args : tuple
+        Arguments before g, for example traced numbers on which the oracle depends; none by default.
 
     See Also
     --------
