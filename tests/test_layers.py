@@ -134,3 +134,29 @@ def test_the_name_of_a_variant_stands_in_few_files(method):
     ]
     # The flow is also the name of a function and of results of experiments.
     assert len(files) <= (8 if method == "flow" else 4), files
+
+
+#: Parts whose functions do one job each, and the largest number of branches of a function.
+SMALL_PARTS = {"tableau", "points", "designs", "sets", "objectives", "steps", "methods", "run", "trajectories"}
+MOST_BRANCHES = 20
+#: Functions with more branches, which a later change should divide.
+LONG = {("run.loop", "minimize"), ("run.paths", "chosen_radii")}
+
+
+def branches(function):
+    """Number of conditions, loops and handlers of a function, those of functions inside of it included."""
+    kinds = ast.If, ast.For, ast.While, ast.IfExp, ast.ExceptHandler
+    conditions = (len(node.values) - 1 for node in ast.walk(function) if isinstance(node, ast.BoolOp))
+    return sum(isinstance(node, kinds) for node in ast.walk(function)) + sum(conditions)
+
+
+def test_functions_of_the_core_are_short():
+    found = {
+        (name, node.name)
+        for name, tree in TREES.items()
+        if part_of(name) in SMALL_PARTS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and branches(node) > MOST_BRANCHES
+    }
+    assert found <= LONG, "divide these functions"
+    assert found == LONG, "remove these functions from LONG"

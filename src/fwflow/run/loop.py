@@ -495,16 +495,14 @@ def _judged(
     detail: str,
 ) -> tuple[Status, Verified | None, str]:
     """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
-    threshold, rise = _threshold(problem, state, limits, verified), _rise(state)
-    eps = float(np.finfo(state.point.x.dtype).eps)
-    best = state.best if state.best is not state.point and rise else None
+    threshold, eps = _threshold(problem, state, limits, verified), float(np.finfo(state.point.x.dtype).eps)
+    best = state.best if state.best is not state.point and _rise(state) else None
+    member = best if best is not None and checks.feasible(state, best) is not False else None
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
-        member = best is None or checks.feasible(state, best) is not False
-        verified = verified._replace(doubt=checks.contradiction(verified, threshold, best if member else None))
+        verified = verified._replace(doubt=checks.contradiction(verified, threshold, member))
     if verified.doubt and status is not Status.TIME:
-        better = best is not None and checks.feasible(state, best) is not False
-        return Status.INCONSISTENT, None if better else verified, verified.doubt
+        return Status.INCONSISTENT, verified if member is None else None, verified.doubt
     convex, start = problem.convex, state.trace.first_fun
     if solved and method.comparable and _uphill(verified, start, threshold, eps):
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
