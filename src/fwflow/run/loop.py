@@ -497,12 +497,11 @@ def _judged(
     """Compare with function values; return the final status, the verified point (None: the best one) and a detail."""
     threshold, eps = _threshold(problem, state, limits, verified), float(np.finfo(state.point.x.dtype).eps)
     best = state.best if state.best is not state.point and _rise(state) else None
-    member = best if best is not None and checks.feasible(state, best) is not False else None
     solved = verified.within(threshold)
     if not verified.doubt and (solved or status in (Status.FINISHED, Status.PRECISION)):
-        verified = verified._replace(doubt=checks.contradiction(verified, threshold, member))
+        verified = verified._replace(doubt=checks.contradiction(verified, threshold, _member(checks, state, best)))
     if verified.doubt and status is not Status.TIME:
-        return Status.INCONSISTENT, verified if member is None else None, verified.doubt
+        return Status.INCONSISTENT, verified if _member(checks, state, best) is None else None, verified.doubt
     convex, start = problem.convex, state.trace.first_fun
     if solved and method.comparable and _uphill(verified, start, threshold, eps):
         verified = verified._replace(doubt=_UPHILL.format(verified.fun, start))
@@ -513,6 +512,11 @@ def _judged(
     if best is None or solved:
         return status, verified, detail
     return status, *_best_or_last(problem, checks, method, state, verified, detail)
+
+
+def _member(checks: Checks, state: State, point: Point | None) -> Point | None:
+    """Return a point, or None if it is known not to be a member."""
+    return None if point is None or checks.feasible(state, point) is False else point
 
 
 def _best_or_last(
