@@ -13,6 +13,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 import fwflow as fw
+from fwflow.run.corners import CornerPath
 from fwflow.sklearn import (
     GroupClassifier,
     GroupClassifierCV,
@@ -26,7 +27,6 @@ from fwflow.sklearn import (
     SimplexRegression,
     radius_path,
 )
-from fwflow.sklearn.corners import CornerPath
 
 RNG = np.random.default_rng(0)
 M, N = 200, 8

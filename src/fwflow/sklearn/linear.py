@@ -26,9 +26,9 @@ from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.in_memory import Centre
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, Poisson, find_loss, losses
+from fwflow.run.corners import CornerPath
 from fwflow.run.paths import minimised, origin
 from fwflow.sets.vectors import group_labels
-from fwflow.sklearn.corners import CornerPath
 from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
 # Held-out loss of a sample whose class does not occur in the training data, where the predicted probability is zero
