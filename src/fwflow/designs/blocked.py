@@ -88,8 +88,13 @@ class BlockedDesign(Design):
         return self._print
 
     def matvec(self, x: Array) -> Array:
-        x = np.asarray(x, self.dtype)
-        return self._placed(_product, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
+        return self.matmat(x)
+
+    def matmat(self, X: Array) -> Array:
+        X = np.asarray(X.T, self.dtype)
+        if not X.any():
+            return np.zeros((*X.shape[1:], self.shape[0]), self.dtype)
+        return self._placed(_product, [(j, X[own]) for j, own in enumerate(self._columns) if X[own].any()]).T
 
     def rmatvec(self, r: Array) -> Array:
         g = self.rmatmat(np.asarray(r, self.dtype))

@@ -149,6 +149,12 @@ class SparseDesign(_InMemory):
     def rmatvec(self, r: Array) -> Array:
         return np.asarray(dot(self._transpose, r))
 
+    def matmat(self, X: Array) -> Array | None:
+        return np.asarray(dot(self.A, X.T)).T
+
+    def rmatmat(self, R: Array) -> Array | None:
+        return np.asarray(dot(self._transpose, R.T)).T
+
     def columns(self, indices: Array) -> sp.csc_array:
         return self.A[:, indices]
 

@@ -8,15 +8,14 @@ from typing import Any, Self
 from weakref import ref
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array
-from fwflow.designs import Design
+from fwflow._validation import Array, InputError
+from fwflow.designs import Design, TargetDesign, on_used_rows, width
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
-from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
+from fwflow.objectives.image_based import DesignImage, DesignMap, LossOfImage, image_of
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.restriction import KeptHessian, Restriction
 from fwflow.objectives.screening import LazyGradient, Screen, is_worthwhile
@@ -102,10 +101,20 @@ class LinearModel(DesignImage, LossOfImage):
         intercept: bool = False,
     ) -> None:
         super().__init__(A)
-        self._set_losses(find_loss(loss, rho, quantile), self._target(b), scale, weights)
+        softmax = isinstance(loss, str) and loss == "softmax"
+        if softmax:
+            self.classes, b = _indicators(b)
+        B = self._target(b, ndim=None)
+        if B.ndim != 1:
+            if B.ndim != 2 or not B.shape[1]:
+                raise InputError(f"b must be a vector, or a matrix with one column per target; its shape is {B.shape}")
+            self.targets, self.shape = B.shape[1], (*self.shape, B.shape[1])
+            self.image_map = DesignMap(TargetDesign(self.design, self.targets))
+            self.data_cost = self.design.data_cost
+        self._set_losses(find_loss(loss, rho, quantile, self.targets), B.T.reshape(-1), scale, weights)
         self.intercept = bool(intercept)
-        if self.intercept:
-            self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
+        for one in self._by_target() if self.intercept else ():
+            self.loss.check_intercept(one.b if one.weights is None else one.b[one.weights > 0])
 
     def _run_design(self) -> Design:
         if self._path_design is not None:
@@ -117,9 +126,10 @@ class LinearModel(DesignImage, LossOfImage):
         plain = self.weights is None and not self.intercept
         return settings if plain else settings | {"weights": self.weights, "intercept": self.intercept}
 
-    def intercept_at(self, x: Any) -> float:
-        """Return the optimal intercept at x, or 0 for a model without one."""
-        return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
+    def intercept_at(self, x: Any) -> Any:
+        """Return the optimal intercept at x, or zero for a model without one; for several targets, an array of them."""
+        found = self._shift(image_of(self.point(x, "x"))) if self.intercept else np.zeros(self.targets)
+        return float(np.max(found)) if len(self.shape) == 1 else np.reshape(found, self.targets)
 
     def for_path(self) -> Self:
         rows, columns = self.design.shape
@@ -163,7 +173,7 @@ class LinearModel(DesignImage, LossOfImage):
             return LazyGradient(dual, self.shape, ref(self._screen))
         g = np.array(self.design.rmatvec(dual), dtype=self.dtype)  # A design may return the same buffer again.
         g.setflags(write=False)
-        return g
+        return g.reshape(self.shape)
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
         return self.design.rmatmat(np.stack([self.dual(point) for point in points]))
@@ -174,22 +184,23 @@ class LinearModel(DesignImage, LossOfImage):
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
             return LossOnColumns(self, self.design, counts=self.image_map.counts, kept=self.kept)
-        B = self.design.columns(places)
+        B = self.design.part(places)
         rest = np.array(point.x).reshape(-1)
         v, rest[places] = rest[places], 0
-        offset = image_of(point) - np.asarray(dot(B, v)) if rest.any() else None
+        offset = (
+            image_of(point) - np.asarray(B.matvec(v) if isinstance(B, Design) else dot(B, v)) if rest.any() else None
+        )
         rows = None
-        if sp.issparse(B) and not self.intercept:
-            # The losses of rows without entries in these columns are constant.
-            rows = np.unique(B.indices)
-            B, offset = B.tocsr()[rows].tocsc(), None if offset is None else offset[rows]
-        share = len(places) / self.design.shape[1]
+        if not self.intercept:  # The losses of rows without entries in these columns are constant.
+            B, rows = on_used_rows(B)
+            offset = offset if rows is None or offset is None else offset[rows]
+        share = width(B) / width(self.design)
         return LossOnColumns(self._on_rows(rows), B, offset, share, self.image_map.counts)
 
     @property
     def finite_sum(self) -> FiniteSum | None:
         # An intercept depends on all rows together.
-        if self.intercept or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
+        if self.intercept or len(self.shape) > 1 or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
             return None
         return FiniteSum(self.design.shape[0], self._batch)
 
@@ -197,3 +208,18 @@ class LinearModel(DesignImage, LossOfImage):
         factor = self.factor * len(self.b)
         weighed = factor if self.weights is None else factor * self.weights[rows]
         return Batch(self.design.some_rows(rows), self.b[rows], weighed, self.loss)
+
+
+def _indicators(labels: Any) -> tuple[Array, Array]:
+    """Return the classes in ascending order, and a matrix with a column for each, in which a one marks its rows."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise InputError(f'b must hold one class per row for loss="softmax"; its shape is {labels.shape}')
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise InputError('b must hold classes of one kind for loss="softmax", all numbers or all texts') from None
+    if len(classes) < 2 or classes[-1:] != classes[-1:]:
+        what = "NaN" if len(classes) and classes[-1:] != classes[-1:] else f"{classes.tolist()} only"
+        raise InputError(f'b must hold two classes or more for loss="softmax"; it holds {what}')
+    return classes, np.eye(len(classes))[codes]

@@ -246,7 +246,7 @@ class _Fold:
         return [self._score(result.x) for result in found.results]
 
     def _score(self, x: Array) -> float:
-        z = np.asarray(dot(self._X, x.T) + np.asarray(self._part.intercept_at(x)))
+        z = np.asarray(dot(self._X, x) + np.asarray(self._part.intercept_at(x)))
         return self._scorer(z, self._y)
 
 
