@@ -1,11 +1,18 @@
 """Models of several targets or classes: are they sums over the targets, and their restrictions the loss itself?"""
 
+from functools import cache
+
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import xlogy
+from sklearn.linear_model import LogisticRegression, MultiTaskElasticNet, MultiTaskLasso
 
 import fwflow as fw
+from fwflow import designs
 from fwflow.designs import Counts, TargetDesign, as_design
+from fwflow.objectives.losses import Softmax, find_loss
 from fwflow.sklearn import GroupClassifier, L1Classifier, radius_path
 
 RNG = np.random.default_rng(0)
@@ -174,3 +181,198 @@ def test_the_multinomial_loss_has_the_derivatives_that_it_says(intercept):
     saturated = f.point(1e3 * x)
     assert np.isfinite(f.value(saturated))
     assert not intercept or np.abs(f.dual(saturated).reshape(3, -1).sum(axis=1)).max() < 1e-12
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("scale", ["mean", "sum"])
+@pytest.mark.parametrize("loss", [*TARGETS, "quantile"])
+def test_the_loss_of_several_targets_is_the_sum_of_their_losses(features, loss, scale, intercept, weights):
+    Y = TARGETS.get(loss, TARGETS["huber"])
+    options = {"loss": loss, "weights": weights, "intercept": intercept, "scale": scale}
+    if loss == "softmax":  # of two classes: the logistic loss of a difference
+        Y, X2 = np.where(CODES > 0, 1.0, -1.0), X[:, :2]
+        f = fw.LinearModel(features, Y, **options)
+        alone = [fw.LinearModel(features, Y, **(options | {"loss": "logistic"}))]
+        points, back = [X2[:, 1] - X2[:, 0]], lambda g: np.stack([-g[0], g[0]], axis=1)
+        ahead = np.ptp(f.intercept_at(X2)) * np.sign(f.intercept_at(X2)[1])
+        assert f.classes.tolist() == [-1, 1]
+        assert ahead == pytest.approx(alone[0].intercept_at(points[0]), abs=1e-9)
+    else:
+        X2, f = X, fw.LinearModel(features, Y, **options)
+        alone = [fw.LinearModel(features, y, **options) for y in Y.T]
+        points, back = list(X.T), lambda g: np.stack(g, axis=1)
+        np.testing.assert_allclose(
+            f.intercept_at(X), [g.intercept_at(x) for g, x in zip(alone, points, strict=True)], atol=1e-12
+        )
+    assert f.shape == X2.shape
+    assert f.intercept_at(X2).shape == X2.shape[1:]
+    at = [g.point(x) for g, x in zip(alone, points, strict=True)]
+    assert f.value(f.point(X2)) == pytest.approx(sum(g.value(p) for g, p in zip(alone, at, strict=True)), rel=1e-12)
+    np.testing.assert_allclose(
+        f.gradient(f.point(X2)), back([g.gradient(p) for g, p in zip(alone, at, strict=True)]), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_one_column_of_targets_is_a_matrix():
+    f = fw.LinearModel(DENSE, TARGETS["squared"][:, :1], intercept=True)
+    r = fw.minimize(f, fw.L1Ball(1.0), tol=1e-10)
+    vector = fw.LinearModel(DENSE, TARGETS["squared"][:, 0], intercept=True)
+    np.testing.assert_allclose(r.x[:, 0], fw.minimize(vector, fw.L1Ball(1.0), tol=1e-10).x, atol=1e-6)
+    assert r.x.shape == (N, 1)
+    assert f.intercept_at(r.x) == pytest.approx(vector.intercept_at(r.x[:, 0]))
+
+
+ROWS = fw.GroupBall(np.repeat(np.arange(N), 3), 1.0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csc_array])
+def test_row_groups_are_the_multi_task_lasso_of_scikit_learn(kind):
+    Y, alpha = TARGETS["squared"], 0.3
+    theirs = MultiTaskLasso(alpha, tol=1e-12, max_iter=10**5).fit(DENSE, Y)
+    again = MultiTaskElasticNet(alpha, l1_ratio=1.0, tol=1e-12, max_iter=10**5).fit(DENSE, Y)
+    np.testing.assert_allclose(again.coef_, theirs.coef_, atol=1e-10)
+    sizes = np.linalg.norm(theirs.coef_, axis=0)
+    assert 0 < np.count_nonzero(sizes) < N
+    f, C = fw.LinearModel(kind(DENSE), Y, intercept=True), float(sizes.sum()) * ROWS
+    for method in ("auto", "working-set", "apg", "corrective"):
+        r = fw.minimize(f, C, method=method, tol=1e-12, max_iter=2000)
+        assert r.gap <= 1e-10
+        np.testing.assert_allclose(r.x, theirs.coef_.T, atol=1e-5)
+        np.testing.assert_allclose(f.intercept_at(r.x), theirs.intercept_, atol=1e-5)
+    # The mean over the rows is the loss of scikit-learn, so that its penalty is the slope of the minimum in the radius.
+    g = f.gradient(f.point(r.x))
+    assert np.linalg.norm(g, axis=1).max() == pytest.approx(alpha, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csc_array])
+def test_softmax_over_the_l1_ball_is_the_multinomial_regression_of_scikit_learn(kind):
+    theirs = LogisticRegression(l1_ratio=1, C=0.8, solver="saga", tol=1e-10, max_iter=10**5)
+    theirs.fit(DENSE, np.array(["c", "a", "b"])[CODES], sample_weight=WEIGHTS)
+    f = fw.LinearModel(kind(DENSE), np.array(["c", "a", "b"])[CODES], "softmax", weights=WEIGHTS, intercept=True)
+    assert f.classes.tolist() == theirs.classes_.tolist() == ["a", "b", "c"]
+    radius = float(np.abs(theirs.coef_).sum())
+    for method in ("auto", "apg", "corrective", "away"):
+        r = fw.minimize(f, fw.L1Ball(radius), method=method, tol=1e-9, max_iter=2000)
+        assert r.fun == pytest.approx(f.value(f.point(theirs.coef_.T)), abs=1e-8)
+        np.testing.assert_allclose(r.x, theirs.coef_.T, atol=1e-3)
+    slope = np.abs(f.gradient(f.point(r.x))).max()
+    assert slope * 0.8 * WEIGHTS.sum() == pytest.approx(1.0, rel=1e-3)
+
+
+SETS = {
+    "nuclear": (fw.NuclearBall(1.2), lambda W: [cp.normNuc(W) <= 1.2]),
+    "rows": (1.2 * ROWS, lambda W: [cp.mixed_norm(W, 2, 1) <= 1.2]),
+    "l1": (fw.L1Ball(1.2), lambda W: [cp.sum(cp.abs(W)) <= 1.2]),
+    "simplex": (fw.Simplex(1.2), lambda W: [W >= 0, cp.sum(W) == 1.2]),
+    "box": (fw.Box(-0.1, 0.2), lambda W: [W >= -0.1, W <= 0.2]),
+}
+LOSSES = {
+    "squared": lambda Z, Y: 0.5 * cp.sum(cp.square(Z - Y), axis=1),
+    "huber": lambda Z, Y: 0.5 * cp.sum(cp.huber(Z - Y, 1.0), axis=1),
+    "logistic": lambda Z, Y: cp.sum(cp.logistic(-cp.multiply(Y, Z)), axis=1),
+    "poisson": lambda Z, Y: cp.sum(cp.exp(Z) - cp.multiply(Y, Z) + xlogy(Y, Y) - Y, axis=1),
+    "softmax": lambda Z, Y: cp.log_sum_exp(Z, axis=1) - cp.sum(cp.multiply(np.eye(K)[Y], Z), axis=1),
+}
+METHODS = ("auto", "working-set", "apg", "corrective", "away", "blended-pairwise", "flow", "rk44", "fw")
+
+
+@cache
+def optimum(loss, name):
+    W, c = cp.Variable((N, 3)), cp.Variable((1, 3))
+    Z = DENSE @ W + np.ones((M, 1)) @ c
+    objective = (WEIGHTS / WEIGHTS.sum()) @ LOSSES[loss](Z, TARGETS[loss])
+    problem = cp.Problem(cp.Minimize(objective), SETS[name][1](W))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    return problem.value
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("name", "method"), [(n, m) for n in SETS for m in METHODS if m != "flow" or n in ("l1", "simplex", "box")]
+)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_optima_agree_with_an_independent_solver(loss, name, method):
+    C, best = SETS[name][0], optimum(loss, name)
+    f = fw.LinearModel(DENSE, TARGETS[loss], loss, weights=WEIGHTS, intercept=True)
+    r = fw.minimize(f, C, np.asarray(C.start(f.shape)), method=method, tol=1e-7, max_iter=300)
+    few = 1e-7 * (1 + abs(best))
+    assert best - few <= r.fun <= best + r.gap + few
+    assert r.success or method not in ("auto", "working-set", "apg")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", ["squared", "poisson", "softmax"])
+def test_data_in_files_and_in_memory_have_one_minimum(loss, dtype, tmp_path):
+    np.save(tmp_path / "A.npy", DENSE.astype(dtype))
+    tol = 1e-5 if dtype == np.float32 else 1e-8
+    found = [
+        fw.minimize(fw.LinearModel(A, TARGETS[loss], loss, intercept=True), fw.NuclearBall(1.0), tol=tol)
+        for A in (designs.open(tmp_path / "A.npy"), DENSE.astype(dtype), sp.csr_array(DENSE.astype(dtype)))
+    ]
+    assert all(r.success and r.x.dtype == dtype for r in found)
+    assert np.ptp([r.fun for r in found]) <= 2 * tol
+
+
+class Plain(fw.Design):
+    """A design of a user with single products only."""
+
+    def __init__(self, A):
+        self.A, self.shape, self.dtype = A, A.shape, A.dtype
+
+    def matvec(self, x):
+        return self.A @ x
+
+    def rmatvec(self, r):
+        return self.A.T @ r
+
+    def column(self, j):
+        return fw.DenseVertex(self.A[:, j])
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes"), [(np.asarray, 1), (sp.csc_array, 1), (Plain, K)], ids=["dense", "sparse", "single products"]
+)
+def test_a_gradient_is_one_pass_for_all_targets(kind, passes):
+    counts = Counts()
+    f = fw.LinearModel(kind(DENSE), TARGETS["squared"], intercept=True).counted_by(counts)
+    point = f.point(X)
+    assert counts.n_design == passes
+    np.testing.assert_allclose(f.gradient(point), DENSE.T @ f.dual(point).reshape(K, -1).T, atol=1e-12)
+    assert counts.n_design == 2 * passes
+
+
+@pytest.mark.parametrize(
+    ("b", "loss", "message"),
+    [
+        (np.zeros((M, 2, 2)), "squared", r"b must be a vector, or a matrix with one column per target; its shape is"),
+        (np.zeros((M, 0)), "squared", r"one column per target; its shape is \(40, 0\)"),
+        (np.zeros((M - 1, 2)), "squared", "b has 39 entries; A has 40 rows"),
+        (np.zeros((M, 2)), "logistic", "labels -1 and \\+1"),
+        (np.zeros(M), "softmax", r"two classes or more .*; it holds \[0.0\] only"),
+        (np.r_[np.nan, CODES[1:]], "softmax", "it holds NaN"),
+        (np.eye(M)[:, :2], "softmax", r"one class per row .*; its shape is \(40, 2\)"),
+        (np.array([*CODES[1:], "a"], dtype=object), "softmax", "classes of one kind"),
+        (CODES, "sofmax", "did you mean 'softmax'"),
+        (CODES[1:], "softmax", "b has 39 entries; A has 40 rows"),
+    ],
+)
+def test_targets_and_classes_that_do_not_fit_are_refused(b, loss, message):
+    with pytest.raises(ValueError, match=message):
+        fw.LinearModel(DENSE, b, loss)
+
+
+def test_classes_without_weight_have_no_intercept():
+    with pytest.raises(ValueError, match="a class has no row with a positive weight"):
+        softmax(DENSE, weights=(CODES > 0) + 0.0, intercept=True)
+
+
+MAKERS = [lambda loss: fw.MatrixCompletion([0], [0], [1.0], (2, 2), loss=loss).loss, lambda loss: find_loss(loss, 1)]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_multinomial_loss_is_for_linear_models_only(make):
+    with pytest.raises(ValueError, match="loss='softmax' is not known"):
+        make("softmax")
+    with pytest.raises(ValueError, match="needs classes"):
+        make(Softmax(2)).check(np.ones(1))

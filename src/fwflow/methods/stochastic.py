@@ -151,7 +151,9 @@ class Stochastic(Method):
 
     def init(self, problem: Problem, x: Point) -> Any:
         if problem.objective.finite_sum is None:
-            raise InputError('method="stochastic" needs a mean over rows of data: a LinearModel without an intercept')
+            raise InputError(
+                'method="stochastic" needs a mean over rows of data: a LinearModel of one target without an intercept'
+            )
         return None
 
     def step(self, problem: Problem, iterate: Iterate, memory: Any) -> Proposal:

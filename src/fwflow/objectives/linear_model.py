@@ -1,4 +1,4 @@
-"""Linear models: losses of the predictions A x and the data b."""
+"""Linear models: losses of the predictions A x and the data b, for one target or several."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class LinearModel(DesignImage, LossOfImage):
     r"""Mean (or sum) of losses, :math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`.
 
     Each point stores the product A x. A gradient therefore needs exactly one pass over A, and a line search needs no
-    pass.
+    pass. If b is a matrix with one column per target, x is a matrix with one column per target, too, and f is the sum
+    over the targets: :math:`f(X) = \frac1m \sum_i \sum_k \ell(a_i^T x_k, b_{ik})`. One pass over A then serves all
+    targets.
 
     Parameters
     ----------
@@ -38,28 +40,32 @@ class LinearModel(DesignImage, LossOfImage):
         Dense data is not copied. Sparse data is converted to CSC once if it has another format. Between two runs, you
         may change data in place if it was not copied. A Dask array stays with its workers, see
         `designs.Distributed`; `designs.open` opens files larger than memory.
-    b : (m,) array_like
-        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. Not copied.
+    b : (m,) or (m, k) array_like
+        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. A vector is not copied. For the
+        loss "softmax", the class of each row: numbers or texts. `classes` holds the classes in ascending order, and
+        column j of x belongs to ``classes[j]``.
     loss : str or Loss
         A name in ``fwflow.objectives.losses.losses``, for example "squared" (the default) or "logistic", or an object.
-        ``fwflow list losses`` prints all names.
+        ``fwflow list losses`` prints all names. "softmax" is the multinomial logistic loss of two classes or more,
+        :math:`\log \sum_k e^{z_k} - z_c` for a row of class c with the predictions z.
     scale : {"mean", "sum"}
-        Whether f is the mean (the default) or the sum of the losses.
+        Whether f is the mean over the rows (the default) or the sum of the losses.
     rho : float
         Parameter of two losses, in units of b; 1 by default. "huber" is linear for residuals larger than rho.
         "quantile" is quadratic on an interval of width rho, which should be small compared with the residuals.
     quantile : float
         Level of the loss "quantile", strictly between 0 and 1; 0.5, the default, is the median.
     weights : (m,) array_like, optional
-        Non-negative factors of the losses; the mean is then the weighted mean.
+        Non-negative factors of the losses of the rows; the mean is then the weighted mean.
     intercept : bool
         Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i \ell(a_i^T x + c,
-        b_i)`; `intercept_at` returns c. False by default. Sparse data stays sparse. For matrices in memory, nearly
+        b_i)`; `intercept_at` returns c, or an array with one constant per target. False by default. Sparse data stays sparse. For matrices in memory, nearly
         constant columns are copied and centred, because rounding errors would be too large otherwise.
 
     See Also
     --------
     L1Ball : Set for sparse coefficients.
+    GroupBall, NuclearBall : Sets for several targets, with few nonzero rows or of low rank.
     path : Solutions for many radii.
     fwflow.sklearn.L1Regression : Estimator for scikit-learn.
     fwflow.jax.LinearModel : The same on a GPU.
@@ -82,7 +88,24 @@ class LinearModel(DesignImage, LossOfImage):
     >>> f = fw.LinearModel([[1.0], [2.0], [3.0]], [2, 7, 20], loss="poisson")
     >>> fw.minimize(f, fw.L1Ball(5.0)).x.round(2)
     array([0.99])
+
+    Two targets that depend on the first column of A only (the multi-task lasso):
+
+    >>> A = np.array([[1.0, 2.0], [2.0, -1.0], [-3.0, 0.0]])
+    >>> f = fw.LinearModel(A, np.outer(A[:, 0], [3.0, 4.0]))
+    >>> fw.minimize(f, fw.GroupBall([0, 0, 1, 1], 4.0)).x.round(2)
+    array([[2.4, 3.2],
+           [0. , 0. ]])
+
+    Three classes, with one column of coefficients per class:
+
+    >>> f = fw.LinearModel(A, ["red", "blue", "green"], loss="softmax")
+    >>> f.classes.tolist(), fw.minimize(f, fw.NuclearBall(1.0)).x.shape
+    (['blue', 'green', 'red'], (2, 3))
     """
+
+    #: Classes of the loss "softmax" in ascending order. None for other losses.
+    classes: Array | None = None
 
     _screen: Screen | None = None
     #: Design of the runs of a path, during which the data does not change.
