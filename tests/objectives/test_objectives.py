@@ -652,7 +652,7 @@ REFUSED = {
     "A complex": (lambda: model(A=1j * A2), r"^A must be an array of real numbers"),
     "A ragged": (lambda: model(A=[[1.0], [1.0, 2.0]]), r"^A must be an array of real numbers"),
     "b nan": (lambda: model(b=[NAN, 1.0]), r"^b must be finite"),
-    "b array": (lambda: model(b=[[[1.0]], [[2.0]]]), r"^b must be a vector, or a matrix .*\(2, 1, 1\)"),
+    "b array": (lambda: model(b=[[[1.0]], [[2.0]]]), r"^b must have 2 dimension.*\(2, 1, 1\)"),
     "b long": (lambda: model(b=[1.0, 2.0, 3.0]), r"^b has 3 entries; A has 2 rows"),
     "b beyond float32": (lambda: model(A=A2.astype(np.float32), b=[1e300, 1.0]), r"^b must be finite"),
     "labels 0 1": (lambda: model(b=[0, 1], loss="logistic"), r"^b must hold labels -1 and \+1"),

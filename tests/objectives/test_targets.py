@@ -345,7 +345,7 @@ def test_a_gradient_is_one_pass_for_all_targets(kind, passes):
 @pytest.mark.parametrize(
     ("b", "loss", "message"),
     [
-        (np.zeros((M, 2, 2)), "squared", r"b must be a vector, or a matrix with one column per target; its shape is"),
+        (np.zeros((M, 2, 2)), "squared", r"b must have 2 dimension\(s\); got shape \(40, 2, 2\)"),
         (np.zeros((M, 0)), "squared", r"one column per target; its shape is \(40, 0\)"),
         (np.zeros((M - 1, 2)), "squared", "b has 39 entries; A has 40 rows"),
         (np.zeros((M, 2)), "logistic", "labels -1 and \\+1"),

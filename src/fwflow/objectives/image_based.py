@@ -110,8 +110,8 @@ class DesignImage(Objective):
     def design(self) -> Design:
         return self.image_map.design
 
-    def _target(self, b: Any, name: str = "A", ndim: int | None = 1) -> Array:
-        """Return the data vector b, finite in the type of the design, with one entry per row."""
+    def _target(self, b: Any, name: str = "A", ndim: int = 1) -> Array:
+        """Return the data b, finite in the type of the design, with one entry per row, or a matrix of such columns."""
         b = finite_array(b, "b", ndim=ndim, dtype=self.dtype)
         if len(b) != self.image_map.size:
             raise InputError(f"b has {len(b)} entries; {name} has {self.image_map.size} rows, and they must agree")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array, InputError
+from fwflow._validation import Array, InputError, finite_array
 from fwflow.designs import Design, TargetDesign, on_used_rows, width
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
@@ -59,8 +59,9 @@ class LinearModel(DesignImage, LossOfImage):
         Non-negative factors of the losses of the rows; the mean is then the weighted mean.
     intercept : bool
         Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i \ell(a_i^T x + c,
-        b_i)`; `intercept_at` returns c, or an array with one constant per target. False by default. Sparse data stays sparse. For matrices in memory, nearly
-        constant columns are copied and centred, because rounding errors would be too large otherwise.
+        b_i)`; `intercept_at` returns c, or an array with one constant per target. False by default. Sparse data stays
+        sparse. For matrices in memory, nearly constant columns are copied and centred, because rounding errors would be
+        too large otherwise.
 
     See Also
     --------
@@ -127,10 +128,11 @@ class LinearModel(DesignImage, LossOfImage):
         softmax = isinstance(loss, str) and loss == "softmax"
         if softmax:
             self.classes, b = _indicators(b)
-        B = self._target(b, ndim=None)
-        if B.ndim != 1:
-            if B.ndim != 2 or not B.shape[1]:
-                raise InputError(f"b must be a vector, or a matrix with one column per target; its shape is {B.shape}")
+        B = finite_array(b, "b", dtype=self.dtype)
+        B = self._target(B, ndim=2 if B.ndim > 1 else 1)
+        if B.ndim == 2:
+            if not B.shape[1]:
+                raise InputError(f"b must have one column per target; its shape is {B.shape}")
             self.targets, self.shape = B.shape[1], (*self.shape, B.shape[1])
             self.image_map = DesignMap(TargetDesign(self.design, self.targets))
             self.data_cost = self.design.data_cost
