@@ -82,6 +82,10 @@ class TargetDesign(Design):
         design = SparseDesign(B) if sp.issparse(B) else DenseDesign(B)
         return TargetDesign(design, self.targets, at * self.targets + targets)
 
+    def some_rows(self, rows: Array) -> Any | None:
+        """Return rows of A, which serve all targets."""
+        return self.design.some_rows(rows)
+
     def counted(self, counts: Counts) -> Design:
         return TargetDesign(self.design.counted(counts), self.targets)
 

@@ -225,14 +225,15 @@ class LinearModel(DesignImage, LossOfImage):
     @property
     def finite_sum(self) -> FiniteSum | None:
         # An intercept depends on all rows together.
-        if self.intercept or len(self.shape) > 1 or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
+        if self.intercept or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
             return None
-        return FiniteSum(self.design.shape[0], self._batch)
+        return FiniteSum(len(self.b) // self.targets, self._batch)
 
     def _batch(self, rows: Array) -> Batch:
-        factor = self.factor * len(self.b)
-        weighed = factor if self.weights is None else factor * self.weights[rows]
-        return Batch(self.design.some_rows(rows), self.b[rows], weighed, self.loss)
+        count = len(self.b) // self.targets
+        own, factor = (np.arange(self.targets)[:, None] * count + rows).reshape(-1), self.factor * count
+        weighed = factor if self.weights is None else factor * self.weights[own]
+        return Batch(self.design.some_rows(rows), self.b[own], weighed, self.loss)
 
 
 def _indicators(labels: Any) -> tuple[Array, Array]:
