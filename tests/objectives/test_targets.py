@@ -315,16 +315,17 @@ def test_data_in_files_and_in_memory_have_one_minimum(loss, dtype, tmp_path):
 
 
 class Plain(fw.Design):
-    """A design of a user with single products only."""
+    """A design of a user with single products only, which it returns in the same buffers."""
 
     def __init__(self, A):
         self.A, self.shape, self.dtype = A, A.shape, A.dtype
+        self.buffers = [np.zeros(size) for size in A.shape]
 
     def matvec(self, x):
-        return self.A @ x
+        return np.matmul(self.A, x, out=self.buffers[0])
 
     def rmatvec(self, r):
-        return self.A.T @ r
+        return np.matmul(self.A.T, r, out=self.buffers[1])
 
     def column(self, j):
         return fw.DenseVertex(self.A[:, j])
@@ -338,6 +339,7 @@ def test_a_gradient_is_one_pass_for_all_targets(kind, passes):
     f = fw.LinearModel(kind(DENSE), TARGETS["squared"], intercept=True).counted_by(counts)
     point = f.point(X)
     assert counts.n_design == passes
+    np.testing.assert_allclose(point.image.reshape(K, -1).T, DENSE @ X, atol=1e-12)
     np.testing.assert_allclose(f.gradient(point), DENSE.T @ f.dual(point).reshape(K, -1).T, atol=1e-12)
     assert counts.n_design == 2 * passes
 

@@ -174,7 +174,7 @@ class Counts:
 
 
 # Members that are compared with a column at their first use.
-_CHECKED = ("combined", "columns", "rmatmat", "some_columns", "some_rows")
+_CHECKED = ("combined", "columns", "matmat", "rmatmat", "some_columns", "some_rows")
 
 
 class CountedDesign(DesignWrapper):

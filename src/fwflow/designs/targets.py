@@ -38,14 +38,16 @@ class TargetDesign(Design):
         if self.entries is not None:
             x, values = np.zeros(self.design.shape[1] * self.targets, x.dtype), x
             x[self.entries] = values
-        rows = x.reshape(-1, self.targets).T
+        rows = np.ascontiguousarray(x.reshape(-1, self.targets).T)
         together = self.design.matmat(rows)
-        return np.concatenate([*map(self.design.matvec, rows)]) if together is None else together.reshape(-1)
+        if together is None:  # A design may return the same buffer again.
+            together = np.stack([np.array(self.design.matvec(row)) for row in rows])
+        return together.reshape(-1)
 
     def rmatvec(self, r: Array) -> Array:
         rows = r.reshape(self.targets, -1)
         together = self.design.rmatmat(rows)
-        if together is None:  # A design may return the same buffer again.
+        if together is None:
             together = np.stack([np.array(self.design.rmatvec(row)) for row in rows])
         x = together.T.reshape(-1)
         return x if self.entries is None else x[self.entries]

@@ -128,9 +128,12 @@ class LossOnColumns(Restriction):
         return self.B.part(free) if isinstance(self.B, Design) else self.B[:, free]
 
     def hessian(self, z: Array, free: Array) -> Array:
-        r"""Return the Hessian. For several targets, the block of two is the sum of their part of the rows' Hessians
-        :math:`\operatorname{diag}(s_i)`, less :math:`s_i s_i^T / \sum_k s_{ik}` if they are coupled, times
-        :math:`b_i b_i^T`; and that of the constants is eliminated."""
+        r"""Return the Hessian in the entries `free` of v.
+
+        For several targets it is :math:`\sum_i H_i \otimes b_i b_i^T`, where row i has the Hessian
+        :math:`H_i = \operatorname{diag}(s_i)`, less :math:`s_i s_i^T / \sum_k s_{ik}` if its targets are coupled. The
+        constants of coupled targets are eliminated together.
+        """
         B, w = self._columns(free), self.model.seconds(self._shifted(z))
         self.counts.n_design += 2 * self.share * width(B) / width(self.B)
         if not isinstance(B, TargetDesign):

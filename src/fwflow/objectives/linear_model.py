@@ -125,8 +125,7 @@ class LinearModel(DesignImage, LossOfImage):
         intercept: bool = False,
     ) -> None:
         super().__init__(A)
-        softmax = isinstance(loss, str) and loss == "softmax"
-        if softmax:
+        if isinstance(loss, str) and loss == "softmax":
             self.classes, b = _indicators(b)
         B = finite_array(b, "b", dtype=self.dtype)
         B = self._target(B, ndim=2 if B.ndim > 1 else 1)
@@ -153,8 +152,8 @@ class LinearModel(DesignImage, LossOfImage):
 
     def intercept_at(self, x: Any) -> Any:
         """Return the optimal intercept at x, or zero for a model without one; for several targets, an array of them."""
-        found = self._shift(image_of(self.point(x, "x"))) if self.intercept else np.zeros(self.targets)
-        return float(np.max(found)) if len(self.shape) == 1 else np.reshape(found, self.targets)
+        found = self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
+        return found if len(self.shape) == 1 else np.full(self.targets, found)
 
     def for_path(self) -> Self:
         rows, columns = self.design.shape
@@ -209,13 +208,11 @@ class LinearModel(DesignImage, LossOfImage):
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
             return LossOnColumns(self, self.design, counts=self.image_map.counts, kept=self.kept)
-        B = self.design.part(places)
-        rest = np.array(point.x).reshape(-1)
+        B, rest = self.design.part(places), np.array(point.x).reshape(-1)
         v, rest[places] = rest[places], 0
-        offset = (
-            image_of(point) - np.asarray(B.matvec(v) if isinstance(B, Design) else dot(B, v)) if rest.any() else None
-        )
-        rows = None
+        offset = rows = None
+        if rest.any():
+            offset = image_of(point) - np.asarray(B.matvec(v) if isinstance(B, Design) else dot(B, v))
         if not self.intercept:  # The losses of rows without entries in these columns are constant.
             B, rows = on_used_rows(B)
             offset = offset if rows is None or offset is None else offset[rows]

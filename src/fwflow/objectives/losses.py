@@ -334,11 +334,7 @@ class Softmax(Loss):
     coupled = True
 
     def check(self, b: Array) -> None:
-        if (
-            len(b) % self.classes
-            or not np.isin(b, (0, 1)).all()
-            or (b.reshape(self.classes, -1).sum(axis=0) != 1).any()
-        ):
+        if len(b) % self.classes or {*np.unique(b)} != {0, 1} or (b.reshape(self.classes, -1).sum(axis=0) != 1).any():
             raise InputError('the multinomial loss needs classes: LinearModel(A, classes, loss="softmax")')
 
     def check_intercept(self, b: Array) -> None:

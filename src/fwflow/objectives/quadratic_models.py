@@ -82,7 +82,7 @@ class CoordinateModel(Model):
         return Point(left.reshape(shape), right)
 
 
-@storable("centred-model", valid=lambda model: model.targets > 0 and model.second.size % model.targets == 0)
+@storable("centred-model", valid=lambda model: model.targets > 0 and np.size(model.second) % model.targets == 0)
 @dataclass(frozen=True)
 class CentredModel(Model):
     """Quadratic minimised over a constant in the predictions of each target, or coupled over the targets, or both.
