@@ -378,3 +378,15 @@ def test_the_multinomial_loss_is_for_linear_models_only(make):
         make("softmax")
     with pytest.raises(ValueError, match="needs classes"):
         make(Softmax(2)).check(np.ones(1))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", TARGETS)
+def test_the_objective_ahead_is_that_of_the_mixed_points(loss, intercept):
+    f = fw.LinearModel(DENSE, TARGETS[loss], loss, weights=WEIGHTS, intercept=intercept)
+    g, S = f.ahead(f.point(X), 0.25), X[::-1] / 2
+    there, mixed = g.point(S), f.point(0.75 * X + 0.25 * S)
+    assert g.value(there) == pytest.approx(f.value(mixed), rel=1e-12)
+    np.testing.assert_allclose(g.gradient(there), 0.25 * np.asarray(f.gradient(mixed)), atol=1e-12)
+    if intercept:
+        np.testing.assert_allclose(np.ptp(0.25 * g.intercept_at(S)), np.ptp(f.intercept_at(mixed.x)), rtol=1e-9)
