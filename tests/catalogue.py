@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
 import scipy.sparse as sp
 from scipy.special import logsumexp, xlogy
 
@@ -200,6 +201,40 @@ OBJECTIVES: dict[str, Callable[[int, int], fw.Objective]] = {
 }
 
 
+def several(data: Callable[..., np.ndarray], count: int, seed: int) -> np.ndarray:
+    """Data of 12 rows, with one column per target."""
+    return np.stack([data(12, seed + 10 * k) for k in range(count)], axis=1)
+
+
+def classes(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.resize(np.arange(count), 12))
+
+
+WEIGHTS = np.random.default_rng(17).uniform(0.1, 2.0, 12)
+
+#: name -> (shape, seed) -> objective of a matrix of that shape, with one column per target or class. All are convex.
+MATRIX_OBJECTIVES: dict[str, Callable[[Shape, int], fw.Objective]] = {
+    "targets": lambda shape, seed: fw.LinearModel(
+        design(12, shape[0], seed), several(targets, shape[1], seed), weights=WEIGHTS, intercept=True
+    ),
+    "targets-huber": lambda shape, seed: fw.LinearModel(
+        design(12, shape[0], seed), several(targets, shape[1], seed), "huber", rho=0.5, scale="sum"
+    ),
+    "targets-logistic-csc": lambda shape, seed: fw.LinearModel(
+        sp.csc_array(design(12, shape[0], seed)), several(labels, shape[1], seed), "logistic"
+    ),
+    "targets-poisson": lambda shape, seed: fw.LinearModel(
+        0.3 * design(12, shape[0], seed), several(counts, shape[1], seed), "poisson"
+    ),
+    "softmax": lambda shape, seed: fw.LinearModel(
+        design(12, shape[0], seed), classes(shape[1], seed), "softmax", weights=WEIGHTS
+    ),
+    "softmax-csr": lambda shape, seed: fw.LinearModel(
+        sp.csr_array(design(12, shape[0], seed)), classes(shape[1], seed), "softmax", intercept=True
+    ),
+}
+
+
 def squared(z, b):
     return ((z - b) ** 2 / 2).sum(), z - b
 
@@ -270,6 +305,58 @@ FORMULAS = {
     "quadratic": quadratic,
     "smooth": cosh,
     "beckmann": beckmann,
+}
+
+
+def rows_of_classes(Z, codes):
+    """The multinomial loss row by row, and its derivatives."""
+    Z = Z - Z.max(axis=1, keepdims=True)
+    P, Y = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True), np.eye(Z.shape[1])[codes]
+    return logsumexp(Z, axis=1) - (Y * Z).sum(axis=1), P - Y
+
+
+def matrix(loss, data, size=1.0, factor=1 / 12, **options):
+    def formula(shape, seed, X):
+        A = size * design(12, shape[0], seed)
+        value, dual = loss(A @ X, several(data, shape[1], seed), **options)
+        return factor * value, factor * A.T @ dual
+
+    return formula
+
+
+def centred_squares(shape, seed, X):
+    A, Y, w = design(12, shape[0], seed), several(targets, shape[1], seed), WEIGHTS / WEIGHTS.sum()
+    R = A @ X - Y
+    R -= w @ R
+    return (w @ R**2).sum() / 2, A.T @ (w[:, None] * R)
+
+
+def multinomial(shape, seed, X):
+    A, w = design(12, shape[0], seed), WEIGHTS / WEIGHTS.sum()
+    values, dual = rows_of_classes(A @ X, classes(shape[1], seed))
+    return w @ values, A.T @ (w[:, None] * dual)
+
+
+def multinomial_with_constants(shape, seed, X):
+    Z, codes = design(12, shape[0], seed) @ X, classes(shape[1], seed)
+    best = scipy.optimize.minimize(
+        lambda c: rows_of_classes(Z + c, codes)[0].mean(),
+        np.zeros(shape[1]),
+        jac=lambda c: rows_of_classes(Z + c, codes)[1].mean(axis=0),
+        options={"gtol": 1e-14},
+    )
+    values, dual = rows_of_classes(Z + best.x, codes)
+    return values.mean(), design(12, shape[0], seed).T @ dual / 12
+
+
+#: name -> (shape, seed, X) -> value and gradient of the objective of a matrix, written down independently of it
+MATRIX_FORMULAS = {
+    "targets": centred_squares,
+    "targets-huber": matrix(huber, targets, factor=1.0, rho=0.5),
+    "targets-logistic-csc": matrix(logistic, labels),
+    "targets-poisson": matrix(poisson, counts, size=0.3),
+    "softmax": multinomial,
+    "softmax-csr": multinomial_with_constants,
 }
 
 LINE_SEARCHES = (None, *line_searches)

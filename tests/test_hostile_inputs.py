@@ -465,12 +465,12 @@ def test_tables_of_numbers_are_matrices(kind):
         (sp.csr_array(B[:, None]), "b must be an array of real numbers; got csr_array"),
         ([10**400] * 30, "b must be finite; it has integers that are too large for float64"),
         (np.full(30, np.longdouble("1e400")), r"b must be finite; b\[0\] is inf"),
-        (B[:, None], r"b must have 1 dimension\(s\); got shape \(30, 1\); ravel\(\)"),
+        (B[:, None, None], r"b must have 2 dimension\(s\); got shape \(30, 1, 1\)"),
         (3.0, r"b must have 1 dimension\(s\); got shape \(\)"),
         (None, "b must be an array of real numbers; got NoneType None"),
     ],
     ids=["missing float", "missing bool", "none", "text", "digits", "complex", "record", "date", "sparse", "huge",
-         "longdouble", "column", "number", "nothing"],
+         "longdouble", "cube", "number", "nothing"],
 )  # fmt: skip
 def test_what_is_no_vector_of_numbers_is_named(b, message):
     with pytest.raises(ValueError, match=message):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import fwflow as fw
 from fwflow.checks import Report, report
-from tests.catalogue import COMBINATORIAL, OBJECTIVES, SETS
+from tests.catalogue import COMBINATORIAL, MATRIX_OBJECTIVES, OBJECTIVES, SETS
 
 ALL = SETS | COMBINATORIAL
 
@@ -20,11 +20,12 @@ def test_nothing_is_wrong_with_the_sets_of_the_library(name):
     assert {row.state for row in found.rows[:2]} == {"ok"}
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, *MATRIX_OBJECTIVES])
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_wrong_with_the_objectives_of_the_library(name, seed):
-    found = report(OBJECTIVES[name](6, seed), 6, seed=seed)
+    make, shape = (OBJECTIVES[name], 6) if name in OBJECTIVES else (MATRIX_OBJECTIVES[name], (4, 3))
+    found = report(make(shape, seed), shape, seed=seed)
     assert found.ok, found
     assert {row.member: row.state for row in found.rows}["gradient"] == "ok"
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import fwflow as fw
 from fwflow import cli
 from fwflow.reproduction import problems, runs
-from fwflow.sklearn.softmax import _SoftmaxModel
 from fwflow.tables.readers import MISSING
 from tests.cli.test_cli import main
 
@@ -44,8 +43,8 @@ def loaded(*command):
             cli.main()
         except Loaded as found:
             f, C = found.args
-            if isinstance(f, _SoftmaxModel):
-                A, more = f.design.design.A, f.intercepts_at(np.zeros(f.shape)).tolist()
+            if f.targets > 1:
+                A, more = f.design.design.A, f.intercept_at(np.zeros(f.shape)).tolist()
             else:
                 A, more = f.design.A, (repr(f.loss), f.intercept_at(np.zeros(f.shape)))
             X = A.toarray() if sp.issparse(A) else A

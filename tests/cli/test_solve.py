@@ -418,3 +418,15 @@ def test_the_first_screen_shows_the_way():
     output = CliRunner().invoke(cli.app, [], catch_exceptions=False).output
     assert "fwflow solve shop.csv --target bought" in output
     assert [name for name in ("solve", "path", "predict", "inspect", "reproduce") if name not in output] == []
+
+
+def test_three_classes_need_no_scikit_learn(tmp_path):
+    rows = [f"{a},{b},{'xyz'[k % 3]}" for k, (a, b) in enumerate(A[:, :2].round(3).tolist())]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,kind", *rows]))
+    command = ["solve", "t.csv", "--target", "kind", "--loss", "logistic", "--set", "l1:1", "--raw", "--out", "m.npz"]
+    script = f"import sys; sys.modules['sklearn'] = None; sys.argv[1:] = {command}; from fwflow import cli; cli.main()"
+    found = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    model = FittedModel.load(tmp_path / "m.npz")
+    assert model.classes == ("x", "y", "z")
+    assert model.coefficients.shape == (3, 2)

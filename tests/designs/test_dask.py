@@ -75,6 +75,7 @@ def test_products_are_those_of_the_array(m, n, height, width, dtype, kind, persi
             (D.matvec(x), A @ x),
             (D.rmatvec(R[0]), R[0] @ A),
             (D.rmatmat(R), R @ A),
+            (D.matmat(np.stack([x, -x])), np.stack([x, -x]) @ A.T),
             (D.combined(J, w).to_dense(), A[:, J] @ w),
             (D.double().matvec(x), A.astype(float) @ x.astype(float)),
         ]:

@@ -260,12 +260,12 @@ def test_products_with_several_vectors_are_those_with_each(order):
     A = np.asarray(np.random.default_rng(0).standard_normal((20, 4)), order=order)
     A[:, 1] = 7.0 + 1e-3 * A[:, 1]
     X, counts = np.random.default_rng(1).standard_normal((3, 4)), Counts()
-    inner = DenseDesign(A)
-    for outer in (inner, CountedDesign(inner, counts), inner.centred()):
+    inner, sparse = DenseDesign(A), SparseDesign(sp.csc_array(A))
+    single = DenseDesign(A.astype(np.float32)).double()
+    for outer in (inner, CountedDesign(inner, counts), inner.centred(), sparse, sparse.centred(), single):
         np.testing.assert_allclose(outer.matmat(X), [outer.matvec(x) for x in X], atol=1e-12)
     assert counts.n_design == 1 + len(X)
     assert not isinstance(inner.centred(), DenseDesign)
-    assert CountedDesign(as_design(sp.csc_array(A)), counts).matmat(X) is None
 
 
 def test_a_wrong_product_with_several_vectors_is_an_error():

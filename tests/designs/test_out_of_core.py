@@ -69,6 +69,8 @@ def test_every_kind_of_file_is_the_matrix(kind, tmp_path):
     R, J = design(2, M, 5), np.array([3, 0, 13])
     np.testing.assert_allclose(D.matvec(B[:N]), A @ B[:N], rtol=1e-12)
     np.testing.assert_allclose(D.rmatmat(R), R @ A, rtol=1e-12, atol=1e-12)
+    for X in (np.outer([1.0, 0.0, -2.0], B[:N]), np.zeros((2, N))):
+        np.testing.assert_allclose(D.matmat(X), X @ A.T, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(D.combined(J, B[:3]), A[:, J] @ B[:3], rtol=1e-12)
     for j in range(N):
         np.testing.assert_array_equal(D.column(j), A[:, j])

@@ -25,13 +25,15 @@ MODELS = {
     "sparse": fw.LinearModel(sp.csr_array(A), labels(M), loss="logistic"),
     "weights": fw.LinearModel(A, B, weights=np.arange(1.0, M + 1)),
     "single": fw.LinearModel(A.astype(np.float32), B.astype(np.float32)),
+    "targets": fw.LinearModel(A, np.stack([B, -B], axis=1), weights=np.arange(1.0, M + 1)),
+    "classes": fw.LinearModel(sp.csr_array(A), np.digitize(B, [-1, 1]), "softmax"),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_of_batches_average_to_the_gradient(name):
     f = MODELS[name]
-    x = f.point(np.linspace(-1, 1, N))
+    x = f.point(np.linspace(-1, 1, np.prod(f.shape)).reshape(f.shape))
     batches = [f.finite_sum.batch(rows) for rows in np.random.default_rng(0).permutation(M).reshape(8, -1)]
     parts = [batch.gradient(batch.slopes(x.x)) for batch in batches]
     assert {part.dtype for part in parts} == {f.dtype}
@@ -49,7 +51,7 @@ def test_runs_reach_the_optimum_and_verify_it(name, estimator):
     assert r.feasible
     point = f.point(r.x)
     g = np.asarray(f.gradient(point), dtype=np.float64)
-    assert r.gap == pytest.approx(g @ r.x - C.lmo(g).dot(g), rel=1e-3)
+    assert r.gap == pytest.approx(np.vdot(g, r.x) - C.lmo(g).dot(g), rel=1e-3)
     assert r.x.dtype == f.dtype
 
 

@@ -18,6 +18,8 @@ from tests.catalogue import (
     CERTIFIED,
     FORMULAS,
     LINE_SEARCHES,
+    MATRIX_FORMULAS,
+    MATRIX_OBJECTIVES,
     MOMENTA,
     OBJECTIVES,
     SETS,
@@ -82,6 +84,19 @@ def test_value_and_gradient_follow_the_formula(name, seed):
     point = f.point(x)
     np.testing.assert_allclose(f.value(point), value, **SAME)
     np.testing.assert_allclose(f.gradient(point), gradient, **SAME)
+
+
+@cases
+@pytest.mark.parametrize("name", MATRIX_OBJECTIVES)
+@given(seed=seeds, shape=st.sampled_from([(6, 3), (1, 2), (5, 4)]))
+def test_value_and_gradient_of_a_matrix_follow_the_formula(name, seed, shape):
+    f, X = MATRIX_OBJECTIVES[name](shape, seed), np.random.default_rng(seed).standard_normal(shape)
+    value, gradient = MATRIX_FORMULAS[name](shape, seed, X)
+    point = f.point(X)
+    # The constants of the formula are found by a solver: their error enters gradients, and values only squared.
+    atol = 1e-6 if name == "softmax-csr" else 1e-12
+    np.testing.assert_allclose(f.value(point), value, **SAME)
+    np.testing.assert_allclose(f.gradient(point), gradient, rtol=1e-10, atol=atol)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -637,7 +652,7 @@ REFUSED = {
     "A complex": (lambda: model(A=1j * A2), r"^A must be an array of real numbers"),
     "A ragged": (lambda: model(A=[[1.0], [1.0, 2.0]]), r"^A must be an array of real numbers"),
     "b nan": (lambda: model(b=[NAN, 1.0]), r"^b must be finite"),
-    "b matrix": (lambda: model(b=[[1.0], [2.0]]), r"^b must have 1 dimension.*\(2, 1\)"),
+    "b array": (lambda: model(b=[[[1.0]], [[2.0]]]), r"^b must have 2 dimension.*\(2, 1, 1\)"),
     "b long": (lambda: model(b=[1.0, 2.0, 3.0]), r"^b has 3 entries; A has 2 rows"),
     "b beyond float32": (lambda: model(A=A2.astype(np.float32), b=[1e300, 1.0]), r"^b must be finite"),
     "labels 0 1": (lambda: model(b=[0, 1], loss="logistic"), r"^b must hold labels -1 and \+1"),

@@ -13,6 +13,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_val_score
 
 import fwflow as fw
+from fwflow.run.corners import CornerPath
 from fwflow.sklearn import (
     GroupClassifier,
     GroupClassifierCV,
@@ -26,7 +27,6 @@ from fwflow.sklearn import (
     SimplexRegression,
     radius_path,
 )
-from fwflow.sklearn.corners import CornerPath
 
 RNG = np.random.default_rng(0)
 M, N = 200, 8
@@ -249,10 +249,13 @@ def test_non_negative_classifier_against_cvxpy():
         L1Classifier(positive=True).fit(X, np.arange(M) % 3)
 
 
-def test_devices_refuse_non_negative_coefficients():
+def test_devices_fit_non_negative_coefficients():
     pytest.importorskip("jax")
-    with pytest.raises(ValueError, match=r"not the ball of L1Regression\(positive=True\)"):
-        radius_path(X, Y, estimator=L1Regression(positive=True), backend="jax")
+    model = L1Regression(positive=True, tol=1e-6)
+    ours = radius_path(X, Y, [0.5, 2.0], estimator=model, backend="jax")
+    core = radius_path(X, Y, [0.5, 2.0], estimator=model)
+    assert ours.coefs.min() >= 0
+    np.testing.assert_allclose(ours.coefs, core.coefs, atol=5e-3)
 
 
 def test_devices_fit_counts_without_an_intercept():

@@ -13,7 +13,7 @@ from fwflow.designs import Counts
 from fwflow.objectives import Line
 from fwflow.points.gradients import as_gradient
 from fwflow.steps.searches import find_line_search, line_searches
-from tests.catalogue import LINE_SEARCHES, OBJECTIVES, design, labels, targets
+from tests.catalogue import LINE_SEARCHES, MATRIX_OBJECTIVES, OBJECTIVES, design, labels, targets
 
 cases = settings(deadline=None, max_examples=25, derandomize=True)
 seeds = st.integers(0, 2**16)
@@ -196,23 +196,23 @@ def test_float32_survives_parameters_that_are_numpy_numbers(options):
 
 
 @st.composite
-def segments(draw, names=tuple(OBJECTIVES)):
+def segments(draw, names=(*OBJECTIVES, *MATRIX_OBJECTIVES)):
     """A convex objective on a segment along which it falls at first: the line, and its value and slope afresh."""
     name, seed = draw(st.sampled_from(names)), draw(seeds)
     length = draw(st.sampled_from([0.01, 1.0, 5.0] if name == "smooth" else [0.01, 1.0, 100.0]))
-    f = OBJECTIVES[name](6, seed)
+    f, shape = (OBJECTIVES[name](6, seed), 6) if name in OBJECTIVES else (MATRIX_OBJECTIVES[name]((4, 3), seed), (4, 3))
     rng = np.random.default_rng(seed)
-    x, d = rng.standard_normal(6), length * rng.standard_normal(6)
+    x, d = rng.standard_normal(shape), length * rng.standard_normal(shape)
     start = f.point(x)
     g = f.gradient(start)
-    d = d if g @ d < 0 else -d
+    d = d if np.vdot(g, d) < 0 else -d
     line = along(f, start, f.point(x + d), f.value(start), None if g is None else as_gradient(g))
 
     def value(gamma):
         return f.value(f.point(x + gamma * d))
 
     def slope(gamma):
-        return float(f.gradient(f.point(x + gamma * d)) @ d)
+        return float(np.vdot(f.gradient(f.point(x + gamma * d)), d))
 
     return line, value, slope
 

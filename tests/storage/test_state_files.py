@@ -40,7 +40,7 @@ from fwflow.points.vertices import SparseVertex
 from fwflow.semidefinite.program import Factor
 from fwflow.steps.momentum import momenta
 from fwflow.steps.searches import line_searches
-from tests.catalogue import ACTIVE_SET, OBJECTIVES, SELF_STEPPING, SETS, STAGED, design, targets
+from tests.catalogue import ACTIVE_SET, MATRIX_OBJECTIVES, OBJECTIVES, SELF_STEPPING, SETS, STAGED, design, targets
 
 PACKAGE = Path(fw.__file__).parent
 
@@ -103,6 +103,8 @@ def objectives_on(name, shape):
     made = {"curved": lambda: quadratic_on(shape)}
     if len(shape) == 1:
         made |= {kind: lambda make=make: make(shape[0], 5) for kind, make in OBJECTIVES.items()}
+    else:
+        made |= {kind: lambda make=make: make(shape, 5) for kind, make in MATRIX_OBJECTIVES.items()}
     return made | ({"completion": lambda: completion_on(shape)} if name.startswith("nuclear") else {})
 
 
@@ -173,6 +175,7 @@ def test_runs_continue_bit_for_bit(method, tmp_path):
                 done.add(name)
                 break
     assert set(OBJECTIVES) <= tried
+    assert tried & set(MATRIX_OBJECTIVES)  # the sets of matrices are fewer, so that the methods share them
     assert method in SELF_STEPPING or set(SEARCHES) <= tried
     assert method not in fw.tableaus or set(AVERAGES) <= tried
     # Only these ask for more of a set than its oracle, or for an objective that few sets go with here.
@@ -954,9 +957,10 @@ def test_a_state_of_another_set_is_refused(through_file, tmp_path):
         fw.minimize(f, fw.L1Ball(2.0), method="fw", state=state)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [*OBJECTIVES, *MATRIX_OBJECTIVES])
 def test_objectives_of_the_catalogue_tell_their_data(name):
-    one, again, other = OBJECTIVES[name](6, 0), OBJECTIVES[name](6, 0), OBJECTIVES[name](6, 1)
+    make, shape = (OBJECTIVES[name], 6) if name in OBJECTIVES else (MATRIX_OBJECTIVES[name], (4, 3))
+    one, again, other = make(shape, 0), make(shape, 0), make(shape, 1)
     assert one.fingerprint() == again.fingerprint()
     assert (one.fingerprint() != other.fingerprint()) == (name != "smooth")  # functions cannot be looked into
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import make_interp_spline
 
 import fwflow as fw
-from tests.catalogue import CERTIFIED, LINE_SEARCHES, MOMENTA, OBJECTIVES, SETS, UNCERTIFIED
+from tests.catalogue import CERTIFIED, LINE_SEARCHES, MATRIX_OBJECTIVES, MOMENTA, OBJECTIVES, SETS, UNCERTIFIED
 
 INTERVAL = fw.Box(-1.0, 1.0)
 # Iterates are mixtures of a few dozen rounded terms; the certificate itself allows this much.
@@ -45,7 +45,7 @@ def random_completion(shape, rng):
 
 
 def objectives_on(name, shape):
-    names = ["random", *(OBJECTIVES if len(shape) == 1 else [])]
+    names = ["random", *(OBJECTIVES if len(shape) == 1 else MATRIX_OBJECTIVES)]
     return names + ["completion"] * name.startswith("nuclear")
 
 
@@ -53,6 +53,8 @@ def make_objective(name, shape, seed):
     rng = np.random.default_rng(seed)
     if name == "random":
         return random_quadratic(shape, rng)
+    if name in MATRIX_OBJECTIVES:
+        return MATRIX_OBJECTIVES[name](shape, seed)
     return random_completion(shape, rng) if name == "completion" else OBJECTIVES[name](shape[0], seed)
 
 

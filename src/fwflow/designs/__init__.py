@@ -10,6 +10,7 @@ from fwflow.designs.base import CountedDesign, Counts, DataCost, DataLost, Desig
 from fwflow.designs.blocked import open
 from fwflow.designs.distributed import Distributed, is_dask_array
 from fwflow.designs.in_memory import DenseDesign, SparseDesign
+from fwflow.designs.targets import TargetDesign, on_used_rows, width
 
 __all__ = [
     "CountedDesign",
@@ -20,8 +21,11 @@ __all__ = [
     "Design",
     "Distributed",
     "SparseDesign",
+    "TargetDesign",
     "as_design",
+    "on_used_rows",
     "open",
+    "width",
 ]
 
 

@@ -111,6 +111,10 @@ class Design(ABC):
         ends = np.cumsum([0, *(len(each[0]) for each in few)])
         return sp.csc_array((values.astype(self.dtype, copy=False), rows, ends), (self.shape[0], len(indices)))
 
+    def part(self, indices: Array) -> Any:
+        """Return ``A[:, indices]`` in memory as an array, a CSC matrix or a design."""
+        return self.columns(indices)
+
     def matmat(self, X: Array) -> Array | None:
         """Return ``X @ A.T``, one vector per row of X, if one pass over the data suffices for all; else None."""
         return None
@@ -139,6 +143,10 @@ class Design(ABC):
         """Return the same matrix with products in double precision, or None."""
         return None
 
+    def counted(self, counts: Counts) -> Design:
+        """Return this matrix for one run, which reports passes over the data to `counts`."""
+        return CountedDesign(self, counts)
+
 
 class DesignWrapper(Design):
     """Design that changes some members of another design."""
@@ -166,7 +174,7 @@ class Counts:
 
 
 # Members that are compared with a column at their first use.
-_CHECKED = ("combined", "columns", "rmatmat", "some_columns", "some_rows")
+_CHECKED = ("combined", "columns", "matmat", "rmatmat", "some_columns", "some_rows")
 
 
 class CountedDesign(DesignWrapper):

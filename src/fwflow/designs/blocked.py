@@ -88,19 +88,24 @@ class BlockedDesign(Design):
         return self._print
 
     def matvec(self, x: Array) -> Array:
-        x = np.asarray(x, self.dtype)
-        return self._placed(_product, [(j, x[own]) for j, own in enumerate(self._columns) if x[own].any()])
+        return self.matmat(x)
+
+    def matmat(self, X: Array) -> Array:
+        X = np.asarray(X.T, self.dtype)
+        if not X.any():
+            return np.zeros((*X.shape[1:], self.shape[0]), self.dtype)
+        return self._placed(_product, [(j, X[own]) for j, own in enumerate(self._columns) if X[own].any()]).T
 
     def rmatvec(self, r: Array) -> Array:
-        g = self.rmatmat(np.asarray(r, self.dtype))
-        self._sizes = np.abs(g)
-        return g
+        return self.rmatmat(r)
 
     def rmatmat(self, R: Array) -> Array:
         R = np.asarray(R, self.dtype)
         parts = [R[..., own] for own in self._rows]
         terms = [[((i, j), part) for i, part in enumerate(parts)] for j in range(len(self._columns))]
-        return np.concatenate(self._sums(_left_product, terms), axis=-1)
+        G = np.concatenate(self._sums(_left_product, terms), axis=-1)
+        self._sizes = np.abs(G).reshape(-1, self.shape[1]).max(axis=0)
+        return G
 
     def combined(self, indices: Array, values: Array) -> Vertex:
         if all(int(j) in self._kept for j in indices):

@@ -105,12 +105,18 @@ class _DoubledDesign(Design):
             yield place, self.A[place].astype(np.float64)
 
     def matvec(self, x: Array) -> Array:
-        return np.concatenate([dot(block, x) for _, block in self._blocks()])
+        return self.matmat(x)
 
     def rmatvec(self, r: Array) -> Array:
-        total = np.zeros(self.shape[1])
+        return self.rmatmat(r)
+
+    def matmat(self, X: Array) -> Array:
+        return np.concatenate([dot(X, block.T) for _, block in self._blocks()], axis=-1)
+
+    def rmatmat(self, R: Array) -> Array:
+        total = np.zeros((*R.shape[:-1], self.shape[1]))
         for place, block in self._blocks():
-            total += dot(r[place], block)
+            total += dot(R[..., place], block)
         return total
 
     def column(self, j: int) -> DenseVertex:
@@ -148,6 +154,12 @@ class SparseDesign(_InMemory):
 
     def rmatvec(self, r: Array) -> Array:
         return np.asarray(dot(self._transpose, r))
+
+    def matmat(self, X: Array) -> Array | None:
+        return np.asarray(dot(self.A, X.T)).T
+
+    def rmatmat(self, R: Array) -> Array | None:
+        return np.asarray(dot(self._transpose, R.T)).T
 
     def columns(self, indices: Array) -> sp.csc_array:
         return self.A[:, indices]

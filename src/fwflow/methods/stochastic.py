@@ -61,13 +61,13 @@ class Spider:
 class Saga:
     r"""Mean of the last gradient of every row, corrected by the new gradients of the batch (Defazio et al., 2014).
 
-    The memory has one number per row: the derivative of its loss in the prediction.
+    The memory has one number per row and target: the derivative of its loss in the prediction.
     """
 
     def __init__(self, problem: Problem, iterate: Iterate, memory: tuple[Array, Array] | None) -> None:
         data, x = problem.objective.finite_sum, iterate.point.x
         assert data is not None
-        slopes, mean = (np.zeros(data.count, x.dtype), np.zeros_like(x)) if memory is None else memory
+        slopes, mean = (np.zeros((data.count, *x.shape[1:]), x.dtype), np.zeros_like(x)) if memory is None else memory
         self.slopes: Array = slopes.copy()
         self.mean: Array = mean
 

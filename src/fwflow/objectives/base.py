@@ -126,7 +126,7 @@ class ImageMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows of the data, with their targets and the factors of their losses."""
+    """Some rows of the data, with their targets and the factors of their losses, one target after the other."""
 
     A: Any
     b: Array
@@ -134,12 +134,13 @@ class Batch:
     loss: Loss
 
     def slopes(self, x: Array) -> Array:
-        """Return the derivative of each row's loss with respect to its prediction at x."""
-        return np.asarray(self.factor * self.loss.derivative(np.asarray(dot(self.A, x)), self.b))
+        """Return the derivative of each row's loss with respect to its predictions at x, one row per row."""
+        z = np.asarray(dot(self.A, x)).T
+        return np.asarray(self.factor * self.loss.derivative(z.reshape(-1), self.b)).reshape(z.shape).T
 
     def gradient(self, slopes: Array) -> Array:
         """Return the mean of the gradients of the rows with these derivatives."""
-        return np.asarray(dot(slopes, self.A)) / len(slopes)
+        return np.asarray(dot(slopes.T, self.A)).T / len(slopes)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from fwflow._numerics import dot
 from fwflow._validation import Array
-from fwflow.designs import Counts, Design
-from fwflow.objectives.image_based import LossOfImage, average, optimal_intercept
+from fwflow.designs import Counts, Design, TargetDesign, width
+from fwflow.objectives.image_based import LossOfImage
 from fwflow.objectives.restriction import KeptHessian, Product, Restriction
 
 # Share of nonzero entries from which on a column of a sparse matrix is dense in products of columns, chosen without
@@ -20,6 +20,19 @@ _DENSE = 0.25
 # Accuracy of intercepts, see `optimal_intercept`. Newton's method doubles the number of correct digits in a step, so
 # that this saves the last step of most searches. Runs verify their gaps at the exact intercept.
 _ACCURACY = 1e-12
+# Number of images whose intercepts are kept: those of the two ends of a step and of the extrapolated point.
+_KEPT_IMAGES = 3
+
+
+def _gram(B: Any, w: Array, centred: bool) -> Array:
+    """Return ``B.T @ diag(w) @ B`` of an array or a CSC matrix, with centred columns if asked."""
+    if not sp.issparse(B):
+        B = B - dot(w, B) / (w.sum() or 1.0) if centred else B
+        return np.asarray(dot(B.T, B * w[:, None]))
+    H = _weighted_gram(B, w)
+    means = dot(B.T, w) / (float(w.sum()) or 1.0)
+    # Columns of sparse data are not nearly constant, so that little cancels.
+    return H - np.multiply.outer(means * w.sum(), means) if centred else H
 
 
 def _weighted_gram(B: Any, w: Array) -> Array:
@@ -60,8 +73,8 @@ class LossOnColumns(Restriction):
         self.size, self.rank = B.shape[1], B.shape[0]
         entries = B.data_cost.of_pass if isinstance(B, Design) else B.nnz if sp.issparse(B) else None
         self.work = float(entries or self.size * len(model.b))
-        self._guess: float | None = None  # intercept of the last image
-        self._last: tuple[Array, Array] | None = None  # the last image, and the same with its intercept
+        self._guess: Any = None  # intercepts of the last image
+        self._known: list[tuple[Array, Array]] = []  # the last images, and the same with their intercepts
 
     def _multiply(self, v: Array) -> Array:
         self.counts.n_design += self.share
@@ -83,11 +96,13 @@ class LossOnColumns(Restriction):
         """Return the image plus its optimal intercept, if the model has one."""
         if not self.model.intercept:
             return z
-        if self._last is None or self._last[0] is not z:
-            model, image = self.model, np.asarray(z, dtype=np.float64)
-            self._guess = optimal_intercept(model.loss, image, model.b, model.weights, self._guess, _ACCURACY)
-            self._last = z, z + self._guess
-        return self._last[1]
+        for image, shifted in self._known:
+            if image is z:
+                return shifted
+        self._guess = self.model.constants(np.asarray(z, dtype=np.float64), self._guess, _ACCURACY)
+        shifted = self.model._plus(z, self._guess)
+        self._known = [(z, shifted), *self._known[: _KEPT_IMAGES - 1]]
+        return shifted
 
     def value(self, v: Array, z: Array) -> float:
         return self.model._value(self._shifted(z))
@@ -99,8 +114,8 @@ class LossOnColumns(Restriction):
         model, dz, z = self.model, end - start, self._shifted(start)
         if model.intercept and self.bounded:
             # Any intercept at the end gives an upper bound. This one is optimal up to second order, without a search.
-            w = model.weights if model.quadratic else model.seconds(z)
-            dz = dz - average(dz, w if w is None or w.any() else model.weights)
+            w = None if model.quadratic else model.seconds(z)
+            dz = model._less_means(dz) if w is None or not w.any() else model.curved(w).centred(dz)
         bound = model.steepest * float(np.vdot(dz, dz)) if self.bounded else math.inf
         if model.quadratic and model.weights is None:
             return bound
@@ -109,28 +124,43 @@ class LossOnColumns(Restriction):
         return min(bound, float(np.vdot(change, dz)))
 
     def _columns(self, free: Array) -> Any:
-        return self.B.columns(free) if isinstance(self.B, Design) else self.B[:, free]
+        return self.B.part(free) if isinstance(self.B, Design) else self.B[:, free]
 
     def hessian(self, z: Array, free: Array) -> Array:
+        r"""Return the Hessian in the entries `free` of v.
+
+        For several targets it is :math:`\sum_i H_i \otimes b_i b_i^T`, where row i has the Hessian
+        :math:`H_i = \operatorname{diag}(s_i)`, less :math:`s_i s_i^T / \sum_k s_{ik}` if its targets are coupled. The
+        constants of coupled targets are eliminated together.
+        """
         B, w = self._columns(free), self.model.seconds(self._shifted(z))
-        self.counts.n_design += 2 * self.share * len(free) / self.size
-        if sp.issparse(B):
-            H = _weighted_gram(B, w)
-            means = dot(B.T, w) / (float(w.sum()) or 1.0)
-            # Columns of sparse data are not nearly constant, so that little cancels.
-            return H - np.multiply.outer(means * w.sum(), means) if self.model.intercept else H
+        self.counts.n_design += 2 * self.share * width(B) / width(self.B)
+        if not isinstance(B, TargetDesign):
+            return _gram(B, w, self.model.intercept)
+        columns, targets = B.places(np.arange(len(free)))
+        B, S, curved = B.design.columns(columns), w.reshape(self.model.targets, -1), self.model.curved(w)
+        H = np.zeros((len(free), len(free)), w.dtype)
+        for k in np.unique(targets):
+            own = np.flatnonzero(targets == k)
+            H[np.ix_(own, own)] = _gram(B[:, own], S[k], self.model.intercept and not self.model.loss.coupled)
+        if not self.model.loss.coupled:
+            return H
+        weighted = _scaled(B, S[targets].T)
+        H -= _dense(dot(_scaled(B, curved.shares[targets].T).T, weighted))
         if self.model.intercept:
-            B = B - dot(w, B) / (w.sum() or 1.0)
-        return np.asarray(dot(B.T, B * w[:, None]))
+            across = -np.asarray(dot(weighted.T, curved.shares.T))
+            across[np.arange(len(free)), targets] += np.asarray(weighted.sum(axis=0)).reshape(-1)
+            H -= dot(across, dot(curved.inverse, across.T))
+        return H
 
     def hessian_product(self, z: Array, free: Array) -> Product:
-        w = self.model.seconds(self._shifted(z))
-        total = float(w.sum()) if self.model.intercept else 0.0
+        curved = self.model.curved(self.model.seconds(self._shifted(z)))
         forward: Product
         backward: Product
         if 3 * len(free) <= self.size:  # copied columns take at most a third of the memory of all
-            share = (1.0 if isinstance(self.B, Design) else self.share) * len(free) / self.size
-            few = LossOnColumns(self.model, self._columns(free), share=share, counts=self.counts)
+            B = self._columns(free)
+            share = (self.share or 1.0) * width(B) / width(self.B)
+            few = LossOnColumns(self.model, B, share=share, counts=self.counts)
             forward, backward = few._multiply, few._transposed
         else:
             whole = np.zeros(self.size, z.dtype)
@@ -142,9 +172,18 @@ class LossOnColumns(Restriction):
             forward, backward = padded, lambda r: self._transposed(r)[free]
 
         def product(p: Array) -> Array:
-            t = forward(p)
-            if total > 0:
-                t = t - float(np.vdot(w, t)) / total
-            return backward(w * t)
+            return backward(curved.second * curved.centred(forward(p)))
 
         return product
+
+
+def _scaled(B: Any, factors: Array) -> Any:
+    """Return the entrywise product of a dense or CSC matrix with a dense one."""
+    if not sp.issparse(B):
+        return B * factors
+    columns = np.repeat(np.arange(B.shape[1]), np.diff(B.indptr))
+    return sp.csc_array((B.data * factors[B.indices, columns], B.indices, B.indptr), B.shape)
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -15,10 +16,10 @@ from numpy.typing import ArrayLike
 from fwflow._fingerprints import fingerprint
 from fwflow._numerics import dot, length, quietly
 from fwflow._validation import Array, InputError, finite_array, suggest
-from fwflow.designs import CountedDesign, Counts, Design, as_design
+from fwflow.designs import Counts, Design, as_design
 from fwflow.objectives.base import ImageMap, Line, NumericalTrouble, Objective, parabola
 from fwflow.objectives.losses import Ahead, Loss
-from fwflow.objectives.quadratic_models import CentredModel, CoordinateModel, Model
+from fwflow.objectives.quadratic_models import NOWHERE, CentredModel, CoordinateModel, Model
 from fwflow.objectives.restriction import QuadraticOnEntries, Restriction
 from fwflow.points.point import Lifted, Point
 from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Vertex, read_only
@@ -26,6 +27,11 @@ from fwflow.points.vertices import DenseVertex, Scaled, SparseVertex, Sum, Verte
 _EPS = float(np.finfo(np.float64).eps)
 # Largest number of steps. The search range doubles, so that this number of steps reaches all floating-point numbers.
 _MOST = 2000
+# Largest number of Newton steps for the intercepts of a coupled loss, chosen without tuning. A few steps are enough
+# unless nearly all probabilities are zero or one; then each step moves them by the logarithm of its length only.
+_MOST_COUPLED = 10_000
+# Length of a Newton step after which the error, about its square, is below rounding.
+_LAST_STEP = 1e-7
 # Share of nonzero entries of x up to which its image is computed from their columns. Chosen without tuning.
 _FEW = 1 / 3
 # Least curvature of a loss with unbounded curvature in a quadratic model, as a share of the largest one. Chosen without
@@ -104,9 +110,9 @@ class DesignImage(Objective):
     def design(self) -> Design:
         return self.image_map.design
 
-    def _target(self, b: Any, name: str = "A") -> Array:
-        """Return the data vector b, finite in the type of the design, with one entry per row."""
-        b = finite_array(b, "b", ndim=1, dtype=self.dtype)
+    def _target(self, b: Any, name: str = "A", ndim: int = 1) -> Array:
+        """Return the data b, finite in the type of the design, with one entry per row, or a matrix of such columns."""
+        b = finite_array(b, "b", ndim=ndim, dtype=self.dtype)
         if len(b) != self.image_map.size:
             raise InputError(f"b has {len(b)} entries; {name} has {self.image_map.size} rows, and they must agree")
         return b
@@ -124,7 +130,7 @@ class DesignImage(Objective):
 
     def counted_by(self, counts: Counts) -> Self:
         watched = super().counted_by(counts)
-        watched.image_map = DesignMap(CountedDesign(self._run_design(), counts), watched.cache, counts)
+        watched.image_map = DesignMap(self._run_design().counted(counts), watched.cache, counts)
         return watched
 
     def precise(self) -> Objective:
@@ -262,6 +268,9 @@ class LossOfImage(Objective):
     factor: float
     #: Factors of the losses, one per entry of the image. None: all are one.
     weights: Array | None = None
+    #: Number of targets. The image and b hold one target after the other.
+    targets: int = 1
+    #: Whether a constant is added to the image, one per target.
     intercept: bool = False
     #: Whether the loss can be computed for some predictions only.
     _limited: bool = False
@@ -279,16 +288,18 @@ class LossOfImage(Objective):
         # Overflow in a loss of the library gives a value or slope that is not finite, which the loop sees.
         self._computed = quietly(_called) if loss.trusted else _called
         self.quadratic, self.lower_bound = self.loss.quadratic, 0.0 if self.loss.nonnegative else -np.inf
-        total = float(len(b))
+        rows = len(b) // self.targets
+        total = float(rows)
         if weights is not None:
-            self.weights = read_only(finite_array(weights, "weights", ndim=1, dtype=b.dtype))
-            if len(self.weights) != len(b):
-                raise ValueError(f"weights has {len(self.weights)} entries; it must have {len(b)}, one per datum")
-            if (self.weights < 0).any() or not self.weights.any():
+            w = finite_array(weights, "weights", ndim=1, dtype=b.dtype)
+            if len(w) != rows:
+                raise ValueError(f"weights has {len(w)} entries; it must have {rows}, one per datum")
+            if (w < 0).any() or not w.any():
                 raise ValueError("weights must not be negative, and at least one must be positive")
-            if self.loss.values(b[:1], b[:1]) is None:
+            if self.loss.values(b[: self.targets], b[: self.targets]) is None:
                 raise ValueError(f"weights need the loss of single entries; {self.loss!r} does not define `values`")
-            total = float(self.weights.sum(dtype=np.float64))
+            total = float(w.sum(dtype=np.float64))
+            self.weights = read_only(w if self.targets == 1 else np.tile(w, self.targets))
         self.factor = scale_factor(scale, total)
 
     def counted_by(self, counts: Counts) -> Self:
@@ -344,28 +355,82 @@ class LossOfImage(Objective):
         largest = 1.0 if self.weights is None else float(self.weights.max(initial=0.0))
         return self.factor * self.loss.curvature * largest
 
-    def _on_rows(self, rows: Array | None) -> Self:
+    def _on_rows(self, rows: Array | slice | None) -> Self:
         """Return the losses of some entries of the image, with their factors; None stands for all."""
         if rows is None:
             return self
         twin = copy.copy(self)
         twin.b, twin.weights = self.b[rows], None if self.weights is None else self.weights[rows]
+        twin.loss = self.loss.on(rows)
         return twin
+
+    def _by_target(self) -> list[Self]:
+        """Return the losses of each target, of which only the loss, b and the weights are used."""
+        rows = len(self.b) // self.targets
+        return [self._on_rows(slice(k * rows, (k + 1) * rows)) for k in range(self.targets)]
+
+    def _less_means(self, z: Array) -> Array:
+        """Return an image minus its weighted mean, for each target."""
+        if self.targets == 1:
+            return z - average(z, self.weights)
+        weights = np.ones_like(z) if self.weights is None else self.weights
+        return CentredModel(weights, NOWHERE, self.targets).centred(z)
 
     def _weighed(self, entries: Array) -> Array:
         return self.factor * (entries if self.weights is None else self.weights * entries)
 
-    def _shifted(self, z: Array, guess: float | None = None) -> Array:
-        """Return the image, plus the optimal intercept if the model has one; `guess` is close to it."""
-        return z + self._shift(z, guess) if self.intercept else z
+    def _shifted(self, z: Array, guess: Any = None) -> Array:
+        """Return the image, plus the optimal intercepts if the model has some; `guess` is close to them."""
+        return self._plus(z, self._shift(z, guess)) if self.intercept else z
 
-    def _shift(self, z: Array, guess: float | None = None) -> float:
+    def _plus(self, z: Array, shift: Any) -> Array:
+        """Return an image plus a constant for each target."""
+        return z + (shift if np.ndim(shift) == 0 else np.repeat(shift, len(z) // self.targets).astype(z.dtype))
+
+    def _shift(self, z: Array, guess: Any = None) -> Any:
         known = {} if self.cache is None else self.cache
         loss, image, shift = known.get("shift", (None, None, 0.0))
         if loss is not self.loss or image is not z:  # An objective made by `ahead` shares the cache.
-            shift = optimal_intercept(self.loss, np.asarray(z, dtype=np.float64), self.b, self.weights, guess)
+            shift = self.constants(np.asarray(z, dtype=np.float64), guess)
             known["shift"] = self.loss, z, shift
         return shift
+
+    def constants(self, z: Array, guess: Any = None, accuracy: float = 4 * _EPS) -> Any:
+        """Return the optimal intercept for an image, or an array of them if there are several targets."""
+        if self.loss.coupled:
+            return self._coupled_constants(z, np.zeros(self.targets) if guess is None else guess)
+        if self.targets == 1:
+            return optimal_intercept(self.loss, z, self.b, self.weights, guess, accuracy)
+        guesses = [None] * self.targets if guess is None else guess
+        parts = zip(self._by_target(), z.reshape(self.targets, -1), guesses, strict=True)
+        return np.array([optimal_intercept(p.loss, own, p.b, p.weights, near, accuracy) for p, own, near in parts])
+
+    def _coupled_constants(self, z: Array, c: Array) -> Array:
+        """Return the optimal intercepts of a coupled loss by Newton steps from c, damped as in Bach (2010)."""
+        weights, before = np.ones(len(z)) if self.weights is None else self.weights.astype(np.float64), np.inf
+        total = float(weights.sum()) / self.targets
+        for _ in range(_MOST_COUPLED):
+            shifted = self._plus(z, c)
+            terms = weights * self.loss.derivative(shifted, self.b) / total
+            slopes = terms.reshape(self.targets, -1).sum(axis=1)
+            second = weights * self.loss.second(shifted, self.b) / total
+            error, size = float(np.abs(slopes).max()), float(np.abs(terms).sum())
+            step = -dot(self.curved(second).inverse, slopes)
+            reach = float(np.ptp(step))
+            rounding = reach < 0.1 and error > before / 4  # a full step that does not converge quadratically
+            if error <= 1e-15 * size or rounding or reach <= 1e-15 * (1 + float(np.abs(c).max())):
+                return c
+            if reach <= _LAST_STEP:
+                return np.asarray(c + step)
+            # The damping is that for functions with generalised self-concordance.
+            c, before = c + (step if reach < 0.1 else math.log1p(reach) / reach * step), error
+        raise NumericalTrouble("the optimal intercepts are infinite: the loss decreases without end as they grow")
+
+    def curved(self, second: Array) -> Any:
+        """Return the quadratic with these second derivatives in the image and without linear part."""
+        if not (self.intercept or self.loss.coupled):
+            return Model(second, NOWHERE)
+        return CentredModel(second, NOWHERE, self.targets, self.loss.coupled, self.intercept)
 
     def rounding(self, point: Point, vertex: Lifted) -> float:
         z = image_of(point)
@@ -379,7 +444,7 @@ class LossOfImage(Objective):
         shift = None
         if self.intercept:
             # f does not depend on a constant in the image, and the shorter direction has smaller rounding errors.
-            direction = direction - average(direction, self.weights)
+            direction = self._less_means(direction)
             shift = self._shift(z)
 
         def image_at(gamma: float) -> Array:
@@ -393,8 +458,7 @@ class LossOfImage(Objective):
 
         def second(gamma: float) -> float:
             weights = self.seconds(image_at(gamma))
-            across = direction - average(direction, weights) if self.intercept else direction
-            return float(dot(weights, _square(across)))
+            return float(dot(weights, _square(self.curved(weights).centred(direction))))
 
         norm2 = float(dot(direction, direction))
         weighed = self.factor * norm2 if self.weights is None else float(dot(self._weighed(direction), direction))
@@ -422,17 +486,15 @@ class LossOfImage(Objective):
         z = np.zeros_like(z) if self.quadratic else z  # The model is the same everywhere, and exact at zero.
         shifted = self._shifted(z)
         second = self.loss.second(shifted, self.b)
-        if not self.quadratic:
+        if not (self.quadratic or self.loss.coupled):
             # A Newton step has no length where a loss is linear, as in the tails of Huber's loss. The curvature added
             # there (chosen without tuning) is small compared with that of a nearly saturated loss. Exponentials have
             # curvatures of many sizes.
             bounded = self.loss.curvature < math.inf
             largest = float(second.max()) or (self.loss.curvature if bounded else 1.0)
             second = np.maximum(second, (1e-3 if bounded else _LEAST_CURVED) * largest)
-        second, slopes = self._weighed(second), self._slopes(shifted)
-        if self.intercept:
-            return CentredModel(second, second * (z - average(z, second)) - slopes)
-        return Model(second, second * z - slopes)
+        model = self.curved(self._weighed(second))
+        return replace(model, pull=model.second * model.centred(z) - self._slopes(shifted))
 
     def ahead(self, point: Point, share: float) -> Self:
         twin = copy.copy(self)

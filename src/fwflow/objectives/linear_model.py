@@ -1,4 +1,4 @@
-"""Linear models: losses of the predictions A x and the data b."""
+"""Linear models: losses of the predictions A x and the data b, for one target or several."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any, Self
 from weakref import ref
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fwflow._numerics import dot
-from fwflow._validation import Array
-from fwflow.designs import Design
+from fwflow._validation import Array, InputError, finite_array
+from fwflow.designs import Design, TargetDesign, on_used_rows, width
 from fwflow.objectives.base import Batch, FiniteSum, Objective
 from fwflow.objectives.columns import LossOnColumns
-from fwflow.objectives.image_based import DesignImage, LossOfImage, image_of
+from fwflow.objectives.image_based import DesignImage, DesignMap, LossOfImage, image_of
 from fwflow.objectives.losses import Loss, find_loss
 from fwflow.objectives.quadratic_models import stacked
 from fwflow.objectives.restriction import KeptHessian, Restriction
@@ -32,7 +31,9 @@ class LinearModel(DesignImage, LossOfImage):
     r"""Mean (or sum) of losses, :math:`f(x) = \frac1m \sum_i \ell(a_i^T x, b_i)`.
 
     Each point stores the product A x. A gradient therefore needs exactly one pass over A, and a line search needs no
-    pass.
+    pass. If b is a matrix with one column per target, x is a matrix with one column per target, too, and f is the sum
+    over the targets: :math:`f(X) = \frac1m \sum_i \sum_k \ell(a_i^T x_k, b_{ik})`. One pass over A then serves all
+    targets.
 
     Parameters
     ----------
@@ -40,28 +41,33 @@ class LinearModel(DesignImage, LossOfImage):
         Dense data is not copied. Sparse data is converted to CSC once if it has another format. Between two runs, you
         may change data in place if it was not copied. A Dask array stays with its workers, see
         `designs.Distributed`; `designs.open` opens files larger than memory.
-    b : (m,) array_like
-        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. Not copied.
+    b : (m,) or (m, k) array_like
+        Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. A vector is not copied. For the
+        loss "softmax", the class of each row: numbers or texts. `classes` holds the classes in ascending order, and
+        column j of x belongs to ``classes[j]``.
     loss : str or Loss
         A name in ``fwflow.objectives.losses.losses``, for example "squared" (the default) or "logistic", or an object.
-        ``fwflow list losses`` prints all names.
+        ``fwflow list losses`` prints all names. "softmax" is the multinomial logistic loss of two classes or more,
+        :math:`\log \sum_k e^{z_k} - z_c` for a row of class c with the predictions z.
     scale : {"mean", "sum"}
-        Whether f is the mean (the default) or the sum of the losses.
+        Whether f is the mean over the rows (the default) or the sum of the losses.
     rho : float
         Parameter of two losses, in units of b; 1 by default. "huber" is linear for residuals larger than rho.
         "quantile" is quadratic on an interval of width rho, which should be small compared with the residuals.
     quantile : float
         Level of the loss "quantile", strictly between 0 and 1; 0.5, the default, is the median.
     weights : (m,) array_like, optional
-        Non-negative factors of the losses; the mean is then the weighted mean.
+        Non-negative factors of the losses of the rows; the mean is then the weighted mean.
     intercept : bool
         Add a constant without constraints to A x, and minimise over it: :math:`f(x) = \min_c \sum_i \ell(a_i^T x + c,
-        b_i)`; `intercept_at` returns c. False by default. Sparse data stays sparse. For matrices in memory, nearly
-        constant columns are copied and centred, because rounding errors would be too large otherwise.
+        b_i)`; `intercept_at` returns c, or an array with one constant per target. False by default. Sparse data stays
+        sparse. For matrices in memory, nearly constant columns are copied and centred, because rounding errors would be
+        too large otherwise.
 
     See Also
     --------
     L1Ball : Set for sparse coefficients.
+    GroupBall, NuclearBall : Sets for several targets, with few nonzero rows or of low rank.
     path : Solutions for many radii.
     fwflow.sklearn.L1Regression : Estimator for scikit-learn.
     fwflow.jax.LinearModel : The same on a GPU.
@@ -84,9 +90,26 @@ class LinearModel(DesignImage, LossOfImage):
     >>> f = fw.LinearModel([[1.0], [2.0], [3.0]], [2, 7, 20], loss="poisson")
     >>> fw.minimize(f, fw.L1Ball(5.0)).x.round(2)
     array([0.99])
+
+    Two targets that depend on the first column of A only (the multi-task lasso):
+
+    >>> A = np.array([[1.0, 2.0], [2.0, -1.0], [-3.0, 0.0]])
+    >>> f = fw.LinearModel(A, np.outer(A[:, 0], [3.0, 4.0]))
+    >>> fw.minimize(f, fw.GroupBall([0, 0, 1, 1], 4.0)).x.round(2)
+    array([[2.4, 3.2],
+           [0. , 0. ]])
+
+    Three classes, with one column of coefficients per class:
+
+    >>> f = fw.LinearModel(A, ["red", "blue", "green"], loss="softmax")
+    >>> f.classes.tolist(), fw.minimize(f, fw.NuclearBall(1.0)).x.shape
+    (['blue', 'green', 'red'], (2, 3))
     """
 
     restrictable = True
+    #: Classes of the loss "softmax" in ascending order. None for other losses.
+    classes: Array | None = None
+
     _screen: Screen | None = None
     #: Design of the runs of a path, during which the data does not change.
     _path_design: Design | None = None
@@ -104,10 +127,20 @@ class LinearModel(DesignImage, LossOfImage):
         intercept: bool = False,
     ) -> None:
         super().__init__(A)
-        self._set_losses(find_loss(loss, rho, quantile), self._target(b), scale, weights)
+        if isinstance(loss, str) and loss == "softmax":
+            self.classes, b = _indicators(b)
+        B = finite_array(b, "b", dtype=self.dtype)
+        B = self._target(B, ndim=2 if B.ndim > 1 else 1)
+        if B.ndim == 2:
+            if not B.shape[1]:
+                raise InputError(f"b must have one column per target; its shape is {B.shape}")
+            self.targets, self.shape = B.shape[1], (*self.shape, B.shape[1])
+            self.image_map = DesignMap(TargetDesign(self.design, self.targets))
+            self.data_cost = self.design.data_cost
+        self._set_losses(find_loss(loss, rho, quantile, self.targets), B.T.reshape(-1), scale, weights)
         self.intercept = bool(intercept)
-        if self.intercept:
-            self.loss.check_intercept(self.b if self.weights is None else self.b[self.weights > 0])
+        for one in self._by_target() if self.intercept else ():
+            self.loss.check_intercept(one.b if one.weights is None else one.b[one.weights > 0])
 
     def _run_design(self) -> Design:
         if self._path_design is not None:
@@ -119,9 +152,10 @@ class LinearModel(DesignImage, LossOfImage):
         plain = self.weights is None and not self.intercept
         return settings if plain else settings | {"weights": self.weights, "intercept": self.intercept}
 
-    def intercept_at(self, x: Any) -> float:
-        """Return the optimal intercept at x, or 0 for a model without one."""
-        return self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
+    def intercept_at(self, x: Any) -> Any:
+        """Return the optimal intercept at x, or zero for a model without one; for several targets, an array of them."""
+        found = self._shift(image_of(self.point(x, "x"))) if self.intercept else 0.0
+        return found if len(self.shape) == 1 else np.full(self.targets, found)
 
     def for_path(self) -> Self:
         rows, columns = self.design.shape
@@ -165,7 +199,7 @@ class LinearModel(DesignImage, LossOfImage):
             return LazyGradient(dual, self.shape, ref(self._screen))
         g = np.array(self.design.rmatvec(dual), dtype=self.dtype)  # A design may return the same buffer again.
         g.setflags(write=False)
-        return g
+        return g.reshape(self.shape)
 
     def gradients(self, points: Sequence[Point]) -> Array | None:
         return self.design.rmatmat(np.stack([self.dual(point) for point in points]))
@@ -176,16 +210,15 @@ class LinearModel(DesignImage, LossOfImage):
     def restricted(self, point: Point, places: Array | None) -> Restriction:
         if places is None:
             return LossOnColumns(self, self.design, counts=self.image_map.counts, kept=self.kept)
-        B = self.design.columns(places)
-        rest = np.array(point.x).reshape(-1)
+        B, rest = self.design.part(places), np.array(point.x).reshape(-1)
         v, rest[places] = rest[places], 0
-        offset = image_of(point) - np.asarray(dot(B, v)) if rest.any() else None
-        rows = None
-        if sp.issparse(B) and not self.intercept:
-            # The losses of rows without entries in these columns are constant.
-            rows = np.unique(B.indices)
-            B, offset = B.tocsr()[rows].tocsc(), None if offset is None else offset[rows]
-        share = len(places) / self.design.shape[1]
+        offset = rows = None
+        if rest.any():
+            offset = image_of(point) - np.asarray(B.matvec(v) if isinstance(B, Design) else dot(B, v))
+        if not self.intercept:  # The losses of rows without entries in these columns are constant.
+            B, rows = on_used_rows(B)
+            offset = offset if rows is None or offset is None else offset[rows]
+        share = width(B) / width(self.design)
         return LossOnColumns(self._on_rows(rows), B, offset, share, self.image_map.counts)
 
     def on_atoms(self, atoms: Sequence[Atom]) -> Restriction:
@@ -196,9 +229,25 @@ class LinearModel(DesignImage, LossOfImage):
         # An intercept depends on all rows together.
         if self.intercept or self.design.some_rows(np.zeros(0, dtype=np.intp)) is None:
             return None
-        return FiniteSum(self.design.shape[0], self._batch)
+        return FiniteSum(len(self.b) // self.targets, self._batch)
 
     def _batch(self, rows: Array) -> Batch:
-        factor = self.factor * len(self.b)
-        weighed = factor if self.weights is None else factor * self.weights[rows]
-        return Batch(self.design.some_rows(rows), self.b[rows], weighed, self.loss)
+        count = len(self.b) // self.targets
+        own, factor = (np.arange(self.targets)[:, None] * count + rows).reshape(-1), self.factor * count
+        weighed = factor if self.weights is None else factor * self.weights[own]
+        return Batch(self.design.some_rows(rows), self.b[own], weighed, self.loss)
+
+
+def _indicators(labels: Any) -> tuple[Array, Array]:
+    """Return the classes in ascending order, and a matrix with a column for each, in which a one marks its rows."""
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise InputError(f'b must hold one class per row for loss="softmax"; its shape is {labels.shape}')
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise InputError('b must hold classes of one kind for loss="softmax", all numbers or all texts') from None
+    if len(classes) < 2 or classes[-1:] != classes[-1:]:
+        what = "NaN" if len(classes) and classes[-1:] != classes[-1:] else f"{classes.tolist()} only"
+        raise InputError(f'b must hold two classes or more for loss="softmax"; it holds {what}')
+    return classes, np.eye(len(classes))[codes]

@@ -39,6 +39,9 @@ class Loss(ABC):
     labels: bool = False
     #: Whether no value is below zero, which bounds what a larger set can gain.
     nonnegative: bool = False
+    #: Whether the loss of a row depends on the predictions of all targets together. With the second derivatives s of a
+    #: row, its Hessian is then ``diag(s) - s s' / sum(s)``, so that a number added to all predictions changes nothing.
+    coupled: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -48,6 +51,10 @@ class Loss(ABC):
     def check(self, b: Array) -> None:
         """Raise ValueError if the data are invalid for this loss."""
         return
+
+    def on(self, entries: Any) -> Loss:
+        """Return the loss of some entries of z; by default all entries have the same."""
+        return self
 
     @abstractmethod
     def value(self, z: Array, b: Array) -> float:
@@ -313,13 +320,68 @@ def _log_limit(z: Array) -> float:
     return 44.0 if z.dtype == np.float32 else 354.0
 
 
+@dataclass(frozen=True)
+class Softmax(Loss):
+    r"""Multinomial logistic loss :math:`\log \sum_k e^{z_k} - z_c` of the class c, for `LinearModel` only.
+
+    The predictions z of one class follow those of another, and b holds ones for the class of each row, else zeros.
+    """
+
+    classes: int
+    curvature = 0.5
+    labels = True
+    nonnegative = True
+    coupled = True
+
+    def check(self, b: Array) -> None:
+        if len(b) % self.classes or {*np.unique(b)} != {0, 1} or (b.reshape(self.classes, -1).sum(axis=0) != 1).any():
+            raise InputError('the multinomial loss needs classes: LinearModel(A, classes, loss="softmax")')
+
+    def check_intercept(self, b: Array) -> None:
+        if not b.any():
+            raise InputError("a class has no row with a positive weight, so its optimal intercept is minus infinity")
+
+    def _of_rows(self, z: Array) -> tuple[Array, Array]:
+        """Return the predictions less their maxima, and the exponentials of these, row by row."""
+        Z = z.reshape(self.classes, -1)
+        Z = Z - Z.max(axis=0)
+        return Z, np.exp(Z)
+
+    def values(self, z: Array, b: Array) -> Array:
+        Z, E = self._of_rows(z)
+        own = b.reshape(Z.shape)
+        # Losses near zero would be lost in a logarithm of numbers near one.
+        total = np.log1p(np.where(own > 0, np.expm1(Z), E).sum(axis=0))
+        return np.asarray((own * (total - Z)).reshape(-1))
+
+    def value(self, z: Array, b: Array) -> float:
+        return float(self.values(z, b).sum())
+
+    def derivative(self, z: Array, b: Array) -> Array:
+        own = b.reshape(self.classes, -1)
+        others = (1 - own) * self.second(z, b).reshape(own.shape)
+        # One minus a probability near one would be imprecise.
+        return np.asarray((others - own * others.sum(axis=0)).reshape(-1))
+
+    def second(self, z: Array, b: Array) -> Array:
+        """Return the probabilities."""
+        _, E = self._of_rows(z)
+        return np.asarray((E / E.sum(axis=0)).reshape(-1))
+
+    def terms(self, z: Array, b: Array) -> Array:
+        return np.abs(z)
+
+
 class Ahead(Loss):
     """Another loss at ``start + share * z``, as a function of z."""
 
     def __init__(self, loss: Loss, start: Array, share: float) -> None:
         self.loss, self.start, self.share = loss, start, share
-        self.curvature, self.quadratic = share**2 * loss.curvature, loss.quadratic
+        self.curvature, self.quadratic, self.coupled = share**2 * loss.curvature, loss.quadratic, loss.coupled
         self.growth = None if loss.growth is None else share * loss.growth
+
+    def on(self, entries: Any) -> Loss:
+        return Ahead(self.loss.on(entries), self.start[entries], self.share)
 
     def value(self, z: Array, b: Array) -> float:
         return self.loss.value(self.start + self.share * z, b)
@@ -360,11 +422,14 @@ losses: Mapping[str, type[Any]] = MappingProxyType(
 )
 
 
-def find_loss(loss: str | Loss, rho: float, quantile: float = 0.5) -> Loss:
-    """Return the loss of that name, or the object itself; losses get those of the parameters that they have."""
+def find_loss(loss: str | Loss, rho: float, quantile: float = 0.5, classes: int | None = None) -> Loss:
+    """Return the loss of that name, or the object itself; losses get those of the parameters that they have.
+
+    With a number of classes, "softmax" is a name too.
+    """
 
     def make(kind: Any) -> Loss:
-        given = {"rho": rho, "quantile": quantile}
+        given = {"rho": rho, "quantile": quantile, "classes": classes}
         return kind(**{name: value for name, value in given.items() if name in kind.__dataclass_fields__})
 
-    return find(loss, "loss", losses, Loss, make)
+    return find(loss, "loss", losses if classes is None else {**losses, "softmax": Softmax}, Loss, make)

@@ -55,6 +55,10 @@ class Model:
         images = stacked([atom.image_vertex for atom in atoms])
         return images, images
 
+    def centred(self, images: Array) -> Array:
+        """Return one image or several, without the parts that do not change the model."""
+        return images
+
     def point(self, left: Array, right: Array, shape: Shape) -> Point:
         """Return the point with these sides; it has the parts that the objective needs."""
         return Point(NOWHERE, right)
@@ -78,23 +82,58 @@ class CoordinateModel(Model):
         return Point(left.reshape(shape), right)
 
 
-@storable("centred-model")
+@storable("centred-model", valid=lambda model: model.targets > 0 and np.size(model.second) % model.targets == 0)
+@dataclass(frozen=True)
 class CentredModel(Model):
-    """Quadratic minimised over a constant in the image: the mean of an image, weighted by `second`, is subtracted."""
+    """Quadratic minimised over a constant in the predictions of each target, or coupled over the targets, or both.
+
+    The image holds the predictions of one target after the other. From an image, the best constants are subtracted:
+    without coupling, the mean weighted by `second` for each target. In a coupled model, each row of predictions is
+    moved by its mean weighted by `second`, too.
+    """
+
+    targets: int = 1
+    coupled: bool = False
+    free: bool = True  # whether there are constants
 
     moving = True
 
     def sides(self, atom: Atom) -> tuple[Array, Array]:
-        image = self._centred(flat(atom.image_vertex))
+        image = self.centred(flat(atom.image_vertex))
         return image, image
 
     def stack(self, atoms: Sequence[Atom]) -> tuple[Any, Any]:
-        images = self._centred(np.stack([flat(atom.image_vertex) for atom in atoms]))
+        images = self.centred(np.stack([flat(atom.image_vertex) for atom in atoms]))
         return images, images
 
-    def _centred(self, images: Array) -> Array:
-        means = dot(images, self.second) / (self.second.sum() or 1.0)
-        return images - (means[:, None] if images.ndim == 2 else means)
+    def centred(self, images: Array) -> Array:
+        Z, S = images.reshape(*images.shape[:-1], self.targets, -1), self.second.reshape(self.targets, -1)
+        P = self.shares
+        if P is not None:
+            Z = Z - (P * Z).sum(axis=-2, keepdims=True)
+        if self.free:
+            sums = np.stack([dot(Z[..., k, :], S[k]) for k in range(self.targets)], axis=-1)
+            c = (sums / self._totals if P is None else dot(sums, self.inverse)).astype(Z.dtype)[..., None]
+            Z = Z - (c if P is None else c - (c * P).sum(axis=-2, keepdims=True))
+        return Z.reshape(images.shape)
+
+    @cached_property
+    def _totals(self) -> Array:
+        totals = self.second.reshape(self.targets, -1).sum(axis=-1, dtype=np.float64)
+        return np.where(totals > 0, totals, 1.0)
+
+    @cached_property
+    def shares(self) -> Array | None:
+        """Shares of the targets in the second derivatives of each row of a coupled model, one row per target."""
+        S = self.second.reshape(self.targets, -1)
+        return S / np.maximum(S.sum(axis=0), np.finfo(S.dtype).tiny) if self.coupled else None
+
+    @cached_property
+    def inverse(self) -> Array:
+        """Inverse of the Hessian in the constants, made regular along the direction that does not change the loss."""
+        S = np.asarray(self.second, dtype=np.float64).reshape(self.targets, -1)
+        H = np.diag(S.sum(axis=1)) - dot(S, np.asarray(self.shares, dtype=np.float64).T)
+        return np.linalg.inv(H + float(S.sum()) * (1 / self.targets + 1e-14 * np.eye(self.targets)))
 
 
 def gram(X: Any, Y: Any) -> Array:

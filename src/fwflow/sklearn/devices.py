@@ -23,7 +23,7 @@ class DevicePath:
 
     def __init__(self, model: BallEstimator, task: Samples) -> None:
         f, name = model._objective(task), type(model).__name__
-        if not isinstance(f, fw.LinearModel):
+        if not isinstance(f, fw.LinearModel) or len(f.shape) > 1:
             raise ValueError(f"backend='jax' fits regressions and classifiers of two classes, but not this {name}")
         self._set = fwj.as_jax_set(model._ball(1.0, f.shape))
         if self._set.radius is None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
@@ -26,10 +26,9 @@ from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.in_memory import Centre
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
 from fwflow.objectives.losses import Logistic, Loss, Poisson, find_loss, losses
+from fwflow.run.corners import CornerPath
 from fwflow.run.paths import minimised, origin
 from fwflow.sets.vectors import group_labels
-from fwflow.sklearn.corners import CornerPath
-from fwflow.sklearn.softmax import _SoftmaxModel, probabilities
 
 # Held-out loss of a sample whose class does not occur in the training data, where the predicted probability is zero
 # and the logarithm infinite: the loss at a probability of one rounding unit of double precision.
@@ -196,7 +195,7 @@ class OverL1Ball(BallEstimator):
             return super()._ball(radius, shape)
         if len(shape) > 1:
             raise ValueError(
-                f"Only binary classification is supported with positive=True; y has {shape[0]} classes, whose "
+                f"Only binary classification is supported with positive=True; y has {shape[1]} classes, whose "
                 "probabilities depend on differences of coefficients only, so set positive=False"
             )
         return fw.UnitSimplex(radius)
@@ -234,7 +233,7 @@ class OverGroupBall(BallEstimator):
     _set = fw.GroupBall
 
     def _ball(self, radius: float, shape: tuple[int, ...]) -> fw.GroupBall:
-        return self._set(np.broadcast_to(self._labels(shape[-1]), shape).reshape(-1), radius, self.p)
+        return self._set(np.repeat(self._labels(shape[0]), math.prod(shape[1:])), radius, self.p)
 
     def _labels(self, features: int) -> Array:
         """Return the group of every feature as a number."""
@@ -388,7 +387,7 @@ class LinearEstimator(BallEstimator):
 
     def _kept(self) -> Any:
         coef = vars(self).get("coef_")
-        return coef[0] if coef is not None and coef.ndim == 2 and len(coef) == 1 else coef
+        return coef if coef is None or coef.ndim == 1 else coef[0] if len(coef) == 1 else coef.T
 
     def _decision(self, X: Any) -> Array:
         """Return the linear predictions for the data that a user gives."""
@@ -542,7 +541,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def _objective(self, task: Samples) -> Any:
         if len(self.classes_) > 2:
-            return _SoftmaxModel(task.X, task.y, task.weights, self.fit_intercept)
+            return fw.LinearModel(task.X, task.y, "softmax", weights=task.weights, intercept=self.fit_intercept)
         labels = np.where(task.y > 0, 1.0, -1.0)
         return fw.LinearModel(task.X, labels, Logistic(), weights=task.weights, intercept=self.fit_intercept)
 
@@ -550,7 +549,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if x.ndim == 1:
             self._keep_linear(x[None], np.array([f.intercept_at(x)], dtype=x.dtype))
             return
-        self._keep_linear(x, f.intercepts_at(x))
+        self._keep_linear(x.T, f.intercept_at(x))
         if self._centre is not None:
             self.intercept_ -= self.intercept_.mean()  # adding a constant to all classes changes no probability
 
@@ -572,7 +571,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities, one column per class."""
         Z = self.decision_function(X)
-        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else probabilities(Z.T).T
+        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else softmax(Z, axis=1)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities, one column per class."""

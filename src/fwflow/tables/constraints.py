@@ -148,7 +148,7 @@ class Constraint:
                     raise InputError(f"the model has no column {name!r} ({option}); {near(name, names)}")
 
     def on(self, columns: Sequence[Made], shape: tuple[int, ...]) -> fw.ConstraintSet:
-        """Return the set of coefficients of the given shape, whose last axis belongs to the prepared columns."""
+        """Return the set of coefficients of the given shape, whose first axis belongs to the prepared columns."""
         return self._with(self.numbers, columns, shape)
 
     def ball(self, columns: Sequence[Made], shape: tuple[int, ...]) -> Callable[[float], fw.ConstraintSet]:
@@ -168,7 +168,7 @@ class Constraint:
         if self.name == "group":
             places = {name: place for place, name in enumerate(dict.fromkeys(made.column for made in columns))}
             labels = np.array([places[made.column] for made in columns])
-            return fw.GroupBall(np.broadcast_to(labels, shape).reshape(-1), *numbers)
+            return fw.GroupBall(np.repeat(labels, math.prod(shape[1:])), *numbers)
         if not self.lower and not self.upper:
             return SETS[self.name][0](*numbers)
         least, most = _limits(self.lower, columns, -math.inf), _limits(self.upper, columns, math.inf)

@@ -317,7 +317,7 @@ class FittedModel:
         """Return the model of a run, dated now. Further fields may be given by name."""
         defaults: dict[str, Any] = {"intercept": 0.0, "target": "", "classes": None, "dropped": (), "data": ""}
         return cls(
-            coefficients=np.asarray(result.x),
+            coefficients=np.asarray(result.x).T,  # one row per class
             names=tuple(names),
             loss=loss,
             constraint=constraint,

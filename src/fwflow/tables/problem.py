@@ -38,8 +38,8 @@ class TableProblem:
 
     Attributes
     ----------
-    f : LinearModel or multinomial logistic loss
-        Objective. For more than two classes, its points have one row per class.
+    f : LinearModel
+        Objective. For more than two classes, its points have one column per class.
     names, target : tuple of str, str
         Names of the prepared columns and of the target.
     classes : tuple of str, or None
@@ -101,9 +101,8 @@ class TableProblem:
 
     def intercept_at(self, x: Any) -> float | tuple[float, ...]:
         """Return the best constant term for some coefficients, or one per class for more than two classes."""
-        if _many(self.classes):
-            return tuple(self.f.intercepts_at(x).tolist())
-        return float(self.f.intercept_at(x))
+        found = self.f.intercept_at(x)
+        return tuple(found.tolist()) if _many(self.classes) else found
 
     def on(self, rows: Array) -> TableProblem:
         """Return the problem of some rows, with a preparation that is fitted to these rows only.
@@ -161,10 +160,10 @@ class TableProblem:
         x : array
             Coefficients, in the shape of the points of `f`.
         """
-        sizes = np.abs(np.atleast_2d(x)).sum(axis=0) * np.nan_to_num([made.standard for made in self.made], nan=1.0)
+        sizes = np.abs(x).reshape(len(x), -1).sum(axis=1) * np.nan_to_num([made.standard for made in self.made], nan=1.0)
         name = self.made[int(sizes.argmax())].source
         columns = np.array([made.source == name for made in self.made])
-        z = np.asarray(dot(self.X[:, columns], x[..., columns].T))
+        z = np.asarray(dot(self.X[:, columns], x[columns]))
         if self.rows < _LEAK_ROWS or not np.ptp(z) > 0:
             return ""
         if self.classes is None:
@@ -301,7 +300,7 @@ class TableProblem:
         return ModelPath(
             as_constraint(constraint).name,
             found.radii[: len(results)],
-            np.stack([result.x for result in results]) + 0.0,  # Adding zero turns -0.0 into 0.0.
+            np.stack([result.x.T for result in results]) + 0.0,  # Adding zero turns -0.0 into 0.0.
             np.array([self.intercept_at(result.x) for result in results], dtype=float),
             np.array([result.fun for result in results], dtype=float),
             np.array([result.gap for result in results], dtype=float),
@@ -456,19 +455,9 @@ def _objective(
     X: Any, y: Array, classes: Sequence[str] | None, loss: str, rho: float, quantile: float, intercept: bool
 ) -> Any:
     """Return the loss of the rows. For more than two classes it is multinomial."""
-    if _many(classes):
-        return _multinomial(X, y, intercept)
-    b = y if classes is None else np.where(y > 0, 1.0, -1.0)
-    return fw.LinearModel(X, b, loss, rho=rho, quantile=quantile, intercept=intercept)
-
-
-def _multinomial(X: Any, codes: Array, intercept: bool) -> Any:
-    """Return the multinomial logistic loss. The import of scikit-learn takes about a second."""
-    try:
-        from fwflow.sklearn.softmax import _SoftmaxModel
-    except ModuleNotFoundError:
-        raise InputError("models of more than two classes need scikit-learn: pip install 'fwflow[cli]'") from None
-    return _SoftmaxModel(X, codes, intercept=intercept)
+    many = _many(classes)
+    b = y if classes is None or many else np.where(y > 0, 1.0, -1.0)
+    return fw.LinearModel(X, b, "softmax" if many else loss, rho=rho, quantile=quantile, intercept=intercept)
 
 
 def _default_rho(loss: str, y: Array) -> float:

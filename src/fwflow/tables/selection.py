@@ -328,7 +328,7 @@ class _Fold:
 
     def scores_at(self, x: Any) -> tuple[float, float]:
         """Return score and mean loss for some coefficients."""
-        return self.scorer(np.asarray(dot(self.X, x.T) + np.asarray(self.part.intercept_at(x))), self.y)
+        return self.scorer(np.asarray(dot(self.X, x) + np.asarray(self.part.intercept_at(x))), self.y)
 
 
 def _best(scorer: _Score, scores: Array, rule: str) -> tuple[Array, Array, int]:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import lasso_path
 
+from fwflow.run.corners import CornerPath
 from fwflow.sklearn import L1RegressionCV, linear, radius_path
-from fwflow.sklearn.corners import CornerPath
 
 RNG = np.random.default_rng(0)
 WIDE, TALL = RNG.standard_normal((15, 40)) + 2, RNG.standard_normal((60, 8)) + 2
