@@ -110,9 +110,10 @@ def _feed(digest: Any, part: Any) -> None:
     if isinstance(part, np.ndarray | np.generic):
         digest.update(f"array {part.dtype.name} {part.shape};".encode())
         # The entries in the order of C, without a copy of the whole array.
-        flags, little = ["external_loop", "buffered", "zerosize_ok"], part.dtype.newbyteorder("<")
-        for entries in np.nditer(part, flags, order="C", op_dtypes=[little], buffersize=2**16):
-            digest.update(entries.tobytes())
+        options: Any = {"flags": ["external_loop", "buffered", "zerosize_ok"], "order": "C", "buffersize": 2**16}
+        chunks: Any = np.nditer(part, op_dtypes=part.dtype.newbyteorder("<"), **options)
+        for chunk in chunks:
+            digest.update(chunk.tobytes())
     elif sp.issparse(part):
         columns = sp.csc_array(part)
         indices, indptr = columns.indices.astype(np.int64), columns.indptr.astype(np.int64)

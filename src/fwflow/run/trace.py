@@ -54,18 +54,18 @@ class Trace:
         return Trace(self._rows)
 
     @property
-    def _columns(self) -> tuple[tuple[float, ...], ...]:
-        return tuple(zip(*self._rows, strict=True))
+    def _columns(self) -> tuple[Array, ...]:
+        return tuple(map(np.array, zip(*self._rows, strict=True)))
 
     @property
     def _has_valid_counts(self) -> bool:
         return all(isinstance(n, int) and n >= 0 for row in self._rows for n in row[3:5])
 
     @classmethod
-    def _of_columns(cls, columns: tuple[tuple[float, ...], ...]) -> Trace:
+    def _of_columns(cls, columns: tuple[Any, ...]) -> Trace:
         if len(columns) not in (0, len(COLUMNS)):
             raise ValueError(f"a trace has {len(COLUMNS)} columns, not {len(columns)}")
-        return cls(zip(*columns, strict=True))
+        return cls(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
 
     def append(self, *row: float) -> None:
         """Add a row with the entries in the order of the columns."""
