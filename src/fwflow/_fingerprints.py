@@ -87,11 +87,11 @@ def _differences(name: str, mine: Any, theirs: Any) -> list[tuple[str, str]]:
 
 def _inner_differences(mine: dict[str, Any], theirs: dict[str, Any], outer: str) -> list[tuple[str, str]]:
     """Return the differences between all parts; the entries of a matrix have the name of the matrix in its owner."""
-    common = [(name, one, theirs[name]) for name, one in mine.items() if name in theirs]
     return [
         found
-        for name, one, other in common
-        for found in _differences(outer if name == "entries" and outer else name, one, other)
+        for name in mine
+        if name in theirs
+        for found in _differences(outer if name == "entries" and outer else name, mine[name], theirs[name])
     ]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -305,6 +305,7 @@ class Memory:
     values: Any = None
     seen: int = 0
     names: Sequence[str] = ()
+    modes: tuple[Literal["slow", "fast"], ...] = ()
     cache: dict = field(default_factory=dict, init=False)
 
 
@@ -472,6 +473,7 @@ NO_DATA = {
     "deep where it is met again": (lambda: [inner := deep(60), deep(50, inner)], r"memory\[1\].* is nested too deeply"),
     "annotation": (lambda: Memory(seen="many"), r"state\.memory\.seen is a str where Memory says int"),
     "items": (lambda: Memory(names=(1.0,)), r"state\.memory\.names is a tuple where Memory says .*Sequence\[str\]"),
+    "choices": (lambda: Memory(modes=("lazy", "fast")), r"state\.memory\.modes is a tuple where Memory says .*Literal"),
     "not valid": (lambda: Memory(seen=-1), r"state\.memory is not a valid Memory"),
 }
 
@@ -777,7 +779,7 @@ CRAFTED = {
     "a key that cannot be one": (lambda d: d["objects"].extend([["list"], ["dict", [len(d["objects"])], 1]]), "hash"),
     "half a pair": (lambda d: d["objects"].append(["dict", 1]), "malformed"),
     "towers of tuples": (tower, "nested too deeply"),
-    "doubling keys": (doubling, "its dicts are too large"),
+    "doubling keys": (doubling, "too large keys"),
 }
 
 

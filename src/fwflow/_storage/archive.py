@@ -134,7 +134,7 @@ class Reader:
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self._arrays = dict(arrays)  # numbers that no entry has taken, by type
-        self._objects: list[Any] = []
+        self._objects: dict[int, Any] = {}
         self._sizes: list[tuple[int, int]] = []  # depths, and numbers of values that are visited to hash an object
         self._seen: Seen = {}
 
@@ -145,17 +145,18 @@ class Reader:
             inner = [self._sizes[part[0]] for part in parts if type(part) is list] if kind != "array" else []
             depth = 1 + max((depth for depth, _ in inner), default=0)
             demand(depth <= _DEEPEST, f"it{_TOO_DEEP}")
-            weight = 1 + len(parts) + sum(weight for _, weight in inner)
-            hashed += weight if kind == "dict" else 0
-            demand(hashed < _MOST_HASHED, "its dicts are too large")
-            self._objects.append(self._array(*parts) if kind == "array" else self._made(kind, self._values(parts)))
-            self._sizes.append((depth, weight))
+            keys = parts[::2] if kind == "dict" else []
+            hashed += sum(self._sizes[key[0]][1] for key in keys if type(key) is list)
+            demand(hashed < _MOST_HASHED, "its dicts have too large keys")
+            made = self._array(*parts) if kind == "array" else self._made(kind, self._values(parts))
+            self._objects[len(self._objects)] = made
+            self._sizes.append((depth, 1 + len(parts) + sum(weight for _, weight in inner)))
         demand(not any(map(len, self._arrays.values())), "it has numbers that belong to no array")
         return self._values([root])[0]
 
     def _values(self, parts: list[Any]) -> list[Any]:
         demand(dict not in map(type, parts), "it has a part of an unknown kind")
-        return [self._objects[part[0]] if type(part) is list else part for part in parts]
+        return [self._objects.__getitem__(*part) if type(part) is list else part for part in parts]
 
     def _made(self, kind: str, parts: list[Any]) -> Any:
         if kind == "object":

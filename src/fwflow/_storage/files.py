@@ -123,7 +123,8 @@ def load_arrays(path: Path, content: bytes | None = None) -> Any:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
-                check_unpacked(path, sum(member.file_size for member in members), path.stat().st_size)
+                size = path.stat().st_size if content is None else len(content)
+                check_unpacked(path, sum(member.file_size for member in members), size)
                 if len({member.filename for member in members}) < len(members):
                     raise InputError(f"{path} has two members of the same name")
                 for member in members:

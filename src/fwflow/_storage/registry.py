@@ -72,7 +72,8 @@ def storable(
         taken = by_name[name].cls if name in by_name else cls
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
-        by_name[name] = by_class[cls] = Kind(name, cls, attributes, make, valid)
+        factory = getattr(cls, make) if make else cls
+        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid)
         return cls
 
     return register
@@ -85,21 +86,17 @@ class Kind:
     name: str
     cls: type[Any]
     named: tuple[str, ...]
-    make: str
+    factory: Callable[..., Any]
     valid: Callable[[Any], bool]
-
-    @cached_property
-    def _factory(self) -> Callable[..., Any]:
-        return getattr(self.cls, self.make) if self.make else self.cls
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
         """Annotations of the parameters of the constructor."""
-        parameters = [*inspect.signature(self._factory).parameters]
+        parameters = [*inspect.signature(self.factory).parameters]
         try:
             hints = get_type_hints(self.cls)
             if self.named:
-                hints |= get_type_hints(self._factory if self.make else self.cls.__init__)
+                hints |= get_type_hints(self.cls.__init__ if self.factory is self.cls else self.factory)
         except NameError:  # a class inside a function, whose annotations cannot be resolved
             hints = {}
         return {name: hints.get(name, Any) for name in parameters[: len(self.named) or None]}
@@ -118,7 +115,7 @@ class Kind:
 
     def made(self, values: Sequence[Any]) -> Any:
         """Return the object with these attributes."""
-        return self._factory(**dict(zip(self._hints, values, strict=True)))
+        return self.factory(**dict(zip(self._hints, values, strict=True)))
 
 
 by_name: dict[str, Kind] = {}
@@ -147,7 +144,7 @@ def fits(value: Any, hint: Any, seen: Seen) -> bool:
         return True
     if not isinstance(value, _NUMBERS.get(cls, cls)) or (isinstance(value, bool) and cls in (int, float)):
         return False
-    if not args or type(value) not in (tuple, list, dict):  # parts of other objects have annotations of their own
+    if not args or not isinstance(value, tuple | list | dict):  # parts of other objects have their own annotations
         return True
     if (id(value), hint) not in seen:
         seen[id(value), hint] = _contents_fit(value, cls, args, seen)
@@ -156,7 +153,7 @@ def fits(value: Any, hint: Any, seen: Seen) -> bool:
 
 def _contents_fit(value: Any, cls: type[Any], args: tuple[Any, ...], seen: Seen) -> bool:
     items, hints = value, args
-    if type(value) is dict:
+    if isinstance(value, dict):
         items, hints = [part for item in value.items() for part in item], args * len(value)
     elif cls is not tuple or Ellipsis in args:
         # Whether an item fits a class depends on its type only.
