@@ -143,7 +143,7 @@ class DesignImage(Objective):
     def fingerprint(self) -> str:
         design = self.design
         data = {"dtype": design.dtype.name, self.matrix: design.fingerprint(), "b": self.b}
-        return fingerprint(self, design.shape, **data, **self._settings())
+        return fingerprint(self, **data, shape=design.shape, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of the function other than the design and b, by name."""
