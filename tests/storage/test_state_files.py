@@ -37,6 +37,7 @@ from fwflow.objectives import screening
 from fwflow.points.gradients import DenseGradient, Sampled
 from fwflow.points.point import Atom, Lifted, Point
 from fwflow.points.vertices import SparseVertex
+from fwflow.run.trace import Trace
 from fwflow.semidefinite.program import Factor
 from fwflow.steps.momentum import momenta
 from fwflow.steps.searches import line_searches
@@ -410,6 +411,13 @@ def test_what_is_shared_stays_shared():
     one.values[0][0] = 5
     assert shared[0] == 0
     assert "cache" not in str(archive.Writer().value(memory))
+
+
+def test_rows_of_a_trace_come_back_with_their_types():
+    rows = [(1.5, np.nan, 0.0, 1, 2, 0, np.inf), (-0.0, 1e-300, 0.25, 2, 3, 0.5, 1.0)]
+    again = round_trip(Trace(rows))
+    assert repr(again._rows) == repr(rows)
+    assert round_trip(Trace())._rows == []
 
 
 @pytest.mark.parametrize("stopped", [0, 7])

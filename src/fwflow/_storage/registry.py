@@ -23,7 +23,7 @@ _NUMBERS = {float: int | float | np.integer | np.floating, int: int | np.integer
 
 
 def storable(
-    name: str, *attributes: str, make: str = "", valid: Callable[[Any], bool] = lambda made: True
+    name: str, *attributes: str, make: str = "", valid: Callable[[Any], bool] | None = None
 ) -> Callable[[type[T]], type[T]]:
     """Register a class whose objects may be part of a state, so that `State.save` can write them.
 
@@ -73,7 +73,7 @@ def storable(
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
         factory = getattr(cls, make) if make else cls
-        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid)
+        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid or (lambda made: True))
         return cls
 
     return register
@@ -115,7 +115,7 @@ class Kind:
 
     def made(self, values: Sequence[Any]) -> Any:
         """Return the object with these attributes."""
-        return self.factory(**dict(zip(self._hints, values, strict=True)))
+        return self.factory(*values) if self.named else self.factory(**dict(zip(self._hints, values, strict=True)))
 
 
 by_name: dict[str, Kind] = {}
