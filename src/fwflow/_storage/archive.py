@@ -224,10 +224,12 @@ def laid_out(flat: Array, shape: Sequence[int], strides: Sequence[int] | None) -
     """Return an array with these strides, in memory of its own; None stands for the order of C."""
     if strides is None:
         return flat.reshape(shape)
-    demand(strides_of(shape, strides) == strides, "the entries of an array overlap or have large gaps")
-    reach = [stride * (length - 1) for stride, length in zip(strides, shape, strict=True)]
+    normal = strides_of(shape, strides)
+    same = all(n == 1 or one == other for n, one, other in zip(shape, strides, normal, strict=True))
+    demand(same, "the entries of an array overlap or have large gaps")
+    reach = [stride * (length - 1) for stride, length in zip(normal, shape, strict=True)]
     buffer, first = np.zeros(1 + sum(map(abs, reach)), flat.dtype), -sum(min(0, r) for r in reach)
-    steps = [stride * flat.itemsize for stride in strides]
+    steps = [stride * flat.itemsize for stride in normal]
     array: Array = np.ndarray(shape, flat.dtype, buffer, first * flat.itemsize, steps)
     array[...] = flat.reshape(shape)
     return array
