@@ -116,16 +116,20 @@ def seekable(path: Path) -> BinaryIO:
         return io.BytesIO(file.read())
 
 
-def load_arrays(path: Path) -> Any:
+def load_arrays(path: Path, content: bytes | None = None) -> Any:
     """Return the array of an ``.npy`` file, or the arrays of an ``.npz`` file by name; either may be within a ``.gz``.
 
-    Sizes are checked before unpacking, because zipfile never returns more bytes than a member declares.
+    Members that are no arrays are bytes. Sizes are checked before unpacking, because zipfile never returns more bytes
+    than a member declares. The bytes of the file may be given in `content`.
     """
-    with seekable(path) as file:
+    with seekable(path) if content is None else io.BytesIO(content) as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
-                check_unpacked(path, sum(member.file_size for member in members), path.stat().st_size)
+                size = path.stat().st_size if content is None else len(content)
+                check_unpacked(path, sum(member.file_size for member in members), size)
+                if len({member.filename for member in members}) < len(members):
+                    raise InputError(f"{path} has two members of the same name")
                 for member in members:
                     with archive.open(member) as stream:
                         _check_header(stream, member.file_size)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from fwflow._validation import Array
+from fwflow._validation import Array, InputError
 
 T = TypeVar("T")
 
 #: Results of `fits` by the identity of the value and the annotation.
 Seen = dict[tuple[int, Any], bool]
 
-_PLAIN = {type(None), bool, int, float, str, bytes}
+# Types of the values that an annotation by a type of numbers accepts.
+_NUMBERS = {float: int | float | np.integer | np.floating, int: int | np.integer, bool: bool | np.bool_}
 
 
 def storable(
@@ -72,7 +73,7 @@ def storable(
         if (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"storable: the name {name!r} belongs to {taken.__module__}.{taken.__qualname__}")
         factory = getattr(cls, make) if make else cls
-        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid)
+        by_name[name] = by_class[cls] = Kind(name, cls, attributes, factory, valid or (lambda made: True))
         return cls
 
     return register
@@ -86,37 +87,35 @@ class Kind:
     cls: type[Any]
     named: tuple[str, ...]
     factory: Callable[..., Any]
-    valid: Callable[[Any], bool] | None
+    valid: Callable[[Any], bool]
 
     @cached_property
-    def attributes(self) -> tuple[str, ...]:
-        """Names of the stored attributes."""
-        if self.named:
-            return self.named
-        return tuple(f.name for f in fields(self.cls) if f.init) if is_dataclass(self.cls) else self.cls._fields
-
-    @cached_property
-    def _hints(self) -> tuple[Any, ...]:
+    def _hints(self) -> dict[str, Any]:
+        """Annotations of the parameters of the constructor."""
+        parameters = [*inspect.signature(self.factory).parameters]
         try:
             hints = get_type_hints(self.cls)
             if self.named:
                 hints |= get_type_hints(self.cls.__init__ if self.factory is self.cls else self.factory)
         except NameError:  # a class inside a function, whose annotations cannot be resolved
-            return (Any,) * len(self.attributes)
-        names = [*inspect.signature(self.factory).parameters] if self.named else self.attributes
-        return tuple(hints.get(name, Any) for name in names[: len(self.attributes)])
+            hints = {}
+        return {name: hints.get(name, Any) for name in parameters[: len(self.named) or None]}
 
-    def fault(self, values: Sequence[Any], seen: Seen) -> tuple[str, str] | None:
-        """Return the first attribute that does not fit its annotation, and a description of the fault."""
-        for name, value, hint in zip(self.attributes, values, self._hints, strict=True):
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of the stored attributes."""
+        return self.named or tuple(self._hints)
+
+    def check(self, values: Sequence[Any], seen: Seen, what: str = "") -> None:
+        """Raise an error that names the first attribute which does not fit its annotation."""
+        for name, value, hint in zip(self.attributes, values, self._hints.values(), strict=True):
             if not fits(value, hint, seen):
                 wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-                return name, f"is a {type(value).__name__} where {self.cls.__name__} says {wanted}"
-        return None
+                raise InputError(f"{what}.{name} is a {type(value).__name__} where {self.cls.__name__} says {wanted}")
 
     def made(self, values: Sequence[Any]) -> Any:
         """Return the object with these attributes."""
-        return self.factory(*values) if self.named else self.cls(**dict(zip(self.attributes, values, strict=True)))
+        return self.factory(*values) if self.named else self.factory(**dict(zip(self._hints, values, strict=True)))
 
 
 by_name: dict[str, Kind] = {}
@@ -135,34 +134,29 @@ def fits(value: Any, hint: Any, seen: Seen) -> bool:
     `seen` keeps results by identity, so that parts that are shared many times are checked once. Annotations that do not
     describe data (a protocol, a type variable) accept every value.
     """
-    if hint is Any:
-        return True
-    if hint is float:
-        return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
     origin, args = get_origin(hint), get_args(hint)
-    if origin is None:
-        return not isinstance(hint, type) or isinstance(hint, type(Protocol)) or isinstance(value, hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, arg, seen) for arg in args)
     if origin is Literal:
         return value in args
-    if not isinstance(origin, type) or not isinstance(value, origin):
-        return not isinstance(origin, type)
+    cls = origin or hint
+    if hint is Any or not isinstance(cls, type) or isinstance(cls, type(Protocol)):
+        return True
+    if not isinstance(value, _NUMBERS.get(cls, cls)) or (isinstance(value, bool) and cls in (int, float)):
+        return False
+    if not args or not isinstance(value, tuple | list | dict):  # parts of other objects have their own annotations
+        return True
     if (id(value), hint) not in seen:
-        seen[id(value), hint] = _contents_fit(value, origin, args, seen)
+        seen[id(value), hint] = _contents_fit(value, cls, args, seen)
     return seen[id(value), hint]
 
 
-def _contents_fit(value: Any, origin: type[Any], args: tuple[Any, ...], seen: Seen) -> bool:
-    if issubclass(origin, tuple) and Ellipsis not in args:
-        return len(value) == len(args) and all(fits(item, arg, seen) for item, arg in zip(value, args, strict=True))
-    if issubclass(origin, Mapping):
-        return all(fits(key, args[0], seen) and fits(item, args[1], seen) for key, item in value.items())
-    if issubclass(origin, Iterable) and not isinstance(value, np.ndarray):
-        of_type = {type(item): item for item in value}  # one plain value of each type is enough
-        return all(fits(item, args[0], seen) for item in (of_type.values() if of_type.keys() <= _PLAIN else value))
-    return True
+def _contents_fit(value: Any, cls: type[Any], args: tuple[Any, ...], seen: Seen) -> bool:
+    items, hints = value, args
+    if isinstance(value, dict):
+        items, hints = [part for item in value.items() for part in item], args * len(value)
+    elif cls is not tuple or Ellipsis in args:
+        # Whether an item fits a class depends on its type only.
+        items = {type(item): item for item in value}.values() if isinstance(args[0], type) else value
+        hints = args[:1] * len(items)
+    return len(items) == len(hints) and all(fits(*pair, seen) for pair in zip(items, hints, strict=True))

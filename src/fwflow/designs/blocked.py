@@ -82,7 +82,7 @@ class BlockedDesign(Design):
         found = iter(self._sums(_some_rows, [[((i, j), own)] for i, own, _ in divided for j in across]))
         # Adding 0.0 turns -0.0 into 0.0. The name of the class is left out, so that all kinds of blocks agree.
         probed = np.block([[next(found) for _ in across] for _ in divided]).astype(self.dtype) + 0.0
-        self._print = "matrix " + fingerprint(self, self.shape, probed).rpartition(" ")[-1]
+        self._print = "matrix " + fingerprint(self, shape=self.shape, entries=probed).partition(" ")[2]
 
     def fingerprint(self) -> str | None:
         return self._print

@@ -76,7 +76,7 @@ class DifferenceOfConvex(Objective):
         return all(part.domain is None or part.domain(point) for part in (self.f, self.g))
 
     def fingerprint(self) -> str:
-        return fingerprint(self, self.f.fingerprint(), self.g.fingerprint())
+        return fingerprint(self, f=self.f.fingerprint(), g=self.g.fingerprint())
 
     def counted_by(self, counts: Counts) -> Self:
         counted = super().counted_by(counts)

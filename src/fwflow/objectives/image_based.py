@@ -148,8 +148,8 @@ class DesignImage(Objective):
 
     def fingerprint(self) -> str:
         design = self.design
-        data = {"dtype": design.dtype.name, self.matrix: design.fingerprint(), "b": self.b}
-        return fingerprint(self, design.shape, **data, **self._settings())
+        data = {"dtype": design.dtype.name, self.matrix: design.fingerprint() or design.shape, "b": self.b}
+        return fingerprint(self, **data, **self._settings())
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of the function other than the design and b, by name."""

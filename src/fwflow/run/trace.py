@@ -54,18 +54,20 @@ class Trace:
         return Trace(self._rows)
 
     @property
-    def _columns(self) -> tuple[tuple[float, ...], ...]:
-        return tuple(zip(*self._rows, strict=True))
+    def _columns(self) -> tuple[Any, ...]:
+        columns = zip(*self._rows, strict=True)
+        return tuple(np.array(column) if len(set(map(type, column))) == 1 else column for column in columns)
 
     @property
     def _has_valid_counts(self) -> bool:
         return all(isinstance(n, int) and n >= 0 for row in self._rows for n in row[3:5])
 
     @classmethod
-    def _of_columns(cls, columns: tuple[tuple[float, ...], ...]) -> Trace:
+    def _of_columns(cls, columns: tuple[Any, ...]) -> Trace:
         if len(columns) not in (0, len(COLUMNS)):
             raise ValueError(f"a trace has {len(COLUMNS)} columns, not {len(columns)}")
-        return cls(zip(*columns, strict=True))
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
+        return cls(zip(*lists, strict=True))
 
     def append(self, *row: float) -> None:
         """Add a row with the entries in the order of the columns."""

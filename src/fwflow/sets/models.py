@@ -450,7 +450,7 @@ class _Conic(KnownSet):
         return f"from_cvxpy({self.name}: {' x '.join(map(str, self.shape))} entries, conic constraints)"
 
     def fingerprint(self) -> str:
-        return fingerprint(self, str(self.dims), self.places, A=self.A, b=self.b, shape=self.shape)
+        return fingerprint(self, A=self.A, b=self.b, shape=self.shape, dims=str(self.dims), places=self.places)
 
     def _taken(self, z: Array) -> Array:
         return z[self.places].reshape(self.shape)
