@@ -160,7 +160,8 @@ class TableProblem:
         x : array
             Coefficients, in the shape of the points of `f`.
         """
-        sizes = np.abs(x).reshape(len(x), -1).sum(axis=1) * np.nan_to_num([made.standard for made in self.made], nan=1.0)
+        scales = np.nan_to_num([made.standard for made in self.made], nan=1.0)
+        sizes = np.abs(x).reshape(len(x), -1).sum(axis=1) * scales
         name = self.made[int(sizes.argmax())].source
         columns = np.array([made.source == name for made in self.made])
         z = np.asarray(dot(self.X[:, columns], x[columns]))
