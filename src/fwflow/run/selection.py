@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fwflow._validation import Array, InputError, number, suggest, whole
-from fwflow.run.paths import checked_radii
+from fwflow.run.paths import Trail, checked_radii
 
 #: Rules that choose a radius by its losses.
 RULES = ("best", "1se")
@@ -26,17 +27,17 @@ N_RADII = 25
 
 # Automatic radii increase by the first factor within ``n_radii`` radii, and at most by its power of the second number.
 _FACTOR, _MOST = 1e3, 4
+# First automatic radius if zero is a minimiser.
+_SMALLEST = 1e-3
 # Number of radii that are tried between the neighbours of the best one.
 _REFINED = 6
-# Radii grow until the losses of all folds did not fall over the last radii: those larger than the last one divided by
-# the first number, and at least two. A fall is more than the second number times the decrease of the fold so far.
+# Radii grow until no fold improved over the last radii, those larger than the last one divided by the first number, or
+# the means over the folds were above the smallest one by more than a standard error there. A fold improved if its loss
+# fell by more than the second number times its decrease so far; that needs at least two radii.
 _BEYOND, _EPS = 2.0, 1e-3
 
-#: Known minimisers of one fold, with their radii in ascending order.
-Trail = Sequence[tuple[float, Any]]
 
-
-class Fit(NamedTuple):
+class FoldFit(NamedTuple):
     """Minimiser for a radius, and measures of the held-out rows, of which less is better.
 
     The first measure chooses the radius. The radii grow while one of them falls.
@@ -49,8 +50,8 @@ class Fit(NamedTuple):
 class Fold(Protocol):
     """Rows that are held out, and all other rows, to which models are fitted."""
 
-    def fits(self, radii: Array, before: Trail) -> list[Fit]:
-        """Fit the models of ascending radii. `before` holds the last minimisers for smaller radii."""
+    def fits(self, radii: Array, known: Trail) -> list[FoldFit]:
+        """FoldFit the models of ascending radii; `known` has minimisers of other radii."""
 
 
 class Search(NamedTuple):
@@ -84,7 +85,7 @@ def check_rule(rule: Any, name: str) -> None:
 
 
 def search(
-    advance: Callable[[Array, list[Trail]], Iterable[list[Fit]]],
+    advance: Callable[[Array, list[Trail]], Iterable[list[FoldFit]]],
     folds: int,
     radii: Any,
     first: Callable[[], float],
@@ -101,14 +102,15 @@ def search(
     Parameters
     ----------
     advance : callable
-        Function ``advance(radii, before)`` that returns the result of `Fold.fits` for every fold; ``before[k]`` are the
-        last known minimisers of fold k.
+        Function ``advance(radii, known)`` that returns the result of `Fold.fits` for every fold; ``known[k]`` are the
+        minimisers of fold k that are next to the radii.
     folds : int
         Number of folds.
     radii : "auto" or array_like
-        Radii. "auto" tries growing radii as long as a measure of some fold falls, and then radii next to the best one.
+        Radii. "auto" tries growing radii as long as `still_falls` is true for one of the measures, and then radii next
+        to the best one.
     first : callable
-        Function that returns the first automatic radius.
+        Function that returns the first automatic radius, or 0 if zero is a minimiser.
     n_radii : int
         Number of automatic radii in a range whose ends differ by a factor of 1000.
     eps : float, optional
@@ -129,7 +131,7 @@ def search(
     if automatic and radii != "auto":
         raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
     if automatic:
-        ladder = first() * np.geomspace(1.0, _FACTOR**_MOST, _MOST * n_radii + 1)
+        ladder = (first() or _SMALLEST) * np.geomspace(1.0, _FACTOR**_MOST, _MOST * n_radii + 1)
         ladder = ladder[np.isfinite(ladder)]
     else:
         ladder = np.unique(checked_radii(radii))
@@ -138,8 +140,8 @@ def search(
     trails: list[list[tuple[float, Any]]] = [[] for _ in range(folds)]
 
     def measured(radii: Array) -> Array:
-        known = [[pair for pair in sorted(trail, key=itemgetter(0)) if pair[0] < radii[0]][-2:] for trail in trails]
-        fits = list(advance(radii, known))
+        begin, stop = (bisect_left(trails[0], radius, key=itemgetter(0)) for radius in (radii[0], radii[-1]))
+        fits = list(advance(radii, [trail[max(begin - 2, 0) : stop + 1] for trail in trails]))
         for trail, found in zip(trails, fits, strict=True):
             trail += [(radius, fit.x) for radius, fit in zip(radii.tolist(), found, strict=True)]
         return np.array([[fit.measures for fit in found] for found in fits])
@@ -177,7 +179,7 @@ def _next_to(radii: Array, best: int) -> Array:
 
 
 def still_falls(radii: Array, losses: Array, eps: float = _EPS) -> bool:
-    """Return whether the loss of some fold fell over the last radii.
+    """Return whether the loss of some fold fell over the last radii, and their means are close to the smallest one.
 
     Parameters
     ----------
@@ -191,6 +193,9 @@ def still_falls(radii: Array, losses: Array, eps: float = _EPS) -> bool:
     earlier = min(int((radii <= radii[-1] / _BEYOND).sum()), len(radii) - 2)
     if earlier <= 0:
         return True
+    means, errors, best = best_radius(losses, "best")
+    if not means[radii > radii[-1] / _BEYOND].min() <= means[best] + errors[best]:
+        return False
     before, after = losses[:, :earlier].min(axis=1), losses[:, earlier:].min(axis=1)
     return bool((before - after > eps * (losses[:, 0] - after)).any())
 

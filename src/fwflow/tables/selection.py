@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
@@ -24,9 +23,10 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 import fwflow as fw
 from fwflow._numerics import dot
 from fwflow._validation import Array, InputError, one_line, positive, whole
+from fwflow.objectives.classes import class_probabilities, log_class_probabilities
 from fwflow.objectives.losses import find_loss
-from fwflow.run.paths import followed, gap_thresholds, minimised
-from fwflow.run.selection import BLOCK, LOOSER, N_RADII, Fit, Fold, Trail, check_rule, search
+from fwflow.run.paths import Trail, followed, gap_thresholds, minimised
+from fwflow.run.selection import BLOCK, LOOSER, N_RADII, Fold, FoldFit, check_rule, search
 from fwflow.sets.callables import as_set
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import as_text
@@ -144,8 +144,9 @@ def select(
     seed : int
         Seed of the random division; 0 by default.
     radii : "auto" or array_like
-        Radii. "auto" tries growing radii as long as the loss or the score of some fold improves, from the first radius
-        of `fwflow.path` for all rows, and then six further ones next to the best one.
+        Radii. "auto" tries growing radii as long as the loss or the score of some fold improves, and their mean is
+        within one standard error of the best one. The first radius is that of `fwflow.path` for all rows. Then it tries
+        six further radii next to the best one.
     n_radii : int
         Number of automatic radii in a range whose ends differ by a factor of 1000; 25 by default.
     max_time : float, optional
@@ -217,8 +218,8 @@ def select(
         baselines[k] = scorer.sign * made.measures(np.zeros(rows.f.shape))[0]
         return made
 
-    def advance(radii: Array, before: list[Trail]) -> list[list[Fit]]:
-        found = [part(k).fits(radii, trail) for k, trail in enumerate(before)]
+    def advance(radii: Array, known: list[Trail]) -> list[list[FoldFit]]:
+        found = [part(k).fits(radii, trail) for k, trail in enumerate(known)]
         if np.isnan([[fit.measures[0] for fit in fits] for fits in found]).all(axis=0).any():
             raise InputError(
                 f"--score {scorer.name} is not defined for the held-out rows; choose another score, or fewer folds"
@@ -264,7 +265,7 @@ class _Runs:
     step: Callable[[], None]
     end: float  # Time at which all runs end, as a value of time.monotonic().
 
-    def along(self, radii: Array, before: Trail = ()) -> Iterator[fw.Result]:
+    def along(self, radii: Array, known: Trail = ()) -> Iterator[fw.Result]:
         """Yield the result of each radius. The arguments are those of `fwflow.run.paths.followed`."""
         f, options = self.problem.f.for_path(), dict(self.options)
         threshold = gap_thresholds(f, options.pop("tol"), options.pop("rtol"))
@@ -275,7 +276,7 @@ class _Runs:
             limit = None if math.isinf(left) else left
             return minimised(f, C, *starts, tol=threshold(C), max_time=limit, **options)
 
-        return followed(radii, fit, before)
+        return followed(radii, fit, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,8 +289,8 @@ class _Fold(Fold):
     y: Array
     scorer: _Score
 
-    def fits(self, radii: Array, before: Trail) -> list[Fit]:
-        return [Fit(result.x, self.measures(result.x)) for result in self.runs.along(radii, before)]
+    def fits(self, radii: Array, known: Trail) -> list[FoldFit]:
+        return [FoldFit(result.x, self.measures(result.x)) for result in self.runs.along(radii, known)]
 
     def measures(self, x: Any) -> tuple[float, float]:
         """Return the score, with the sign by which less is better, and the mean loss for some coefficients."""
@@ -399,7 +400,7 @@ class _Score:
     def _losses(self, z: Array, y: Array) -> Array:
         """Return the loss of each row."""
         if z.ndim == 2:
-            return logsumexp(z, axis=1) - z[np.arange(len(y)), y]
+            return np.asarray(-log_class_probabilities(z)[np.arange(len(y)), y])
         return np.asarray(self._loss.values(z, y if self._problem.classes is None else np.where(y > 0, 1.0, -1.0)))
 
 
@@ -438,6 +439,4 @@ class _Classes(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, rows: Array) -> Array:
         """Return the probabilities of the classes of some rows."""
-        z = self.scores[rows]
-        z = np.stack([np.zeros(len(z)), z], axis=1) if z.ndim == 1 else z
-        return np.exp(z - logsumexp(z, axis=1, keepdims=True))
+        return class_probabilities(self.scores[rows])
