@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -107,6 +108,15 @@ def test_searches_choose_the_least_held_out_loss(search, y):
     assert (rule.mean_losses_[rule.radii_ < rule.radius_] > bound).all()
     assert search.plot().get_xlabel() == "radius"
     plt.close("all")
+
+
+def test_searches_end_soon_after_the_best_radius():
+    data, labels = load_breast_cancer(return_X_y=True)
+    search = L1ClassifierCV(n_radii=10).fit(StandardScaler().fit_transform(data), labels)
+    assert search.radius_ < search.radii_[-1] < 6 * search.radius_
+    assert search.mean_losses_[-1] < 3 * search.mean_losses_.min()
+    steps = np.diff(np.log(search.radii_)) / np.log(1e3)
+    assert (np.isclose(steps, 1 / 10)).sum() == len(steps) - 8  # six radii between three neighbours divide two steps
 
 
 def test_folds_of_ones_own():

@@ -51,7 +51,7 @@ class Fold(Protocol):
     """Rows that are held out, and all other rows, to which models are fitted."""
 
     def fits(self, radii: Array, known: Trail) -> list[FoldFit]:
-        """FoldFit the models of ascending radii; `known` has minimisers of other radii."""
+        """Fit the models of ascending radii; `known` has minimisers of other radii."""
 
 
 class Search(NamedTuple):

@@ -113,7 +113,7 @@ def radius_path(
     backend: str = "numpy",
     progress: bool = False,
 ) -> RadiusPath:
-    """FoldFit a model for growing radii.
+    """Fit a model for growing radii.
 
     Each fit starts from the previous one. With ``backend="jax"``, all radii are fitted at the same time on a device.
 
@@ -193,7 +193,7 @@ class _Fits:
             raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
 
     def along(self, radii: Array, known: Trail = ()) -> Iterator[Any]:
-        """FoldFit the model for ascending radii, and yield each minimiser; `known` has those of other radii."""
+        """Fit the model for ascending radii, and yield each minimiser; `known` has those of other radii."""
         if self._device is not None:
             return self._device.along(radii, known)
         fit = partial(self._model._fit, self._f, self._corners)
