@@ -6,7 +6,6 @@ import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -137,35 +136,34 @@ def search(
         ladder = np.unique(checked_radii(radii))
         block = max(block, len(ladder) if math.isinf(end) else 1)
         announce(len(ladder), len(ladder))
-    trails: list[list[tuple[float, Any]]] = [[] for _ in range(folds)]
+    found: dict[float, tuple[FoldFit, ...]] = {}
+
+    def fit(radii: Array) -> None:
+        order = sorted(found)
+        near = order[max(bisect_left(order, radii[0]) - 2, 0) : bisect_left(order, radii[-1]) + 1]
+        known: list[Trail] = [[(radius, found[radius][k].x) for radius in near] for k in range(folds)]
+        found.update(zip(radii.tolist(), zip(*advance(radii, known), strict=True), strict=True))
 
     def measured(radii: Array) -> Array:
-        begin, stop = (bisect_left(trails[0], radius, key=itemgetter(0)) for radius in (radii[0], radii[-1]))
-        fits = list(advance(radii, [trail[max(begin - 2, 0) : stop + 1] for trail in trails]))
-        for trail, found in zip(trails, fits, strict=True):
-            trail += [(radius, fit.x) for radius, fit in zip(radii.tolist(), found, strict=True)]
-        return np.array([[fit.measures for fit in found] for found in fits])
+        return np.array([[fold.measures for fold in found[radius]] for radius in radii.tolist()]).swapaxes(0, 1)
 
-    measures, tried, falls = np.zeros((folds, 0, 0)), 0, True
+    tried, falls = 0, True
     while tried < len(ladder) and falls:
-        if tried == measures.shape[1]:
-            new = measured(ladder[tried : tried + block])
+        if ladder[tried] not in found:
+            fit(ladder[tried : tried + block])
             if tried and time.monotonic() > end:
                 break  # The last models may be unfinished.
-            measures = np.concatenate([measures, new], axis=1) if tried else new
         tried += 1
-        falls = not automatic or any(
-            still_falls(ladder[:tried], measure, eps) for measure in np.moveaxis(measures[:, :tried], 2, 0)
-        )
-    chosen, measures = ladder[:tried], measures[:, :tried]
+        chosen = ladder[:tried]
+        falls = not automatic or any(still_falls(chosen, each, eps) for each in np.moveaxis(measured(chosen), 2, 0))
+    chosen = ladder[:tried]
     if not falls and tried > 1:
-        further = _next_to(chosen, best_radius(measures[..., 0], rule)[2])
+        further = _next_to(chosen, best_radius(measured(chosen)[..., 0], rule)[2])
         announce(len(further), tried + len(further))
-        new = measured(further)
+        fit(further)
         if time.monotonic() < end:
-            order = np.argsort(np.concatenate([chosen, further]))
-            chosen = np.concatenate([chosen, further])[order]
-            measures = np.concatenate([measures, new], axis=1)[:, order]
+            chosen = np.union1d(chosen, further)
+    measures = measured(chosen)
     means, errors, best = best_radius(measures[..., 0], rule)
     last = len(chosen) - 1
     at_end = falls and (best == last if automatic else last > 0 and best in (0, last))
