@@ -279,6 +279,10 @@ def test_the_start_of_a_run_lies_on_the_line_through_the_two_minimisers_before()
     assert seen[0] == ()
     np.testing.assert_allclose(seen[1], [found[0].x, 1.5 * found[0].x])
     np.testing.assert_allclose(seen[2], [found[1].x, found[2].x], atol=1e-9)  # both coefficients grow by a half
+    known = list(zip([2.0, 3.0, 5.0], (result.x for result in found), strict=True))
+    between = list(paths.followed(np.array([2.5, 4.0]), fit, known))
+    np.testing.assert_allclose(seen[3], [found[0].x, (found[0].x + found[1].x) / 2])
+    np.testing.assert_allclose(seen[4], [found[1].x, between[1].x], atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "huber"])

@@ -4,6 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -97,20 +98,31 @@ def test_searches_choose_the_least_held_out_loss(search, y):
     plain = vars(fwflow.sklearn)[type(search).__name__.removesuffix("CV")](search.radius_, tol=1e-6)
     plain.set_params(**{k: v for k, v in search.get_params().items() if k in plain.get_params()}).fit(X, y)
     np.testing.assert_allclose(search.coef_, plain.coef_, atol=2e-2)
-    rule = sklearn.clone(search).set_params(rule="1se", n_jobs=2).fit(X, y)
-    np.testing.assert_array_equal(rule.losses_, search.losses_)
-    best = int(search.mean_losses_.argmin())
-    assert rule.mean_losses_[rule.radii_ == rule.radius_] <= search.mean_losses_[best] + search.standard_errors_[best]
-    assert rule.radius_ <= search.radius_
-    smaller = search.mean_losses_[rule.radii_ < rule.radius_]
-    assert (smaller > search.mean_losses_[best] + search.standard_errors_[best]).all()
+    parallel = sklearn.clone(search).set_params(n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(parallel.losses_, search.losses_)
+    rule = sklearn.clone(search).set_params(rule="1se").fit(X, y)
+    best = int(rule.mean_losses_.argmin())
+    bound = rule.mean_losses_[best] + rule.standard_errors_[best]
+    assert rule.mean_losses_[rule.radii_ == rule.radius_] <= bound
+    assert rule.radius_ <= rule.radii_[best]
+    assert (rule.mean_losses_[rule.radii_ < rule.radius_] > bound).all()
     assert search.plot().get_xlabel() == "radius"
     plt.close("all")
 
 
+def test_searches_end_soon_after_the_best_radius():
+    data, labels = load_breast_cancer(return_X_y=True)
+    search = L1ClassifierCV(n_radii=10).fit(StandardScaler().fit_transform(data), labels)
+    assert search.radius_ < search.radii_[-1] < 6 * search.radius_
+    assert search.mean_losses_[-1] < 3 * search.mean_losses_.min()
+    steps = np.diff(np.log(search.radii_)) / np.log(1e3)
+    assert (np.isclose(steps, 1 / 10)).sum() == len(steps) - 8  # six radii between three neighbours divide two steps
+
+
 def test_folds_of_ones_own():
     splits = list(GroupKFold(3).split(X, Y, np.arange(M) // 10))
-    assert L1RegressionCV(n_radii=3, cv=splits, tol=1e-6).fit(X, Y).losses_.shape == (3, 3)
+    search = L1RegressionCV(n_radii=3, cv=splits, tol=1e-6).fit(X, Y)
+    assert search.losses_.shape == (3, len(search.radii_))
     with pytest.raises(ValueError, match="rule='min' is not known; accepted: 'best', '1se'"):
         L1RegressionCV(rule="min").fit(X, Y)
 
@@ -118,8 +130,8 @@ def test_folds_of_ones_own():
 @pytest.mark.parametrize("search", [L1RegressionCV(n_radii=3, cv=3), L1ClassifierCV(n_radii=3, cv=3, eps=0.1)])
 def test_groups_are_not_divided(search, monkeypatch):
     groups, seen = np.arange(M) // 10, []
-    fold = fwflow.sklearn.paths._fold
-    monkeypatch.setattr(fwflow.sklearn.paths, "_fold", lambda *a: seen.append((a[4], a[5])) or fold(*a))
+    fold = fwflow.sklearn.paths._Fold
+    monkeypatch.setattr(fwflow.sklearn.paths, "_Fold", lambda *a: seen.append((a[4], a[5])) or fold(*a))
     y = LABELS if sklearn.base.is_classifier(search) else Y
     sklearn.clone(search).fit(X, y, groups=groups)
     sklearn.clone(search).set_params(cv=GroupKFold(2)).fit(X, y, groups=groups)

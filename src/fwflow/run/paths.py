@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +43,8 @@ _LARGEST = 1e-6
 _EPS, _NEARLY_ATTAINED = 1e-3, 0.05
 
 Ball = Callable[[float], ConstraintSet]
+#: Minimisers with their radii, in ascending order.
+Trail = Sequence[tuple[float, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,28 +203,27 @@ def gap_thresholds(f: Objective, tol: float, rtol: float) -> Callable[[Constrain
     return threshold
 
 
-def followed(
-    radii: Array, fit: Callable[[float, tuple[Any, ...]], Result], before: Sequence[tuple[float, Any]] = ()
-) -> Iterator[Result]:
+def followed(radii: Array, fit: Callable[[float, tuple[Any, ...]], Result], known: Trail = ()) -> Iterator[Result]:
     """Yield the result of every radius; ``fit(radius, starts)`` starts at one of some points.
 
-    They are the minimiser before, and the point on the line through the two minimisers before. Between two changes of
-    the nonzero coefficients a path is smooth, and for least squares it is this line. `before` has the minimisers of
-    smaller radii that are known.
+    They are the minimiser of the next smaller radius, and a point on the line through it and the minimiser of the next
+    larger radius, or of the radius before if no larger one is known. Between two changes of the nonzero coefficients a
+    path is smooth, and for least squares it is this line. `known` has minimisers of other radii.
     """
-    known = list(before)
+    near = list(known)
     for radius in radii.tolist():
+        place = bisect_left(near, radius, key=itemgetter(0))
         starts: tuple[Any, ...] = ()
-        if known:
-            last, x = known[-1]
+        if place:
+            last, x = near[place - 1]
             starts = (x,)
             if isinstance(x, np.ndarray):
-                last0, x0 = known[-2] if len(known) > 1 else (0.0, np.zeros_like(x))
-                starts += (x + (radius - last) / (last - last0) * (x - x0),)
+                other, y = [*near[place : place + 1], *near[max(place - 2, 0) : place - 1], (0.0, np.zeros_like(x))][0]
+                starts += (x + (radius - last) / (other - last) * (y - x),)
         result = fit(radius, starts)
         if result.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        known = [*known[-1:], (radius, result.x)]
+        near[: place + 1] = [*near[max(place - 1, 0) : place], (radius, result.x), *near[place : place + 1]]
         yield result
 
 
@@ -258,9 +261,7 @@ def chosen_radii(
     first, slope, value0 = first_radius(f, ball)
     if not first:
         return np.geomspace(1e-3, 1.0, n_radii), value0
-    rounding = np.finfo(f.dtype or float)
-    largest, noise = _LARGEST * float(rounding.max), float(rounding.eps) * abs(value0)
-    first = min(first, largest)
+    largest, noise = _largest(f), float(np.finfo(f.dtype or float).eps) * abs(value0)
 
     def solved(radius: float, before: tuple[Any, ...], gap: float) -> _Bound:
         start = starts(radius)
@@ -379,7 +380,11 @@ def first_radius(f: Objective, ball: Ball) -> tuple[float, float, float]:
             step = float(np.float64(known.gap) / curvature)
         else:  # f cannot reach its lower bound before this radius
             step = (value0 - f.lower_bound) / known.gap if f.lower_bound > -math.inf else 1.0
-    return _FIRST * step, known.gap, value0
+    return min(_FIRST * step, _largest(f)), known.gap, value0
+
+
+def _largest(f: Objective) -> float:
+    return _LARGEST * float(np.finfo(f.dtype or float).max)
 
 
 def origin(f: Objective, shape: Any) -> Point:

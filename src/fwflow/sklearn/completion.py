@@ -100,17 +100,21 @@ class Completion(Regressor):
         U = vars(self).get("U_")
         return None if U is None or not U.shape[1] else fw.LowRank.from_factors(U, self.V_)
 
-    def predict(self, X: Any) -> Array:
-        """Return the predictions for pairs of a row and a column."""
-        check_is_fitted(self)
+    def _rows(self, X: Any) -> tuple[Array, Array, Array, Array]:
         X = X.toarray() if sp.issparse(X) else X
         row_names, col_names = _columns(validate_data(self, X, reset=False, dtype=None))
-        rows, old_rows = _places(row_names, self.row_ids_)
-        cols, old_cols = _places(col_names, self.col_ids_)
+        return *_places(row_names, self.row_ids_), *_places(col_names, self.col_ids_)
+
+    def _scores(self, rows: tuple[Array, Array, Array, Array]) -> Array:
+        places, old_rows, cols, old_cols = rows
         matrix = self._kept()
-        products = np.zeros(len(rows)) if matrix is None else matrix.entries(rows, cols)
-        biases = self.mean_ + old_rows * self.row_biases_[rows] + old_cols * self.col_biases_[cols]
+        products = np.zeros(len(places)) if matrix is None else matrix.entries(places, cols)
+        biases = self.mean_ + old_rows * self.row_biases_[places] + old_cols * self.col_biases_[cols]
         return biases + old_rows * old_cols * products
+
+    def predict(self, X: Any) -> Array:
+        """Return the predictions for pairs of a row and a column."""
+        return self._decision(X)
 
     def recommend(self, rows: Any, k: int = 10, exclude: Any = None) -> Array:
         """Return the k columns with the highest predictions for each row, best first.

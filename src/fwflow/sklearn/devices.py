@@ -15,6 +15,7 @@ import fwflow.jax as fwj
 from fwflow._numerics import dot
 from fwflow._validation import Array
 from fwflow.methods.auto import Choice
+from fwflow.run.paths import Trail
 from fwflow.sklearn.linear import BallEstimator, Samples
 
 
@@ -46,8 +47,8 @@ class DevicePath:
         """Return the best constant at x."""
         return float(self._mean) - float(dot(self._means, x))
 
-    def along(self, radii: Array) -> Iterator[float]:
-        """Fit the model at all radii; for each radius, set its attributes and yield the radius."""
+    def along(self, radii: Array, known: Trail = ()) -> Iterator[Array]:
+        """Fit the model at all radii, without the points `known`; set the attributes of each fit and yield its x."""
         model, found = self._model, fwj.path(self._f, self._set, radii, **self._options)
         unmet = ~np.asarray(found.success) & (found.statuses != fw.Status.PRECISION)
         if unmet.any():
@@ -56,10 +57,10 @@ class DevicePath:
         model.method_ = Choice(found.method, "all radii at the same time on a device")
         model.trace_ = model.active_set_ = None
         fits = (np.asarray(found.x, dtype=self._dtype), np.asarray(found.gap), np.asarray(found.nit))
-        for radius, x, gap, nit in zip(radii.tolist(), *fits, strict=True):
+        for x, gap, nit in zip(*fits, strict=True):
             model._keep(self, x)
             model.dual_gap_, model.n_iter_ = float(gap), int(nit)
-            yield radius
+            yield x
 
 
 def _centred(values: Array, shares: Array) -> tuple[Array, Any]:

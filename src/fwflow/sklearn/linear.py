@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
@@ -25,9 +24,11 @@ from fwflow._numerics import dot
 from fwflow._validation import Array, describe, number, positive, whole
 from fwflow.designs.in_memory import Centre
 from fwflow.methods.restricted.atoms import ActiveSet, Atoms
+from fwflow.objectives.classes import class_probabilities, log_class_probabilities
 from fwflow.objectives.losses import Logistic, Loss, Poisson, find_loss, losses
 from fwflow.run.corners import CornerPath
 from fwflow.run.paths import minimised, origin
+from fwflow.run.selection import LOOSER
 from fwflow.sets.vectors import group_labels
 
 # Held-out loss of a sample whose class does not occur in the training data, where the predicted probability is zero
@@ -93,12 +94,25 @@ class BallEstimator(BaseEstimator):
         """Return the coefficients of the last fit in the shape of x, or None before the first fit."""
 
     @abstractmethod
-    def _losses(self, X: Any, y: Array) -> Array:
-        """Return the loss of every sample under the fitted model."""
+    def _rows(self, X: Any) -> Any:
+        """Check the data that a user gives for prediction, and return it as `_scores` needs it."""
+
+    @abstractmethod
+    def _scores(self, rows: Any) -> Array:
+        """Return the predictions, or for classes their scores, of checked data."""
+
+    @abstractmethod
+    def _losses(self, scores: Array, y: Array) -> Array:
+        """Return the loss of every sample."""
+
+    def _decision(self, X: Any) -> Array:
+        """Return the scores for the data that a user gives."""
+        check_is_fitted(self)
+        return self._scores(self._rows(X))
 
     def _for_fold(self) -> Any:
         """Return the model, not fitted, for a part of the data without the names of the features."""
-        return clone(self)
+        return clone(self).set_params(tol=LOOSER * self.tol, rtol=LOOSER * self.rtol)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -389,13 +403,13 @@ class LinearEstimator(BallEstimator):
         coef = vars(self).get("coef_")
         return coef if coef is None or coef.ndim == 1 else coef[0] if len(coef) == 1 else coef.T
 
-    def _decision(self, X: Any) -> Array:
-        """Return the linear predictions for the data that a user gives."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
+    def _rows(self, X: Any) -> Any:
+        return validate_data(self, X, reset=False, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32))
+
+    def _scores(self, rows: Any) -> Array:
         if self._centre is None:
-            return np.asarray(dot(X, self.coef_.T) + self.intercept_)
-        return self._centre.product(X, self.coef_) + self._constants
+            return np.asarray(dot(rows, self.coef_.T) + self.intercept_)
+        return self._centre.product(rows, self.coef_) + self._constants
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -417,8 +431,8 @@ class Regressor(RegressorMixin, BallEstimator):
         """Set the default of `rho`."""
         self._smoothing = default_rho(self.loss, y, weights)
 
-    def _losses(self, X: Any, y: Array) -> Array:
-        return np.asarray(self._loss().values(self.predict(X), y))
+    def _losses(self, scores: Array, y: Array) -> Array:
+        return np.asarray(self._loss().values(scores, y.astype(np.float64)))
 
 
 def default_rho(loss: str, y: Array, weights: Array | None = None) -> float:
@@ -485,9 +499,6 @@ class LinearRegressor(Regressor, LinearEstimator):
     def _keep(self, f: fw.LinearModel, x: Array) -> None:
         self._keep_linear(x, f.intercept_at(x) + self._level)
 
-    def _losses(self, X: Any, y: Array) -> Array:
-        return np.asarray(self._loss().values(self._decision(X), y.astype(np.float64)))
-
     def predict(self, X: Any) -> Array:
         """Return the predicted numbers; for the loss "poisson" the means of the counts."""
         return self._loss().mean(self._decision(X))
@@ -502,7 +513,10 @@ class LinearRegressor(Regressor, LinearEstimator):
         y = np.asarray(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")).reshape(-1)
         self._loss().check(y)
         weights = checked_weights(sample_weight, len(y))
-        mean, deviance = np.average(y, weights=weights), float(np.average(self._losses(X, y), weights=weights))
+        mean, deviance = (
+            np.average(y, weights=weights),
+            float(np.average(self._losses(self._decision(X), y), weights=weights)),
+        )
         constant = np.full(len(y), math.log(mean) if mean > 0 else 0.0)
         null = float(np.average(Poisson().values(constant, y), weights=weights)) if mean > 0 else 0.0
         return 1 - deviance / null if null > 0 else float(deviance == 0)
@@ -553,15 +567,18 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         if self._centre is not None:
             self.intercept_ -= self.intercept_.mean()  # adding a constant to all classes changes no probability
 
-    def _losses(self, X: Any, y: Array) -> Array:
+    def _scores(self, rows: Any) -> Array:
+        Z = super()._scores(rows)
+        return Z if len(self.classes_) > 2 else Z[:, 0]
+
+    def _losses(self, scores: Array, y: Array) -> Array:
         places = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        losses = -self.predict_log_proba(X)[np.arange(len(y)), places]
+        losses = -log_class_probabilities(scores)[np.arange(len(y)), places]
         return np.where(self.classes_[places] == y, losses, _UNSEEN)
 
     def decision_function(self, X: Any) -> Array:
         """Return confidence scores (logits): one column per class, or one vector for the second of two classes."""
-        Z = self._decision(X)
-        return Z if len(self.classes_) > 2 else Z[:, 0]
+        return self._decision(X)
 
     def predict(self, X: Any) -> Array:
         """Return the predicted classes."""
@@ -570,15 +587,11 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities, one column per class."""
-        Z = self.decision_function(X)
-        return np.column_stack([expit(-Z), expit(Z)]) if Z.ndim == 1 else softmax(Z, axis=1)
+        return class_probabilities(self._decision(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of the probabilities, one column per class."""
-        Z = self.decision_function(X)
-        if Z.ndim == 1:
-            return np.column_stack([-np.logaddexp(0, Z), -np.logaddexp(0, -Z)])
-        return Z - np.logaddexp.reduce(Z, axis=1, keepdims=True)
+        return log_class_probabilities(self._decision(X))
 
 
 @dataclass(eq=False, repr=False)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from tqdm.auto import tqdm
 
-from fwflow._validation import Array, describe, number, suggest, whole
+from fwflow._validation import Array, describe, number, whole
 from fwflow.run import paths
-from fwflow.run.selection import RULES, best_radius
+from fwflow.run.paths import Trail
+from fwflow.run.selection import BLOCK, N_RADII, Fold, FoldFit, check_rule, search
 from fwflow.sklearn.completion import Completion
 from fwflow.sklearn.linear import (
     BallEstimator,
@@ -31,6 +35,8 @@ from fwflow.sklearn.linear import (
 
 if TYPE_CHECKING:
     import matplotlib.axes
+
+    from fwflow.sklearn.devices import DevicePath
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,24 +183,32 @@ class _Fits:
     def __init__(self, model: BallEstimator, X: Any, y: Any, sample_weight: Any, backend: str) -> None:
         self._model, self._task = model, model._task(X, y, sample_weight)
         self._f, self._corners = model._objective(self._task).for_path(), model._corners(self._task)
-        #: Whether every fit continues the one before, so that its result took the iterations of all of them.
-        self.warm = backend == "numpy" and self._corners is None
-        self.along: Callable[[Array], Iterator[Any]]
-        if backend == "numpy":
-            self.along = partial(paths.followed, fit=partial(model._fit, self._f, self._corners))
-        elif backend == "jax":
+        self._ball = partial(model._ball, shape=self._f.shape)
+        self._device: DevicePath | None = None
+        if backend == "jax":
             from fwflow.sklearn.devices import DevicePath
 
-            self.along = DevicePath(model, self._task).along
-        else:
+            self._device = DevicePath(model, self._task)
+        elif backend != "numpy":
             raise ValueError(f"backend={backend!r} is not known; accepted: 'numpy', 'jax'")
+
+    def along(self, radii: Array, known: Trail = ()) -> Iterator[Any]:
+        """Fit the model for ascending radii, and yield each minimiser; `known` has those of other radii."""
+        if self._device is not None:
+            return self._device.along(radii, known)
+        fit = partial(self._model._fit, self._f, self._corners)
+        return (result.x for result in paths.followed(radii, fit, known))
+
+    def first_radius(self) -> float:
+        """Return the first automatic radius; 0 if zero is a minimiser."""
+        return paths.first_radius(self._f, self._ball)[0]
 
     def radii(self, radii: Any, count: int, eps: float | None) -> Array:
         """Return the radii in ascending order."""
-        options, f, corners = {"method": self._model.method}, self._f, self._corners
+        f, corners, options = self._f, self._corners, {"method": self._model.method}
         if corners is not None:
             options |= {"starts": corners.at, "following": corners.following}
-        return paths.chosen_radii(f, partial(self._model._ball, shape=f.shape), radii, count, eps, **options)[0]
+        return paths.chosen_radii(f, self._ball, radii, count, eps, **options)[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -203,7 +217,7 @@ class RadiusSearch(BallEstimator):
 
     radii: Any = "auto"
     _: KW_ONLY
-    n_radii: int = 30
+    n_radii: int = N_RADII
     eps: float | None = None
     cv: Any = None
     rule: str = "best"
@@ -223,25 +237,43 @@ class RadiusSearch(BallEstimator):
         groups : (n_samples,) array, optional
             Group of each sample, for the splitter ``cv``. If ``cv`` is a number or None, no group is divided.
         """
-        if self.rule not in RULES:
-            raise ValueError(f"rule={self.rule!r} is not known; {suggest(self.rule, RULES)}")
+        check_rule(self.rule, f"rule={self.rule!r}")
         if self.n_jobs is not None:
             number(self.n_jobs, "n_jobs", "be None or an integer other than 0", lambda x: x != 0 and x % 1 == 0)
         fits = _Fits(self, X, y, sample_weight, self.backend)
-        self.radii_ = fits.radii(self.radii, self.n_radii, self.eps)
         X, y = sp.csr_array(X) if sp.issparse(X) else np.asarray(X), np.asarray(y).reshape(-1)
         weights = checked_weights(sample_weight, len(y))
-        folds = [
-            delayed(_fold)(self._for_fold(), X, y, weights, *split, self.radii_) for split in self._splits(X, y, groups)
-        ]
-        jobs = 1 if self.backend == "jax" else self.n_jobs
-        losses = Parallel(n_jobs=jobs, return_as="generator" if self.progress else "list")(folds)
-        self.losses_ = np.array(list(tqdm(losses, total=len(folds), unit=" folds") if self.progress else losses))
-        self.mean_losses_, self.standard_errors_, best = best_radius(self.losses_, self.rule)
+        folds = [_Fold(self._for_fold(), X, y, weights, *split) for split in self._splits(X, y, groups)]
+        device = self.backend == "jax"
+        jobs = 1 if device else self.n_jobs
+        block = self.n_radii if device else BLOCK if effective_n_jobs(jobs) > 1 else 1
+        with tqdm(unit=" radii") if self.progress else nullcontext() as bar:
+
+            def advance(radii: Array, known: list[Trail]) -> list[list[FoldFit]]:
+                tasks = (delayed(fold.fits)(radii, trail) for fold, trail in zip(folds, known, strict=True))
+                found: list[list[FoldFit]] = Parallel(n_jobs=jobs)(tasks)
+                if bar is not None:
+                    bar.update(len(radii))
+                return found
+
+            found = search(
+                advance,
+                len(folds),
+                self.radii,
+                fits.first_radius,
+                n_radii=self.n_radii,
+                eps=self.eps,
+                rule=self.rule,
+                block=block,
+            )
+        self.radii_, self.losses_ = found.radii, found.measures[..., 0]
+        self.mean_losses_, self.standard_errors_, best = found.means, found.errors, found.best
         self.radius_ = float(self.radii_[best])
-        iterations = [self.n_iter_ for _ in fits.along(self.radii_[self.radii_ <= self.radius_])]
-        if fits.warm:
-            self.n_iter_ = sum(iterations)
+        for _ in fits.along(self.radii_[best : best + 1]):
+            pass
+        if found.at_end:
+            where = f"the chosen radius {self.radius_:.6g} is at the end of the radii that were tried"
+            warnings.warn(f"{type(self).__name__}: {where}; give other radii", UserWarning, stacklevel=2)
         return self
 
     def _splits(self, X: Any, y: Array, groups: Any) -> list[tuple[Array, Array]]:
@@ -270,13 +302,36 @@ class RadiusSearch(BallEstimator):
         return ax
 
 
-def _fold(model: Any, X: Any, y: Array, weights: Array | None, train: Array, test: Array, radii: Array) -> list[float]:
-    """Return the mean loss of the test samples for every radius, NaN if their weights are all zero."""
-    inner, held_out = (None, None) if weights is None else (weights[train], weights[test])
-    if held_out is not None and not held_out.any():
-        return [float("nan")] * len(radii)
-    fits = _Fits(model, X[train], y[train], inner, model.backend)
-    return [float(np.average(model._losses(X[test], y[test]), weights=held_out)) for _ in fits.along(radii)]
+@dataclass(eq=False)
+class _Fold(Fold):
+    """Model of the training samples of a fold, and losses of the test samples.
+
+    What a process makes of the data stays with it as long as the fold is not sent to another process.
+    """
+
+    model: Any
+    X: Any
+    y: Array
+    weights: Array | None
+    train: Array
+    test: Array
+
+    @cached_property
+    def _parts(self) -> tuple[_Fits, Any]:
+        weights = None if self.weights is None else self.weights[self.train]
+        fits = _Fits(self.model, self.X[self.train], self.y[self.train], weights, self.model.backend)
+        return fits, self.model._rows(self.X[self.test])
+
+    def fits(self, radii: Array, known: Trail) -> list[FoldFit]:
+        weights = None if self.weights is None else self.weights[self.test]
+        if weights is not None and not weights.any():
+            return [FoldFit(None, (math.nan,))] * len(radii)
+        fits, rows = self._parts
+
+        def loss() -> float:
+            return float(np.average(self.model._losses(self.model._scores(rows), self.y[self.test]), weights=weights))
+
+        return [FoldFit(x, (loss(),)) for x in fits.along(radii, known)]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -290,22 +345,26 @@ class DeviceSearch(RadiusSearch):
 class L1RegressionCV(DeviceSearch, OverL1Ball, LinearRegressor):
     """`L1Regression` with the radius chosen by cross-validation.
 
-    Attributes that are not listed here are those of `L1Regression`. `n_iter_` counts the iterations of the final fits
-    for all radii up to the chosen one or, if the corners of the path are computed (see `radius_path`), the corners up
-    to the radius.
+    Attributes that are not listed here are those of `L1Regression`. If the corners of the path are computed (see
+    `radius_path`), `n_iter_` also counts the corners up to the radius.
+
+    The tolerance of the models of folds is 100 times that of the final model. A warning says if the chosen radius is at
+    the end of the radii that were tried.
 
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
-        as in `radius_path`.
+        Candidate radii. "auto", the default, tries growing radii until no fold improves or the mean loss rises by more
+        than a standard error, and then six radii next to the best one. ``n_radii``, by default 25, is the number of
+        growing radii in a range whose ends differ by a factor of 1000. A fold improves if its loss falls by more than
+        ``eps``, by default 0.001, times its decrease so far.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     backend : {"numpy", "jax"}
         "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
         It keeps no trace. See `radius_path`.
@@ -361,15 +420,17 @@ class SimplexRegressionCV(DeviceSearch, OverSimplex, LinearRegressor):
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
-        as in `radius_path`.
+        Candidate radii. "auto", the default, tries growing radii until no fold improves or the mean loss rises by more
+        than a standard error, and then six radii next to the best one. ``n_radii``, by default 25, is the number of
+        growing radii in a range whose ends differ by a factor of 1000. A fold improves if its loss falls by more than
+        ``eps``, by default 0.001, times its decrease so far.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     backend : {"numpy", "jax"}
         "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
         It keeps no trace. See `radius_path`.
@@ -422,15 +483,17 @@ class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
-        as in `radius_path`.
+        Candidate radii. "auto", the default, tries growing radii until no fold improves or the mean loss rises by more
+        than a standard error, and then six radii next to the best one. ``n_radii``, by default 25, is the number of
+        growing radii in a range whose ends differ by a factor of 1000. A fold improves if its loss falls by more than
+        ``eps``, by default 0.001, times its decrease so far.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     groups : sequence or dict, optional
         Features of each group, or the group of each feature. By default each feature is a group. A dict maps names of
         groups to the names or numbers of their features; all other features are groups of their own.
@@ -472,7 +535,7 @@ class GroupRegressionCV(RadiusSearch, OverGroupBall, LinearRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((100, 6))
     >>> y = X[:, 3] - X[:, 5]
-    >>> model = GroupRegressionCV(radii=[0.5, 1.5], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
+    >>> model = GroupRegressionCV(radii=[0.5, 1.5, 4.5], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
     >>> model.radius_, np.flatnonzero(model.coef_.round(3))
     (1.5, array([3, 5]))
     """
@@ -487,15 +550,17 @@ class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
-        as in `radius_path`.
+        Candidate radii. "auto", the default, tries growing radii until no fold improves or the mean loss rises by more
+        than a standard error, and then six radii next to the best one. ``n_radii``, by default 25, is the number of
+        growing radii in a range whose ends differ by a factor of 1000. A fold improves if its loss falls by more than
+        ``eps``, by default 0.001, times its decrease so far.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     backend : {"numpy", "jax"}
         "numpy" by default. "jax" fits one fold after the other. For each fold, it fits all radii together on a device.
         It keeps no trace. See `radius_path`.
@@ -533,7 +598,7 @@ class L1ClassifierCV(DeviceSearch, OverL1Ball, LinearClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((100, 20))
     >>> y = X[:, 3] + rng.standard_normal(100) > 0
-    >>> model = L1ClassifierCV(radii=[1.0, 5.0, 25.0]).fit(X, y)
+    >>> model = L1ClassifierCV(radii=[0.2, 1.0, 5.0]).fit(X, y)
     >>> model.radius_, abs(model.coef_[0]).argmax()
     (1.0, np.int64(3))
     """
@@ -548,15 +613,17 @@ class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 30; ``eps`` determines the largest one
-        as in `radius_path`.
+        Candidate radii. "auto", the default, tries growing radii until no fold improves or the mean loss rises by more
+        than a standard error, and then six radii next to the best one. ``n_radii``, by default 25, is the number of
+        growing radii in a range whose ends differ by a factor of 1000. A fold improves if its loss falls by more than
+        ``eps``, by default 0.001, times its decrease so far.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     groups : sequence or dict, optional
         Features of each group, or the group of each feature. By default each feature is a group. A dict maps names of
         groups to the names or numbers of their features; all other features are groups of their own.
@@ -595,9 +662,9 @@ class GroupClassifierCV(RadiusSearch, OverGroupBall, LinearClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((100, 6))
     >>> y = X[:, 3] > X[:, 4]
-    >>> model = GroupClassifierCV(radii=[0.5, 2.0], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
+    >>> model = GroupClassifierCV(radii=[2.0, 20.0, 200.0], groups=[0, 0, 0, 1, 1, 1]).fit(X, y)
     >>> model.radius_, model.coef_.any(axis=0)
-    (2.0, array([False, False, False,  True,  True,  True]))
+    (20.0, array([ True,  True,  True,  True,  True,  True]))
     """
 
 
@@ -610,15 +677,14 @@ class NuclearCompletionCV(Completion, RadiusSearch):
     Parameters
     ----------
     radii, n_radii, eps : "auto" or array, int, float or None
-        Candidate radii. "auto", the default, takes ``n_radii`` radii, by default 10; ``eps`` determines the largest one
-        as in `radius_path`, by default 0.1.
+        Candidate radii, as for `L1RegressionCV`. By default, ``n_radii`` is 10 and ``eps`` is 0.1.
     cv : int, splitter or iterable, optional
         Folds; five by default.
     rule : {"best", "1se"}
         Choose the radius with the smallest mean loss (the default), or the smallest radius within one standard error of
         that loss.
     n_jobs, progress : int or None, bool
-        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the folds.
+        Number of folds to run in parallel, by default one, and whether to show a progress bar that counts the radii.
     biases, damping : bool, float
         Whether to fit biases of rows and columns before the matrix (True by default), and the ridge penalty on them:
         ``damping``, by default 5, acts like as many additional observations with bias zero.
@@ -654,9 +720,9 @@ class NuclearCompletionCV(Completion, RadiusSearch):
     >>> from fwflow.sklearn import NuclearCompletionCV
     >>> pairs = np.array([[u, i] for u in range(8) for i in range(6) if (u + i) % 3])
     >>> ratings = 3 + (pairs[:, 0] % 2 - 0.5) * (pairs[:, 1] % 2 - 0.5)
-    >>> model = NuclearCompletionCV(radii=[0.5, 4.0], cv=3).fit(pairs, ratings)
-    >>> model.radius_, model.predict([[0, 0], [1, 0]]).round(1)
-    (4.0, array([3. , 2.8]))
+    >>> model = NuclearCompletionCV(cv=3).fit(pairs, ratings)
+    >>> model.predict([[0, 0], [1, 0]]).round(1)
+    array([3.2, 2.8])
     """
 
     n_radii: int = 10

@@ -16,6 +16,7 @@ from fwflow import _storage
 from fwflow._numerics import dot
 from fwflow._storage import storable
 from fwflow._validation import Array, InputError
+from fwflow.objectives.classes import class_probabilities
 from fwflow.objectives.losses import losses
 from fwflow.run.result import Result
 from fwflow.run.selection import RULES
@@ -455,13 +456,7 @@ class FittedModel:
         """
         if self.classes is None:
             raise InputError(f"a model of the {self.loss} loss has no classes, so it has no probabilities")
-        z = self.scores(X)
-        if z.ndim == 2:
-            e = np.exp(z - z.max(axis=1, keepdims=True))
-            return e / e.sum(axis=1, keepdims=True)
-        e = np.exp(-np.abs(z))
-        smaller, larger = e / (1 + e), 1 / (1 + e)
-        return np.where(z[:, None] >= 0, np.stack([smaller, larger], 1), np.stack([larger, smaller], 1))
+        return class_probabilities(self.scores(X))
 
     @property
     def nonzero(self) -> int:

@@ -264,9 +264,9 @@ class TableProblem:
         return np.geomspace(found[0], size, len(found)) if size > found[0] else found[:1]
 
     def first_radius(self, constraint: str | Constraint) -> float:
-        """Return the first radius of a path; 0.001 if zero is a minimiser. Bounds of the set do not change it."""
+        """Return the first radius of a path; 0 if zero is a minimiser. Bounds of the set do not change it."""
         free = replace(as_constraint(constraint), lower={}, upper={})
-        return first_radius(self.f.for_path(), self.ball(free))[0] or 1e-3
+        return first_radius(self.f.for_path(), self.ball(free))[0]
 
     def path(
         self,

@@ -8,43 +8,34 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 import fwflow as fw
 from fwflow._numerics import dot
-from fwflow._validation import Array, InputError, one_line, positive, suggest, whole
+from fwflow._validation import Array, InputError, one_line, positive, whole
+from fwflow.objectives.classes import class_probabilities, log_class_probabilities
 from fwflow.objectives.losses import find_loss
-from fwflow.run.paths import checked_radii, followed, gap_thresholds, minimised
-from fwflow.run.selection import RULES, best_radius, still_falls
+from fwflow.run.paths import Trail, followed, gap_thresholds, minimised
+from fwflow.run.selection import BLOCK, LOOSER, N_RADII, Fold, FoldFit, check_rule, search
 from fwflow.sets.callables import as_set
 from fwflow.tables.constraints import Constraint, as_constraint
 from fwflow.tables.frames import as_text
 from fwflow.tables.model_files import FittedModel, HeldOut
 from fwflow.tables.problem import TableProblem
 
-# Tolerance of the models of folds, as a multiple of that of the models of all rows. With 20 000 rows, it changes mean
-# scores by less than a hundredth of their standard errors.
-_LOOSER = 100.0
-# Number of radii that are tried between the neighbours of the best one. Chosen without tuning.
-_REFINED = 6
-# Automatic radii increase by the first factor within ``n_radii`` radii, and at most by its power of the second number.
-# Chosen without tuning.
-_FACTOR, _MOST = 1e3, 4
 # Largest number of entries of the matrices of all folds together that are kept: 512 MB. Of larger tables, one fold is
-# in memory at a time, for the second number of radii. Both chosen without tuning.
-_MOST_ENTRIES, _BLOCK = 2**26, 8
+# in memory at a time. Chosen without tuning.
+_MOST_ENTRIES = 2**26
 # Share of the time limit for the models of the folds, and time limit of a run in seconds after the end.
 _FOLDS_TIME, _SHORTEST = 0.6, 1e-6
 
@@ -123,7 +114,7 @@ def select(
     score: str | None = None,
     seed: int = 0,
     radii: Any = "auto",
-    n_radii: int = 25,
+    n_radii: int = N_RADII,
     max_time: float | None = None,
     rtol: float = 1e-6,
     step: Callable[[int, int], None] = lambda done, total: None,
@@ -153,8 +144,9 @@ def select(
     seed : int
         Seed of the random division; 0 by default.
     radii : "auto" or array_like
-        Radii. "auto" tries growing radii as long as the loss or the score of some fold improves, from the first radius
-        of `fwflow.path` for all rows, and then six further ones next to the best one.
+        Radii. "auto" tries growing radii as long as the loss or the score of some fold improves, and their mean is
+        within one standard error of the best one. The first radius is that of `fwflow.path` for all rows. Then it tries
+        six further radii next to the best one.
     n_radii : int
         Number of automatic radii in a range whose ends differ by a factor of 1000; 25 by default.
     max_time : float, optional
@@ -195,31 +187,27 @@ def select(
     """
     constraint = as_constraint(constraint)
     ball = problem.ball(constraint)
-    if rule not in RULES:
-        raise InputError(f"--rule {rule!r} is not known; {suggest(rule, RULES)}")
+    check_rule(rule, f"--rule {rule!r}")
     scorer = _Score(problem, score)
     fold = divided(problem, folds, seed)
-    automatic = isinstance(radii, str)
-    if automatic and radii != "auto":
-        raise InputError(f"radii={radii!r} is not known; give an array or 'auto'")
-    n_radii = whole(n_radii, "n_radii", 1)
-    ladder = _ladder(problem, constraint, n_radii) if automatic else np.unique(checked_radii(radii))
     begin, limit = time.monotonic(), math.inf if max_time is None else positive(max_time, "--max-time")
     folds_end = begin + _FOLDS_TIME * limit
     options = {"tol": 0.0, "rtol": rtol, **options}
-    looser = options | {name: _LOOSER * options[name] for name in ("tol", "rtol")}
-    # The number of models is not known before the search ends.
-    done, total = 0, 0 if automatic else (folds + 1) * len(ladder)
+    looser = options | {name: LOOSER * options[name] for name in ("tol", "rtol")}
+    done = total = 0  # The number of models is not known before the search ends.
 
     def counted() -> None:
         nonlocal done
         step(done, total)
         done += 1
 
+    def announce(left: int, radii: int) -> None:
+        nonlocal total
+        total = done + folds * left + radii
+
     stored = problem.X.nnz if sp.issparse(problem.X) else problem.X.size
     kept = folds * stored <= _MOST_ENTRIES
     baselines = np.full(folds, math.nan)
-    trails: list[list[tuple[float, Any]]] = [[] for _ in range(folds)]
 
     @lru_cache(maxsize=folds if kept else 1)
     def part(k: int) -> _Fold:
@@ -227,62 +215,44 @@ def select(
         rows = problem.on(np.flatnonzero(fold != k))
         runs = _Runs(rows, rows.ball(constraint, of=problem), looser, counted, folds_end)
         made = _Fold(rows, runs, rows.matrix_of(problem, inside), problem.y[inside], scorer)
-        baselines[k] = made.scores_at(np.zeros(rows.f.shape))[0]
+        baselines[k] = scorer.sign * made.measures(np.zeros(rows.f.shape))[0]
         return made
 
-    def scored(radii: Array) -> Array:
-        """Return score and loss of each fold for each radius."""
-        return np.array([part(k).scores(radii, trails[k]) for k in range(folds)])
+    def advance(radii: Array, known: list[Trail]) -> list[list[FoldFit]]:
+        found = [part(k).fits(radii, trail) for k, trail in enumerate(known)]
+        if np.isnan([[fit.measures[0] for fit in fits] for fits in found]).all(axis=0).any():
+            raise InputError(
+                f"--score {scorer.name} is not defined for the held-out rows; choose another score, or fewer folds"
+            )
+        return found
 
-    found, tried, falls = np.zeros((folds, 0, 2)), 0, True
-    while tried < len(ladder) and falls:
-        if tried == found.shape[1]:
-            new = scored(ladder[tried : tried + (1 if kept else _BLOCK)])
-            if tried and time.monotonic() > folds_end:
-                break  # The last models may be unfinished.
-            found = np.concatenate([found, new], axis=1)
-        tried += 1
-        measures = found[:, :tried, 1], scorer.sign * found[:, :tried, 0]
-        falls = not automatic or any(still_falls(ladder[:tried], measure) for measure in measures)
-    chosen, found = ladder[:tried], found[:, :tried]
-    if not falls and tried > 1:
-        further = _next_to(chosen, _best(scorer, found[..., 0], rule)[2])
-        total = done + (folds + 1) * len(further) + len(chosen)
-        new = scored(further)
-        if time.monotonic() < folds_end:
-            both = np.concatenate([chosen, further])
-            chosen, found = np.sort(both), np.concatenate([found, new], axis=1)[:, np.argsort(both)]
-    scores = found[..., 0]
-    means, errors, best = _best(scorer, scores, rule)
+    chosen = search(
+        advance,
+        folds,
+        radii,
+        lambda: problem.first_radius(constraint),
+        n_radii=n_radii,
+        rule=rule,
+        block=1 if kept else BLOCK,
+        end=folds_end,
+        announce=announce,
+    )
     runs = _Runs(problem, ball, options, counted, begin + limit)
-    path = fw.PathResult(chosen, tuple(runs.along(chosen)), problem.f.lower_bound)
+    path = fw.PathResult(chosen.radii, tuple(runs.along(chosen.radii)), problem.f.lower_bound)
     held_out = HeldOut(
         scorer.name,
         rule,
         folds,
         seed,
         problem.dropped[-1] if problem.groups is not None else "",
-        chosen,
-        scorer.sign * means,
-        errors,
-        float(chosen[best]),
+        chosen.radii,
+        scorer.sign * chosen.means,
+        chosen.errors,
+        float(chosen.radii[chosen.best]),
         float(baselines.mean()),
     )
-    last = len(chosen) - 1
-    at_end = falls and (best == last if automatic else last > 0 and best in (0, last))
-    return Selected(problem, constraint, held_out, scores, fold, path, at_end)
-
-
-def _ladder(problem: TableProblem, constraint: Constraint, n_radii: int) -> Array:
-    """Return automatic radii, of which only the first ones are tried if larger ones do not help."""
-    radii = problem.first_radius(constraint) * np.geomspace(1.0, _FACTOR**_MOST, _MOST * n_radii + 1)
-    return radii[np.isfinite(radii)]
-
-
-def _next_to(radii: Array, best: int) -> Array:
-    """Return radii between the neighbours of one radius, in equal numbers on both of its sides."""
-    sides = [(i, i + 1) for i in (best - 1, best) if 0 <= i < len(radii) - 1]
-    return np.concatenate([np.geomspace(radii[i], radii[j], _REFINED // len(sides) + 2)[1:-1] for i, j in sides])
+    scores = scorer.sign * chosen.measures[..., 0]
+    return Selected(problem, constraint, held_out, scores, fold, path, chosen.at_end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +265,7 @@ class _Runs:
     step: Callable[[], None]
     end: float  # Time at which all runs end, as a value of time.monotonic().
 
-    def along(self, radii: Array, before: Sequence[tuple[float, Any]] = ()) -> Iterator[fw.Result]:
+    def along(self, radii: Array, known: Trail = ()) -> Iterator[fw.Result]:
         """Yield the result of each radius. The arguments are those of `fwflow.run.paths.followed`."""
         f, options = self.problem.f.for_path(), dict(self.options)
         threshold = gap_thresholds(f, options.pop("tol"), options.pop("rtol"))
@@ -306,11 +276,11 @@ class _Runs:
             limit = None if math.isinf(left) else left
             return minimised(f, C, *starts, tol=threshold(C), max_time=limit, **options)
 
-        return followed(radii, fit, before)
+        return followed(radii, fit, known)
 
 
 @dataclass(frozen=True, eq=False)
-class _Fold:
+class _Fold(Fold):
     """Models of the rows outside of a fold, and scores of the rows inside, with the columns X and the target y."""
 
     part: TableProblem
@@ -319,25 +289,13 @@ class _Fold:
     y: Array
     scorer: _Score
 
-    def scores(self, radii: Array, trail: list[tuple[float, Any]]) -> list[tuple[float, float]]:
-        """Return score and loss for each radius. The minimisers are added to those of other radii."""
-        before = [known for known in sorted(trail, key=itemgetter(0)) if known[0] < radii[0]]
-        results = list(self.runs.along(radii, before))
-        trail += [(radius, result.x) for radius, result in zip(radii.tolist(), results, strict=True)]
-        return [self.scores_at(result.x) for result in results]
+    def fits(self, radii: Array, known: Trail) -> list[FoldFit]:
+        return [FoldFit(result.x, self.measures(result.x)) for result in self.runs.along(radii, known)]
 
-    def scores_at(self, x: Any) -> tuple[float, float]:
-        """Return score and mean loss for some coefficients."""
-        return self.scorer(np.asarray(dot(self.X, x) + np.asarray(self.part.intercept_at(x))), self.y)
-
-
-def _best(scorer: _Score, scores: Array, rule: str) -> tuple[Array, Array, int]:
-    """Return means, standard errors and the position of the best radius, of scores of which less is better."""
-    if np.isnan(scores).all(axis=0).any():
-        raise InputError(
-            f"--score {scorer.name} is not defined for the held-out rows; choose another score, or fewer folds"
-        )
-    return best_radius(scorer.sign * scores, rule)
+    def measures(self, x: Any) -> tuple[float, float]:
+        """Return the score, with the sign by which less is better, and the mean loss for some coefficients."""
+        score, loss = self.scorer(np.asarray(dot(self.X, x) + np.asarray(self.part.intercept_at(x))), self.y)
+        return self.scorer.sign * score, loss
 
 
 def divided(problem: TableProblem, folds: int, seed: int) -> Array:
@@ -442,7 +400,7 @@ class _Score:
     def _losses(self, z: Array, y: Array) -> Array:
         """Return the loss of each row."""
         if z.ndim == 2:
-            return logsumexp(z, axis=1) - z[np.arange(len(y)), y]
+            return np.asarray(-log_class_probabilities(z)[np.arange(len(y)), y])
         return np.asarray(self._loss.values(z, y if self._problem.classes is None else np.where(y > 0, 1.0, -1.0)))
 
 
@@ -481,6 +439,4 @@ class _Classes(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, rows: Array) -> Array:
         """Return the probabilities of the classes of some rows."""
-        z = self.scores[rows]
-        z = np.stack([np.zeros(len(z)), z], axis=1) if z.ndim == 1 else z
-        return np.exp(z - logsumexp(z, axis=1, keepdims=True))
+        return class_probabilities(self.scores[rows])
