@@ -262,7 +262,7 @@ def _compiled(cp: Any, expression: Any, places: dict[int, int], n: int) -> _Affi
     J = sp.csr_array((expression.size, n))
     for arg, slope in zip(affine, slopes, strict=True):
         if arg.J is not None:
-            J += sp.csr_array(slope.T @ arg.J if np.ndim(slope) else slope * arg.J)
+            J += sp.csr_array(dot(slope.T, arg.J) if np.ndim(slope) else slope * arg.J)
     c = np.asarray(expression.numeric(values), dtype=np.float64).reshape(-1, order="F")
     return _Affine(J.toarray() if J.nnz > J.shape[0] * n / 4 else J, c, expression.shape)
 

@@ -194,7 +194,7 @@ def _balanced(Z: Array, a: Array, b: Array, tol: float) -> Array:
         ridge = 1e-3 * min(1.0, off) + 1e-13
         rows = M.sum(axis=1) + ridge
         few = sp.csr_array(M) if np.count_nonzero(M) < _SPARSE * M.size else None
-        S = -dot(M.T, M / rows[:, None]) if few is None else -dot(few.T, sp.diags_array(1 / rows) @ few).toarray()
+        S = -dot(M.T, M / rows[:, None]) if few is None else -dot(few.T, dot(sp.diags_array(1 / rows), few)).toarray()
         S[np.diag_indices(n)] += M.sum(axis=0) + ridge
         factor = scipy.linalg.cho_factor(S, check_finite=False)
         dv = scipy.linalg.cho_solve(factor, dot(M.T, r / rows) - c, check_finite=False)
