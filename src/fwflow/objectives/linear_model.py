@@ -67,7 +67,8 @@ class LinearModel(DesignImage, LossOfImage):
     See Also
     --------
     L1Ball : Set for sparse coefficients.
-    GroupBall, NuclearBall : Sets for several targets, with few nonzero rows or of low rank.
+    GroupBall : Set for several targets with few nonzero rows.
+    NuclearBall : Set for several targets of low rank.
     path : Solutions for many radii.
     fwflow.sklearn.L1Regression : Estimator for scikit-learn.
     fwflow.jax.LinearModel : The same on a GPU.
