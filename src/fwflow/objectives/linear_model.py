@@ -68,7 +68,6 @@ class LinearModel(DesignImage, LossOfImage):
     --------
     L1Ball : Set for sparse coefficients.
     GroupBall : Set for several targets with few nonzero rows.
-    NuclearBall : Set for several targets of low rank.
     path : Solutions for many radii.
     fwflow.sklearn.L1Regression : Estimator for scikit-learn.
     fwflow.jax.LinearModel : The same on a GPU.
