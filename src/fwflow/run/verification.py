@@ -215,12 +215,12 @@ def _random_member(problem: Problem, x: Point, hint: Vertex) -> Point:
     C, shape, rng = problem.constraint, x.x.shape, np.random.default_rng(0)
     member = np.array(x.x if C.start_calls_oracle else C.start(shape), dtype=np.float64)
     # Projections are correct for sets of the library. Matrices with few singular values have no zero entries anyway.
-    reach = C.diameter(shape) if C.trusted and C.spectrum is None else None
-    if reach is not None:
+    nearest = C.projection(shape) if C.trusted and C.spectrum is None else None
+    reach = None if nearest is None else C.diameter(shape)
+    if nearest is not None and reach is not None:
         noise = reach / (2 * x.x.size) * rng.uniform(0.5, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
-        ends = C.project(member + noise), C.project(member - noise)
-        if ends[0] is not None and ends[1] is not None:
-            return problem.objective.imaged((0.75 * ends[0] + 0.25 * ends[1]).astype(x.x.dtype))
+        mixed = 0.75 * nearest(member + noise) + 0.25 * nearest(member - noise)
+        return problem.objective.imaged(mixed.astype(x.x.dtype))
     for costs in rng.standard_normal((_PROBES, *shape)).astype(x.x.dtype):
         problem.counts.n_lmo += 1
         # Some oracles, for example of shortest paths, raise an error for costs of some signs.
