@@ -73,7 +73,7 @@ def checked(value: Any, name: str, wanted: str, accepts: Callable[[Any], Any]) -
 
 @jax.custom_jvp
 def undifferentiated(tree: Tree) -> Tree:
-    """Return a tree, of which no derivative can be taken: loops of unknown length have no reverse mode."""
+    """Return a tree without derivatives, because loops of unknown length have no reverse mode."""
     return tree
 
 

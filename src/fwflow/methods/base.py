@@ -167,8 +167,8 @@ class Method(Stepper):
         """Whether gradients are only added, scaled and passed to the oracle, so that they may be lazy."""
         return False
 
-    #: Progress in the last third of a run, as a power of ten by which the gap fell, below which another method may be
-    #: tried: a factor of two, as of a gap that falls like 1 / k^1.7.
+    #: Least progress in the last third of a run, as the logarithm of the factor by which the gap fell. After less
+    #: progress another method may be tried. The default, a factor of two, is that of a gap that falls like 1 / k^1.7.
     slow: float = 0.3
 
     @property

@@ -365,7 +365,7 @@ class LossOfImage(Objective):
         return twin
 
     def _by_target(self) -> list[Self]:
-        """Return the losses of each target, of which only the loss, b and the weights are used."""
+        """Return this function for each target alone. Only its loss, b and weights are used."""
         rows = len(self.b) // self.targets
         return [self._on_rows(slice(k * rows, (k + 1) * rows)) for k in range(self.targets)]
 

@@ -37,7 +37,7 @@ _BEYOND, _EPS = 2.0, 1e-3
 
 
 class FoldFit(NamedTuple):
-    """Minimiser for a radius, and measures of the held-out rows, of which less is better.
+    """Minimiser for a radius, and measures of the held-out rows; less is better.
 
     The first measure chooses the radius. The radii grow while one of them falls.
     """

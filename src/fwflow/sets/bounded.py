@@ -294,7 +294,7 @@ class BoundedSum(Faces, ParametricSet):
         shape = needs_shape(self, shape)
         lower, upper, _, free = self._limits(shape)
         widths = np.broadcast_to(upper - lower, math.prod(shape))
-        # The sum of moduli of a difference of members, half of which is positive if the sum is given.
+        # The sum of moduli of a difference of members. If the sum is given, half of it is positive.
         apart = 2 * (min(free, max(float(widths.sum()) - free, 0.0)) if self.exactly else free)
         return min(length(widths), math.sqrt(float(widths.max())) * math.sqrt(apart))
 

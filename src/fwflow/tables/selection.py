@@ -140,7 +140,7 @@ def select(
         is within one standard error of the best one.
     score : str, optional
         Name of a scorer of scikit-learn, such as "accuracy", "roc_auc", "f1" or "r2". The second class is the positive
-        one. By default the score is the loss, of which less is better.
+        one. By default the score is the loss, and less is better.
     seed : int
         Seed of the random division; 0 by default.
     radii : "auto" or array_like

@@ -238,7 +238,7 @@ def _searched(problem: Problem, at: Point, end: Point, limit: float, longest: fl
     slope_limit = min(line.slope0 / 2, -_SLOPE_NOISE * abs(line.value0))
     if length == limit == 1.0 and not problem.late and line.slope(1.0) < slope_limit:
         # Piecewise linear parts of a loss have less curvature than the model, so search up to the first bound.
-        # There is none if rounding alone makes the slope negative at the end of a step of length zero.
+        # No bound is met if rounding alone makes the slope negative at the end of a step of length zero.
         limit = problem.segment_inside(at, [(1.0, end)], longest if 1 < longest < math.inf else 1.0)
         length, _ = problem.step_length(ExactSearch(), line, 1.0, limit, None)
     return length, limit
