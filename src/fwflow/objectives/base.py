@@ -263,7 +263,7 @@ class Objective(ABC):
         """Return this function of the entries of x at some places, the others fixed as in the point.
 
         None for `places` stands for all entries, as a vector. Arrays of the result are in the type of x. The default
-        is None, for functions that are not `restrictable`.
+        is None, for functions that are not ``restrictable``.
         """
         return None
 

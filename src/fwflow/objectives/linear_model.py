@@ -43,7 +43,7 @@ class LinearModel(DesignImage, LossOfImage):
         `designs.Distributed`; `designs.open` opens files larger than memory.
     b : (m,) or (m, k) array_like
         Targets, labels -1 and +1 for the logistic loss, or counts for the Poisson loss. A vector is not copied. For the
-        loss "softmax", the class of each row: numbers or texts. `classes` holds the classes in ascending order, and
+        loss "softmax", the class of each row: numbers or texts. ``classes`` holds the classes in ascending order, and
         column j of x belongs to ``classes[j]``.
     loss : str or Loss
         A name in ``fwflow.objectives.losses.losses``, for example "squared" (the default) or "logistic", or an object.
